@@ -106,28 +106,31 @@ func createRecords(t *testing.T, path string, entities, events int) {
 	}
 	defer db.Close() //nolint:errcheck // if closing fails, the server fails too
 	db.MaxBatchSize = 1
-	entityStore, err := bolt.NewEntities(db)
+	start, nth := time.Now().Add(-time.Hour), 0
+	now := func() time.Time { return start.Add(time.Duration(nth/3) * time.Millisecond) }
+	entityStore, err := bolt.NewEntities(db, entity.Clock{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventStore, err := bolt.NewEvents(db)
+	eventStore, err := bolt.NewEvents(db, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now().Add(-time.Hour)
 	for i := range entities {
+		nth = i
 		e := entity.Entity{ID: fmt.Sprintf("e-%d", i), Type: "person", Attributes: attributes(i)}
-		if _, _, err := entity.Create(t.Context(), entityStore, access.DefaultWorkspace, e, start.Add(time.Duration(i/3)*time.Millisecond)); err != nil {
+		if _, _, err := entity.Create(t.Context(), entityStore, access.DefaultWorkspace, e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range events {
+		nth = i
 		occurred := late(i)
 		d := event.Draft{ID: fmt.Sprintf("v-%d", i), Name: "signed_up", OccurredAt: &occurred, Attributes: attributes(i)}
 		if i%2 == 0 {
 			d.EntityID = event.OptionalID(fmt.Sprintf("e-%d", i%entities))
 		}
-		if _, _, err := event.Create(t.Context(), eventStore, access.DefaultWorkspace, d, start.Add(time.Duration(i/3)*time.Millisecond)); err != nil {
+		if _, _, err := event.Create(t.Context(), eventStore, access.DefaultWorkspace, d); err != nil {
 			t.Fatal(err)
 		}
 	}

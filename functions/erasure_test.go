@@ -161,7 +161,7 @@ func wantErased(t *testing.T, d deployment, jobs, id string) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "change created_at erased expires_at id shard type workspace" || text(tombstones[0], "id") != id {
+	if got := strings.Join(names, " "); got != "change created_at erased_at expires_at id shard type workspace" || text(tombstones[0], "id") != id {
 		t.Errorf("the tombstone of %s has %s", text(tombstones[0], "id"), got)
 	}
 	j, err := erasurejob.Unmarshal([]byte(text(erasures[0], "job")))

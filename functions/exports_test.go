@@ -126,7 +126,8 @@ func (b *batches) write(ctx context.Context) error {
 func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n int, nth func(int) event.Event) {
 	t.Helper()
 	b := &batches{Client: client, table: table, items: make(chan map[string]types.AttributeValue)}
-	store, err := dynamo.NewEvents(b, table, dynamo.EventsConfig{Shards: shards})
+	var e event.Event
+	store, err := dynamo.NewEvents(b, table, dynamo.EventsConfig{Shards: shards, Now: func() time.Time { return e.CreatedAt.Time() }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,9 @@ func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n
 		})
 	}
 	for i := range n {
-		if _, _, err := store.Create(t.Context(), "default", nth(i)); err != nil {
+		e = nth(i)
+		d := event.Draft{ID: e.ID, Name: e.Name, EntityID: e.EntityID, OccurredAt: &e.OccurredAt, Attributes: e.Attributes}
+		if _, _, err := store.Create(t.Context(), "default", d); err != nil {
 			t.Error(err)
 			break
 		}

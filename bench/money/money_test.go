@@ -196,16 +196,15 @@ func deploy(b *testing.B) deployment {
 	check(err)
 	keys, err := dynamo.NewKeys(client, table["KeysTable"])
 	check(err)
-	now := time.Now()
 	for n := range seeded {
-		_, _, err := entity.Create(b.Context(), entities, workspace, entity.Entity{ID: fmt.Sprint("e-", n), Type: "person", Attributes: record.Attributes(attributes)}, now)
+		_, _, err := entity.Create(b.Context(), entities, workspace, entity.Entity{ID: fmt.Sprint("e-", n), Type: "person", Attributes: record.Attributes(attributes)})
 		check(err)
 		_, _, err = event.Create(b.Context(), events, workspace, event.Draft{
 			ID: fmt.Sprint("v-", n), Name: "signed_up", EntityID: "e-7", Attributes: record.Attributes(attributes),
-		}, now)
+		})
 		check(err)
 	}
-	key, token := secrettest.New(b, access.Key{Workspace: workspace, Scopes: access.Scopes()}, now)
+	key, token := secrettest.New(b, access.Key{Workspace: workspace, Scopes: access.Scopes()}, time.Now())
 	check(keys.Create(b.Context(), key))
 	return deployment{
 		proxy: dynamoproxy.Start(b, dynamolocal.Endpoint(b)),

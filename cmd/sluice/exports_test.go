@@ -124,8 +124,12 @@ func filledEvent(i, attributes int) event.Event {
 // the given number of attributes.
 func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
-	fill(t, dir, n, bolt.NewEvents, func(store *bolt.Events, i int) error {
-		_, _, err := store.Create(t.Context(), "default", filledEvent(i, attributes))
+	open := func(db *bbolt.DB) (*bolt.Events, error) {
+		return bolt.NewEvents(db, func() time.Time { return time.UnixMilli(0) })
+	}
+	fill(t, dir, n, open, func(store *bolt.Events, i int) error {
+		e := filledEvent(i, attributes)
+		_, _, err := store.Create(t.Context(), "default", event.Draft{ID: e.ID, Name: e.Name, Attributes: e.Attributes, OccurredAt: &e.OccurredAt})
 		return err
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/syncwait"
 	"sluice/pkg/bolt"
@@ -338,13 +340,19 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 // the updates is given by "at". The creation time of each entity is one hour earlier.
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
-	before := at.Time().Add(-time.Hour)
-	fill(t, dir, total, bolt.NewEntities, func(store *bolt.Entities, i int) error {
+	type stores struct{ before, after *bolt.Entities } // the same store with two clocks
+	open := func(db *bbolt.DB) (s stores, err error) {
+		if s.before, err = bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return at.Time().Add(-time.Hour) }}); err == nil {
+			s.after, err = bolt.NewEntities(db, entity.Clock{Now: at.Time})
+		}
+		return s, err
+	}
+	fill(t, dir, total, open, func(s stores, i int) error {
 		id := fmt.Sprintf("%07d", i)
 		e := entity.Entity{ID: id, Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
-		_, _, err := entity.Create(t.Context(), store, "default", e, before)
+		_, _, err := entity.Create(t.Context(), s.before, "default", e)
 		if err == nil && i%(total/changed) == 0 && i/(total/changed) < changed {
-			_, err = entity.Update(t.Context(), store, "default", id, record.Attributes(`{"changed":true}`), at.Time())
+			_, err = entity.Update(t.Context(), s.after, "default", id, record.Attributes(`{"changed":true}`))
 		}
 		return err
 	})

@@ -22,6 +22,7 @@ import (
 	"sluice/pkg/access"
 	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
+	"sluice/pkg/entity"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
@@ -44,16 +45,16 @@ type backend struct {
 }
 
 // openBackend opens the stores that o selects.
-func openBackend(ctx context.Context, getenv func(string) string, o Options) (*backend, error) {
+func openBackend(ctx context.Context, getenv func(string) string, o Options, clock entity.Clock) (*backend, error) {
 	if o.DynamoDB != "" {
-		return openDynamoDB(ctx, getenv, o.DynamoDB)
+		return openDynamoDB(ctx, getenv, o.DynamoDB, clock)
 	}
-	return openEmbedded(o.DataDir)
+	return openEmbedded(o.DataDir, clock)
 }
 
 // openEmbedded returns a backend with records in a file in dir and counters in memory. It
 // creates dir if necessary.
-func openEmbedded(dir string) (*backend, error) {
+func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	dir, err := filepath.Abs(dir) // so that printed commands work in other directories
 	if err != nil {
 		return nil, err
@@ -73,13 +74,12 @@ func openEmbedded(dir string) (*backend, error) {
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memory.NewCounters()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), close: db.Close}
-	// Jobs need to wait only for writes in progress, because this process has one clock and the
-	// indexes of bbolt have no delay.
-	b.settle = record.WriteTimeout
+	// Stamps are in the order of transactions, and truncated to the millisecond.
+	b.settle = time.Millisecond
 	var errs [6]error
 	b.keys, errs[0] = OpenKeys(dir)
-	b.stores.Entities, errs[1] = bolt.NewEntities(db)
-	b.stores.Events, errs[2] = bolt.NewEvents(db)
+	b.stores.Entities, errs[1] = bolt.NewEntities(db, clock)
+	b.stores.Events, errs[2] = bolt.NewEvents(db, clock.Time)
 	b.jobs, errs[3] = bolt.NewExportJobs(db)
 	b.limits, errs[4] = OpenLimits(dir)
 	b.erasures, errs[5] = bolt.NewErasureJobs(db)
@@ -100,7 +100,7 @@ func shellWord(dir string) string {
 }
 
 // openDynamoDB returns a backend with all data in tables at a DynamoDB endpoint.
-func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string) (*backend, error) {
+func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string, clock entity.Clock) (*backend, error) {
 	t, err := openTables(ctx, getenv, endpoint, nil)
 	if err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	var errs [8]error
 	b.counters, errs[0] = dynamo.NewCounters(t.client, t.names["CountersTable"])
 	b.stores.Usage, errs[1] = dynamo.NewUsage(t.client, t.names["CountersTable"])
-	b.stores.Entities, errs[2] = dynamo.NewEntities(t.client, t.names["EntitiesTable"], dynamo.EntitiesConfig{Shards: shards.Write, ReadShards: shards.Read})
-	b.stores.Events, errs[3] = dynamo.NewEvents(t.client, t.names["EventsTable"], dynamo.EventsConfig{Shards: shards.Write, ReadShards: shards.Read})
+	b.stores.Entities, errs[2] = dynamo.NewEntities(t.client, t.names["EntitiesTable"], dynamo.EntitiesConfig{Shards: shards.Write, ReadShards: shards.Read, Clock: clock})
+	b.stores.Events, errs[3] = dynamo.NewEvents(t.client, t.names["EventsTable"], dynamo.EventsConfig{Shards: shards.Write, ReadShards: shards.Read, Now: clock.Now})
 	b.keys, errs[4] = dynamo.NewKeys(t.client, t.names["KeysTable"])
 	b.jobs, errs[5] = dynamo.NewExportJobs(t.client, t.names["ExportJobsTable"])
 	b.limits, errs[6] = dynamo.NewLimits(t.client, t.names["LimitsTable"])

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice/pkg/entity"
 )
 
 func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
@@ -17,11 +19,11 @@ func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
 		"a directory of this build":           {map[string]string{layoutFile: layout, recordsFile: "", keysFile: "", limitsFile: ""}, ""},
 		"other files":                         {map[string]string{"notes.txt": "x"}, ""},
 		"a process that was killed early":     {map[string]string{layoutFile: ""}, ""},
-		"a later layout":                      {map[string]string{layoutFile: layout + "0", recordsFile: ""}, "layout 10, not 1"},
-		"a later layout without data":         {map[string]string{layoutFile: layout + "0"}, "layout 10, not 1"},
-		"records without a layout":            {map[string]string{recordsFile: ""}, "layout unknown, not 1"},
-		"keys without a layout":               {map[string]string{keysFile: ""}, "layout unknown, not 1"},
-		"limits without a layout":             {map[string]string{limitsFile: ""}, "layout unknown, not 1"},
+		"a later layout":                      {map[string]string{layoutFile: layout + "0", recordsFile: ""}, "layout " + layout + "0, not " + layout},
+		"a later layout without data":         {map[string]string{layoutFile: layout + "0"}, "layout " + layout + "0, not " + layout},
+		"records without a layout":            {map[string]string{recordsFile: ""}, "layout unknown, not " + layout},
+		"keys without a layout":               {map[string]string{keysFile: ""}, "layout unknown, not " + layout},
+		"limits without a layout":             {map[string]string{limitsFile: ""}, "layout unknown, not " + layout},
 		"a layout file that cannot be a file": {map[string]string{filepath.Join(layoutFile, "x"): ""}, "read the layout"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,16 +62,16 @@ func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
 func TestAServerDoesNotOpenDataOfAnotherLayout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if b, err := openEmbedded(dir); err != nil || b.close() != nil {
+	if b, err := openEmbedded(dir, entity.Clock{}); err != nil || b.close() != nil {
 		t.Fatal(err)
 	}
-	if b, err := openEmbedded(dir); err != nil || b.close() != nil {
+	if b, err := openEmbedded(dir, entity.Clock{}); err != nil || b.close() != nil {
 		t.Fatal("the same directory again:", err)
 	}
 	if err := os.Remove(filepath.Join(dir, layoutFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openEmbedded(dir); err == nil || !strings.Contains(err.Error(), "choose another directory with --data-dir") {
+	if _, err := openEmbedded(dir, entity.Clock{}); err == nil || !strings.Contains(err.Error(), "choose another directory with --data-dir") {
 		t.Errorf("error %v", err)
 	}
 }

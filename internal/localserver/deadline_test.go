@@ -55,14 +55,14 @@ func liveHeap() int64 {
 
 func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 	dir, logger := t.TempDir(), slog.New(slog.DiscardHandler)
-	b, err := openEmbedded(dir)
+	b, err := openEmbedded(dir, entity.Clock{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.close() }) //nolint:errcheck // a temporary directory
 	large := record.Attributes(`{"text":"` + strings.Repeat("x", 200_000) + `"}`)
 	e := entity.Entity{ID: "large", Type: "entity", Attributes: large}
-	if _, _, err := entity.Create(t.Context(), b.stores.Entities, "default", e, time.Now()); err != nil {
+	if _, _, err := entity.Create(t.Context(), b.stores.Entities, "default", e); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := openExports(b, dir, func(string) string { return "" }, logger); err != nil {

@@ -18,6 +18,7 @@ import (
 	"sluice"
 	"sluice/pkg/access"
 	"sluice/pkg/dashboard"
+	"sluice/pkg/entity"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
@@ -70,7 +71,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	if err != nil {
 		return err
 	}
-	b, err := openBackend(ctx, getenv, o)
+	b, err := openBackend(ctx, getenv, o, entity.Clock{Fault: httpapi.ClockFaults(logger, cfg.Service)})
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 // workspaces is a top-level bucket that holds one bucket for each workspace. It is safe for
 // concurrent use.
 //
-// A method whose context is already done does nothing and returns an error of kind
-// Unavailable. It does not look again, because a bbolt transaction cannot be interrupted.
+// A method whose context is done when it is called, or when its turn to write comes, does
+// nothing and returns an error of kind Unavailable. A transaction cannot be interrupted.
 type workspaces struct {
 	db     *bbolt.DB
 	name   string
@@ -92,14 +92,21 @@ func (w *workspaces) update(ctx context.Context, op, workspace string, write fun
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
 	}
+	var late error
 	err := w.db.Batch(func(tx *bbolt.Tx) error {
+		if late = ctx.Err(); late != nil {
+			return nil
+		}
 		b, err := createBucket(tx, w.path(workspace)...)
 		if err != nil {
 			return err
 		}
 		return write(b)
 	})
-	if err != nil {
+	switch {
+	case late != nil:
+		return record.UnavailableError(op, late)
+	case err != nil:
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil
@@ -251,36 +258,44 @@ func decodeAll[R any](values iter.Seq2[[]byte, []byte]) (records []R, err error)
 	return records, nil
 }
 
-// readPage decodes values until the page has limit records or is full (record.PageFull).
-func readPage[R any](values iter.Seq2[[]byte, []byte], limit int) (page record.Page[R], err error) {
-	pageBytes := 0
-	for _, value := range values {
+// readPage decodes values until the page has limit records, is full (record.PageFull) or has
+// passed record.MaxPassedBytes of the values for which skip is true. The ID of Last is the key
+// of the last value that was read.
+func readPage[R any](values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {
+	pageBytes, passed := 0, 0
+	for key, value := range values {
 		n := len(page.Records)
-		if page.More = n == limit || record.PageFull(n, pageBytes, len(value)); page.More {
+		if page.More = n == limit || record.PageFull(n, pageBytes, len(value)) || passed >= record.MaxPassedBytes; page.More {
 			return page, nil
 		}
 		r, err := decode[R](value)
-		if err != nil {
+		switch {
+		case err != nil:
 			return page, err
+		case skip(r):
+			passed += len(key) + len(value)
+		default:
+			page.Records = append(page.Records, r)
+			pageBytes += len(value)
 		}
-		page.Records = append(page.Records, r)
-		pageBytes += len(value)
+		page.Last.ID = string(key)
 	}
 	return page, nil
 }
 
-// count counts the records that were created at or before until and had not expired by then.
-// A record without expires_at does not expire.
+// count counts the records that were created at or before until, are not tombstones and had not
+// expired by then. A record without expires_at does not expire.
 func count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
 	for _, value := range values {
 		r, err := decode[struct {
 			CreatedAt record.Time  `json:"created_at"`
 			ExpiresAt *record.Time `json:"expires_at"`
+			Deleted   bool         `json:"deleted"`
 		}](value)
 		if err != nil {
 			return 0, err
 		}
-		if r.CreatedAt.Compare(until) <= 0 && (r.ExpiresAt == nil || r.ExpiresAt.Compare(until) > 0) {
+		if r.CreatedAt.Compare(until) <= 0 && !r.Deleted && (r.ExpiresAt == nil || r.ExpiresAt.Compare(until) > 0) {
 			n++
 		}
 	}

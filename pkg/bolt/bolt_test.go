@@ -5,8 +5,11 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"go.etcd.io/bbolt"
+
+	"sluice/pkg/entity"
 )
 
 // openRecords opens the database at path. The result close is a function that closes the database.
@@ -132,9 +135,9 @@ func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
 func TestConstructorsRequireAFile(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"Entities":    ignore(NewEntities(nil)),
+		"Entities":    ignore(NewEntities(nil, entity.Clock{})),
 		"ErasureJobs": ignore(NewErasureJobs(nil)),
-		"Events":      ignore(NewEvents(nil)),
+		"Events":      ignore(NewEvents(nil, time.Now)),
 		"ExportJobs":  ignore(NewExportJobs(nil)),
 		"Keys":        ignore(NewKeys("")),
 		"Limits":      ignore(NewLimits("")),

@@ -3,7 +3,7 @@ package bolt
 import (
 	"context"
 	"iter"
-	"reflect"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -11,125 +11,161 @@ import (
 	"sluice/pkg/record"
 )
 
-// byType is the name of the bucket of the index by type.
-const entitiesByType = "entities_by_type"
+// The names of the top-level buckets. Each contains one bucket per workspace.
+const (
+	entitiesBucket      = "entities"
+	entitiesByType      = "entities_by_type"
+	entitiesByUpdatedAt = "entities_by_updated_at"
+	entitiesByExpiresAt = "entities_by_expires_at"
+)
 
-// Entities is an entity.Store. It is safe for concurrent use.
+// Entities is an entity.Store in a bbolt file, so that a local server needs no database. It
+// is safe for concurrent use.
 //
-// It keeps entities in a bbolt file, so that a local server needs no
-// database.
+// Each of the following buckets contains one bucket per workspace.
 //
-// The file has the following buckets. Each of them contains one bucket per workspace.
-//
-//   - The bucket entities maps each id to the entity in JSON. bbolt sorts keys by bytes, and
-//     lists have the same order.
-//   - entities_by_type contains, per workspace, a bucket for each type. Both the keys and
-//     the values in the bucket of a type are the ids of the entities of this type.
-//   - entities_by_updated_at has an entry for every entity and every tombstone. It maps
-//     the text of Change.SyncPosition to the id.
-//   - entity_tombstones maps the text of a tombstone's SyncPosition to the tombstone in
-//     JSON.
+//   - entities maps each id to the latest change in JSON: an entity or a tombstone. bbolt
+//     sorts keys by bytes, and lists have the same order.
+//   - entities_by_type contains, per workspace, a bucket for each type, with the ids of the
+//     entities of this type. Tombstones are not in it.
+//   - entities_by_updated_at maps the text of Change.SyncPosition to the id.
+//   - entities_by_expires_at has an entry for each tombstone. The key is the text of a
+//     record.Position with the time of expiry and the id, and the value is the id.
 type Entities struct {
 	workspaces *workspaces
+	clock      entity.Clock
 }
 
 // NewEntities returns a Store in db, which other stores may share. The caller closes db.
-func NewEntities(db *bbolt.DB) (*Entities, error) {
-	workspaces, err := openWorkspaces(db, "entities")
+func NewEntities(db *bbolt.DB, clock entity.Clock) (*Entities, error) {
+	workspaces, err := openWorkspaces(db, entitiesBucket)
 	if err != nil {
 		return nil, err
 	}
-	return &Entities{workspaces: workspaces}, nil
+	return &Entities{workspaces: workspaces, clock: clock}, nil
 }
 
-// Create implements entity.Store. Concurrent calls share an fsync.
-func (s *Entities) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
-	err = s.workspaces.update(ctx, "create entity", workspace, func(entities *bbolt.Bucket) (err error) {
-		e, err := afterDeletion(entities, workspace, e)
+// Write implements entity.Store. The stamp is taken inside the transaction, so that writes
+// are committed in the order of their stamps. Each write also drops some expired tombstones.
+func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
+	var was entity.Change
+	err = s.workspaces.update(ctx, string(w.Kind)+" entity", workspace, func(entities *bbolt.Bucket) (err error) {
+		now := s.clock.Time()
+		if was, err = latestChange(entities, w.Entity.ID); err != nil {
+			return err
+		}
+		if latest, written = w.Next(was, now); !written {
+			latest = was
+			return nil
+		}
+		if err := removeChange(entities, workspace, was); err != nil {
+			return err
+		}
+		if err := putRecord(entities, latest.ID, latest); err != nil {
+			return err
+		}
+		for _, x := range entriesOf(workspace, latest) {
+			if err := putIndex(entities.Tx(), x.key, latest.ID, x.bucket...); err != nil {
+				return err
+			}
+		}
+		return sweepTombstones(entities, workspace, now)
+	})
+	if err != nil {
+		return entity.Change{}, false, err
+	}
+	if written {
+		s.clock.Check(ctx, workspace, was, latest)
+	}
+	return latest, written, nil
+}
+
+// latestChange returns the latest change of an entity, or the zero Change.
+func latestChange(entities *bbolt.Bucket, id string) (c entity.Change, err error) {
+	if value := entities.Get([]byte(id)); value != nil {
+		c, err = decode[entity.Change](value)
+	}
+	return c, err
+}
+
+// entityEntry is the place of a change in an index.
+type entityEntry struct {
+	bucket []string // path of the bucket
+	key    string
+}
+
+func entriesOf(workspace string, c entity.Change) []entityEntry {
+	if c.ID == "" {
+		return nil
+	}
+	entries := []entityEntry{{[]string{entitiesByUpdatedAt, workspace}, c.SyncPosition().String()}}
+	if !c.Deleted {
+		return append(entries, entityEntry{[]string{entitiesByType, workspace, c.Type}, c.ID})
+	}
+	expiry := record.Position{At: record.TimeOf(c.ExpiresAt()), ID: c.ID}
+	return append(entries, entityEntry{[]string{entitiesByExpiresAt, workspace}, expiry.String()})
+}
+
+// removeChange removes a change and its index entries, if there are any.
+func removeChange(entities *bbolt.Bucket, workspace string, c entity.Change) error {
+	for _, x := range entriesOf(workspace, c) {
+		if err := bucketAt(entities.Tx(), x.bucket...).Delete([]byte(x.key)); err != nil {
+			return err
+		}
+	}
+	return entities.Delete([]byte(c.ID))
+}
+
+// sweepTombstones removes some of the tombstones that had expired by now.
+func sweepTombstones(entities *bbolt.Bucket, workspace string, now time.Time) error {
+	for _, id := range expired(bucketAt(entities.Tx(), entitiesByExpiresAt, workspace), record.TimeOf(now)) {
+		c, err := latestChange(entities, id)
 		if err != nil {
 			return err
 		}
-		stored, created, err = createRecord(entities, e.ID, e)
-		if err != nil || !created {
+		if err := removeChange(entities, workspace, c); err != nil {
 			return err
 		}
-		if err := indexChange(entities, workspace, entity.Change{Entity: e}); err != nil {
-			return err
-		}
-		return putIndex(entities.Tx(), e.ID, e.ID, entitiesByType, workspace, e.Type)
-	})
-	return stored, created, err
-}
-
-// Replace implements entity.Store.
-func (s *Entities) Replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
-	return s.change(ctx, "replace entity", workspace, old, func(entities *bbolt.Bucket) error {
-		if err := indexChange(entities, workspace, entity.Change{Entity: e}); err != nil {
-			return err
-		}
-		if e.Type != old.Type {
-			if err := bucketAt(entities.Tx(), entitiesByType, workspace, old.Type).Delete([]byte(old.ID)); err != nil {
-				return err
-			}
-			if err := putIndex(entities.Tx(), e.ID, e.ID, entitiesByType, workspace, e.Type); err != nil {
-				return err
-			}
-		}
-		return putRecord(entities, old.ID, e)
-	})
-}
-
-// Delete implements entity.Store.
-func (s *Entities) Delete(ctx context.Context, workspace string, old entity.Entity, at record.Time) (deleted bool, err error) {
-	return s.change(ctx, "delete entity", workspace, old, func(entities *bbolt.Bucket) error {
-		if err := removeEntity(entities, workspace, old); err != nil {
-			return err
-		}
-		return bury(entities, workspace, entity.TombstoneOf(old, at))
-	})
-}
-
-// removeEntity removes e from the bucket of its workspace and from the index by type.
-func removeEntity(entities *bbolt.Bucket, workspace string, e entity.Entity) error {
-	if err := bucketAt(entities.Tx(), entitiesByType, workspace, e.Type).Delete([]byte(e.ID)); err != nil {
-		return err
 	}
-	return entities.Delete([]byte(e.ID))
-}
-
-// change removes an entity from the index of changes and then calls write. It does so only if
-// the stored entity still equals old. It reports whether it did both without an error.
-func (s *Entities) change(ctx context.Context, op, workspace string, old entity.Entity, write func(entities *bbolt.Bucket) error) (changed bool, err error) {
-	err = s.workspaces.update(ctx, op, workspace, func(entities *bbolt.Bucket) error {
-		changed = false
-		value := entities.Get([]byte(old.ID))
-		if value == nil {
-			return nil
-		}
-		// Compare the decoded entities, because an earlier build may have encoded the
-		// same entity as different bytes.
-		stored, err := decode[entity.Entity](value)
-		if err != nil || !reflect.DeepEqual(stored, old) {
-			return err
-		}
-		changed = true
-		if err := unindexChange(entities, workspace, entity.Change{Entity: old}); err != nil {
-			return err
-		}
-		return write(entities)
-	})
-	return changed && err == nil, err
+	return nil
 }
 
 // Get implements entity.Store.
 func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
-	return getRecord[entity.Entity](ctx, s.workspaces, "entity", workspace, id)
+	found, err := s.GetEach(ctx, workspace, []string{id})
+	e, exists := found[id]
+	if err == nil && !exists {
+		err = record.NotFoundError("entity", id)
+	}
+	return e, err
+}
+
+// GetEach implements entity.Store.
+func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {
+	found := make(map[string]entity.Entity)
+	err := s.workspaces.view(ctx, "get entities", workspace, func(entities *bbolt.Bucket) error {
+		for _, id := range ids {
+			c, err := latestChange(entities, id)
+			if err != nil {
+				return err
+			}
+			if c.ID != "" && !c.Deleted {
+				found[id] = c.Entity
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // List implements entity.Store.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page record.Page[entity.Entity], err error) {
-	err = s.workspaces.view(ctx, "list entities", workspace, func(entities *bbolt.Bucket) (err error) {
-		page, err = readPage[entity.Entity](scanEntities(entities, workspace, q), q.Limit)
+	err = s.workspaces.view(ctx, "list entities", workspace, func(entities *bbolt.Bucket) error {
+		changes, err := readPage(scanEntities(entities, workspace, q), q.Limit, func(c entity.Change) bool { return c.Deleted })
+		page.More, page.Last = changes.More, changes.Last
+		for _, c := range changes.Records {
+			page.Records = append(page.Records, c.Entity)
+		}
 		return err
 	})
 	return page, err
@@ -145,8 +181,7 @@ func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, 
 	return n, err
 }
 
-// scanEntities returns an iterator over the entities that q selects. The parameter entities is the
-// bucket of the workspace.
+// scanEntities returns the entities that q selects by id, and tombstones if q has no type.
 func scanEntities(entities *bbolt.Bucket, workspace string, q entity.Query) iter.Seq2[[]byte, []byte] {
 	low := ""
 	if q.AfterID != "" {
@@ -157,4 +192,15 @@ func scanEntities(entities *bbolt.Bucket, workspace string, q entity.Query) iter
 	}
 	ids := bucketAt(entities.Tx(), entitiesByType, workspace, q.Type)
 	return lookup(entities, scan(ids, low, "", true))
+}
+
+// Changes implements entity.Store.
+func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[entity.Change], err error) {
+	err = s.workspaces.view(ctx, "list changes of entities", workspace, func(entities *bbolt.Bucket) (err error) {
+		low, high := q.Bounds()
+		ids := scan(bucketAt(entities.Tx(), entitiesByUpdatedAt, workspace), low, high, !q.Descending)
+		page, err = readPage(lookup(entities, ids), q.Limit, func(entity.Change) bool { return false })
+		return err
+	})
+	return page, err
 }

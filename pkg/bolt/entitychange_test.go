@@ -1,39 +1,171 @@
 package bolt_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"sluice/pkg/bolt"
 	"sluice/pkg/entity"
+	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
-func TestDeletionsSweepExpiredTombstones(t *testing.T) {
+// Each write drops at most ten expired tombstones, also a write of another kind, and adds at
+// most one.
+func TestWritesSweepExpiredTombstones(t *testing.T) {
 	t.Parallel()
-	s := openEntities(t)
 	begin := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	remove := func(id string, at time.Time) {
-		t.Helper()
-		e := entity.Entity{ID: id, Type: "t", Attributes: record.Attributes(`{}`)}
-		if _, _, err := entity.Create(t.Context(), s, "default", e, begin); err != nil {
-			t.Fatal(err)
-		}
-		if err := entity.Delete(t.Context(), s, "default", id, at); err != nil {
-			t.Fatal(err)
-		}
-	}
+	at := begin
+	s := openIn(t, openDBEntity(t), entity.Clock{Now: func() time.Time { return at }})
 	for i := range 30 {
-		remove(fmt.Sprintf("%02d", i), begin.Add(time.Duration(i)*time.Hour))
+		id := fmt.Sprintf("%02d", i)
+		create(t, s, id)
+		at = begin.Add(time.Duration(i) * time.Hour)
+		if err := entity.Delete(t.Context(), s, "default", id); err != nil {
+			t.Fatal(err)
+		}
 	}
-	// 21 of the tombstones expire before the later deletions. Each of these deletions removes
-	// up to 10 expired tombstones and adds a new one.
-	later := begin.Add(entity.TombstoneAge + 20*time.Hour + time.Minute)
-	for i, want := range []int{21, 12, 12} {
-		remove(fmt.Sprintf("later-%d", i), later)
+	at = begin.Add(entity.TombstoneAge + 20*time.Hour + time.Minute) // 21 tombstones have expired
+	for i, want := range []int{20 + 1, 10 + 2, 9 + 3, 9 + 4} {
+		create(t, s, fmt.Sprintf("later-%d", i))
 		page, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 200})
 		if err != nil || len(page.Records) != want {
-			t.Errorf("after %d deletions %d tombstones are left, error %v; want %d", i+1, len(page.Records), err, want)
+			t.Errorf("after %d creates %d changes are left, error %v; want %d", i+1, len(page.Records), err, want)
 		}
+	}
+}
+
+// A create over an expired tombstone must not be swept with it.
+func TestAnEntityThatIsCreatedAgainDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	s := openIn(t, openDBEntity(t), entity.Clock{Now: func() time.Time { return at }})
+	create(t, s, "a")
+	if err := entity.Delete(t.Context(), s, "default", "a"); err != nil {
+		t.Fatal(err)
+	}
+	at = at.Add(2 * entity.TombstoneAge)
+	create(t, s, "a")
+	create(t, s, "b")
+	if _, err := s.Get(t.Context(), "default", "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+// While the test holds the write transaction, creates of an entity and of an event wait. Their
+// stamps must be of the time when they are stored, because a sync that ended in between would
+// never return records with earlier stamps.
+func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
+	t.Parallel()
+	db := openDBEntity(t)
+	before, after := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 2, 0, 1, 0, 0, time.UTC)
+	now := before
+	clock := func() time.Time { return now } // read only inside a write transaction
+	entities := openIn(t, db, entity.Clock{Now: clock})
+	events, err := bolt.NewEvents(db, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer, err := db.Begin(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamps := make(chan record.Time, 2)
+	go func() {
+		e, _, err := entity.Create(t.Context(), entities, "default", entity.Entity{ID: "a", Type: "t", Attributes: record.Attributes(`{}`)})
+		if err != nil {
+			t.Error(err)
+		}
+		stamps <- e.UpdatedAt
+	}()
+	go func() {
+		e, _, err := event.Create(t.Context(), events, "default", event.Draft{ID: "a", Name: "n"})
+		if err != nil {
+			t.Error(err)
+		}
+		stamps <- e.CreatedAt
+	}()
+	select {
+	case <-stamps:
+		t.Fatal("a write did not wait")
+	case <-time.After(50 * time.Millisecond):
+	}
+	now = after
+	if err := writer.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if stamp := <-stamps; stamp != record.TimeOf(after) {
+			t.Errorf("the stamp is %s, want %s", stamp, record.TimeOf(after))
+		}
+	}
+}
+
+// lateContext is done from the second look at it on.
+type lateContext struct {
+	context.Context
+	looks int
+}
+
+func (c *lateContext) Err() error {
+	if c.looks++; c.looks > 1 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A write whose caller gives up before its turn comes is not stored.
+func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
+	t.Parallel()
+	s := openIn(t, openDBEntity(t), entity.Clock{})
+	e := entity.Entity{ID: "a", Type: "t", Attributes: record.Attributes(`{}`)}
+	if _, _, err := entity.Create(&lateContext{Context: t.Context()}, s, "default", e); record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := s.Get(t.Context(), "default", "a"); record.KindOf(err) != record.NotFound {
+		t.Errorf("get: %v", err)
+	}
+}
+
+// A page of a list by id passes a megabyte of tombstones, and may then be empty.
+func TestAListByIDPassesTombstonesInPages(t *testing.T) {
+	t.Parallel()
+	const tombstones = 7_000
+	db := openDBEntity(t)
+	db.MaxBatchSize = 1
+	s := openIn(t, db, entity.Clock{})
+	for i := range tombstones {
+		if _, err := entity.Erase(t.Context(), s, "default", fmt.Sprintf("gone-%0120d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(t, s, "first")
+	create(t, s, "last")
+	var got []string
+	pages, empty := 0, 0
+	for q := (entity.Query{Limit: 10}); ; pages++ {
+		page, err := s.List(t.Context(), "default", q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Records {
+			got = append(got, e.ID)
+		}
+		if !page.More {
+			break
+		}
+		if len(page.Records) == 0 {
+			empty++
+		}
+		if page.Last.ID <= q.AfterID {
+			t.Fatalf("the page after %q ends at %q", q.AfterID, page.Last.ID)
+		}
+		q.AfterID = page.Last.ID
+	}
+	if fmt.Sprint(got) != "[first last]" || pages < 2 || pages > 5 || empty == 0 {
+		t.Errorf("got %v on %d pages, %d of them empty", got, pages, empty)
 	}
 }

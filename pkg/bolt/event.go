@@ -3,6 +3,7 @@ package bolt
 import (
 	"context"
 	"iter"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -33,15 +34,16 @@ const (
 //     record.Position with the time of expiry to the id.
 type Events struct {
 	workspaces *workspaces
+	now        func() time.Time
 }
 
 // NewEvents returns the events in db, which other stores may share. The caller closes db.
-func NewEvents(db *bbolt.DB) (*Events, error) {
+func NewEvents(db *bbolt.DB, now func() time.Time) (*Events, error) {
 	workspaces, err := openWorkspaces(db, eventsBucket, byID)
 	if err != nil {
 		return nil, err
 	}
-	return &Events{workspaces: workspaces}, nil
+	return &Events{workspaces: workspaces, now: now}, nil
 }
 
 // eventDocument is the JSON form in which the store keeps an event.
@@ -58,7 +60,7 @@ func (d eventDocument) event() event.Event {
 
 // eventPage returns a page of events, like readPage.
 func eventPage(values iter.Seq2[[]byte, []byte], limit int) (record.Page[event.Event], error) {
-	documents, err := readPage[eventDocument](values, limit)
+	documents, err := readPage(values, limit, func(eventDocument) bool { return false })
 	page := record.Page[event.Event]{More: documents.More}
 	for _, d := range documents.Records {
 		page.Records = append(page.Records, d.event())
@@ -66,9 +68,11 @@ func eventPage(values iter.Seq2[[]byte, []byte], limit int) (record.Page[event.E
 	return page, err
 }
 
-// Create implements event.Store. Concurrent calls share an fsync.
-func (s *Events) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
+// Create implements event.Store. Concurrent calls share an fsync. The time of creation is
+// taken inside the transaction, so that events are committed in the order of their creation.
+func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
 	err = s.workspaces.update(ctx, "create event", workspace, func(events *bbolt.Bucket) (err error) {
+		e := d.At(s.now())
 		if err := sweepEvents(events, workspace, e); err != nil {
 			return err
 		}

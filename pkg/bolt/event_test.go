@@ -23,29 +23,32 @@ func openDBEvent(t *testing.T) *bbolt.DB {
 	return db
 }
 
-func openEvents(t *testing.T) event.Store {
-	s, err := bolt.NewEvents(openDBEvent(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+func openEvents(t *testing.T) func(now func() time.Time) (event.Store, error) {
+	db := openDBEvent(t)
+	return func(now func() time.Time) (event.Store, error) { return bolt.NewEvents(db, now) }
 }
 
 func TestEvents(t *testing.T) { storetest.Events(t, openEvents) }
 
 func TestWalksOfEvents(t *testing.T) {
 	t.Parallel()
-	storetest.WalkEvents(t, openEvents(t), false)
+	storetest.WalkEvents(t, openEvents, false)
 }
 
 // Creating an event removes expired events.
 func TestExpiredEventsAreSwept(t *testing.T) {
 	t.Parallel()
-	s, noon := openEvents(t), time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	now := noon
+	s, err := bolt.NewEvents(openDBEvent(t), func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
 	create := func(id string, at time.Time) {
 		t.Helper()
-		d := event.Draft{ID: id, Name: "n", ExpiresAt: event.Retention(at, 1)}
-		if _, created, err := event.Create(t.Context(), s, "default", d, at); !created || err != nil {
+		now = at
+		d := event.Draft{ID: id, Name: "n", KeepFor: 24 * time.Hour}
+		if _, created, err := event.Create(t.Context(), s, "default", d); !created || err != nil {
 			t.Fatalf("%v, error %v", created, err)
 		}
 	}

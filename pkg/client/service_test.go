@@ -4,11 +4,18 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"time"
 
-	"sluice/internal/test/boltstores"
+	"go.etcd.io/bbolt"
+
+	"sluice"
+	"sluice/pkg/bolt"
+	"sluice/pkg/dashboard"
+	"sluice/pkg/entity"
 	"sluice/pkg/files"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 )
 
@@ -18,13 +25,29 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	stores, counters, closeFile, err := boltstores.Open(dir)
+	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
+		return "", nil, err
+	}
+	db.MaxBatchDelay = 0
+	stores := httpapi.Stores{OpenAPI: sluice.OpenAPI}
+	if stores.Entities, err = bolt.NewEntities(db, entity.Clock{}); err != nil {
+		return "", nil, err
+	}
+	if stores.Events, err = bolt.NewEvents(db, time.Now); err != nil {
+		return "", nil, err
+	}
+	if stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
+		return "", nil, err
+	}
+	if stores.ExportJobs, err = bolt.NewExportJobs(db); err != nil {
 		return "", nil, err
 	}
 	if stores.ExportLinks, err = files.NewDir(dir, time.Now); err != nil {
 		return "", nil, err
 	}
+	counters := memory.NewCounters()
+	stores.Usage, stores.Dashboard = counters, dashboard.Files()
 	limiter, err := ratelimit.New(counters, ratelimit.Config{Limits: limits})
 	if err != nil {
 		return "", nil, err
@@ -36,7 +59,7 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	server := httptest.NewServer(api)
 	return server.URL, func() {
 		server.Close()
-		closeFile()       //nolint:errcheck // the file is removed
+		db.Close()        //nolint:errcheck // the file is removed
 		os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	}, nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -48,11 +47,11 @@ type deleter interface {
 // createItem puts the item of r into a table, whose partition key is hashKey, if the table has
 // none with the same key. It returns the record that is stored after the call, and whether the
 // call created it. One API call is enough, because the response to a failed put contains the
-// existing item. options may change the put.
+// existing item. edit may change the put, or be nil.
 //
 // If the SDK retries a put whose response was lost, the retry finds the item of the first
 // attempt. Then created is false and stored equals r.
-func createItem[R any](ctx context.Context, client putter, table, hashKey string, r R, item attributeValues, decode func(attributeValues) (R, error), options ...func(*dynamodb.PutItemInput)) (stored R, created bool, err error) {
+func createItem[R any](ctx context.Context, client putter, table, hashKey string, r R, item attributeValues, decode func(attributeValues) (R, error), edit func(*dynamodb.PutItemInput), opts ...func(*dynamodb.Options)) (stored R, created bool, err error) {
 	in := &dynamodb.PutItemInput{
 		TableName:                           &table,
 		Item:                                item,
@@ -60,10 +59,10 @@ func createItem[R any](ctx context.Context, client putter, table, hashKey string
 		ExpressionAttributeNames:            map[string]string{"#key": hashKey},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-	for _, option := range options {
-		option(in)
+	if edit != nil {
+		edit(in)
 	}
-	_, err = client.PutItem(ctx, in)
+	_, err = client.PutItem(ctx, in, opts...)
 	var exists *types.ConditionalCheckFailedException
 	switch {
 	case err == nil:
@@ -133,20 +132,4 @@ func isRefusal(err error) bool {
 	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction")
 	status := response.HTTPStatusCode()
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction
-}
-
-// contended reports whether err means that a condition is false or that another request
-// is changing the item. err is the error of a conditional write or of a transaction of
-// conditional writes.
-func contended(err error) bool {
-	var failed *types.ConditionalCheckFailedException
-	var conflict *types.TransactionConflictException
-	var cancelled *types.TransactionCanceledException
-	if errors.As(err, &failed) || errors.As(err, &conflict) {
-		return true
-	}
-	return errors.As(err, &cancelled) && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
-		code := aws.ToString(r.Code)
-		return code == "ConditionalCheckFailed" || code == "TransactionConflict"
-	})
 }

@@ -59,7 +59,7 @@ func TestConstructorsRequireAClientAndATable(t *testing.T) {
 func ignore[S any](_ S, err error) error { return err }
 
 func put(ctx context.Context, client *dynamodb.Client) error {
-	_, _, err := createItem(ctx, client, "records", "id", recordItem("a"), recordItem("a"), same)
+	_, _, err := createItem(ctx, client, "records", "id", recordItem("a"), recordItem("a"), same, nil)
 	return err
 }
 

@@ -2,142 +2,155 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
 
-// EntitiesClient is the part of *dynamodb.Client that a Store uses.
+// EntitiesClient is the part of *dynamodb.Client that Entities uses.
 type EntitiesClient interface {
-	putter
 	getter
 	querier
-	TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	updater
+	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 }
 
-// EntitiesConfig tunes a Store. Its zero value is ready to use.
+// EntitiesConfig tunes Entities. Its zero value is ready to use.
 type EntitiesConfig struct {
 	// Shards is the number of partition keys over which the index by_updated_at spreads
-	// the changes of a workspace. It must be from 1 (the default) to
-	// MaxShards.
+	// the changes of a workspace. It must be from 1 (the default) to MaxShards.
 	Shards int
 
 	ReadShards int // how many shards a list reads; Shards by default, and never less
+
+	Clock entity.Clock
 }
 
-// Entities is an entity.Store. It is safe for concurrent use.
+// Entities is an entity.Store in a DynamoDB table. It is safe for concurrent use.
 //
-// It keeps entities in a DynamoDB table.
+// An entity is one item, live or deleted. The table's partition key is workspace (S) and its
+// sort key is id (S). DynamoDB sorts strings by bytes, and lists have the same order. The
+// other attributes are
 //
-// The table's partition key is workspace (S) and its sort key is id (S). DynamoDB sorts
-// strings by bytes, and lists have the same order. The other attributes are type,
-// attributes (JSON text), created_at and updated_at (the text of record.Time), and the
-// keys of two global secondary indexes. All of them are strings (S). The attributes of an
-// entity are stored as text and not as a map, because a DynamoDB number has at most 38
-// digits and no trailing zeros.
+//	type        S
+//	attributes  S  JSON text, because a DynamoDB number has at most 38 digits and no trailing
+//	               zeros; absent from a tombstone
+//	created_at  S  text of a record.Time
+//	change      S  text of Change.SyncPosition, whose time is the stamp
+//	shard       S  the workspace, '#' and the number of the shard, counted from 0, which a hash
+//	               of the id selects (Shards)
+//	type_key    S  the workspace, '#' and the type; absent from a tombstone
+//	erased_at   S  text of Change.ErasedAt; absent if the entity was never erased
+//	expires_at  N  Unix time in seconds after which DynamoDB removes a tombstone; an item with
+//	               this attribute is a tombstone
 //
-//   - by_type has the keys type_key and id. It lists the entities of one type. type_key
-//     consists of the workspace, '#' and the type. The index projects all attributes, so
-//     that a list is one query.
-//   - by_updated_at has the keys shard and change. It lists entities and tombstones in order
-//     of their latest change. shard consists of the workspace, '#' and the number of the
-//     shard, counted from 0. A hash of the id selects the shard (Shards). change
-//     is the text of the record.Position. The index does not project the keys of by_type.
-//     It does not project updated_at either, because the attribute change contains
-//     this time.
-//
-// A tombstone is a separate item, so reads of entities never return it. Its workspace
-// attribute consists of the entity's workspace and "#deleted". It also has id, type,
-// created_at, the keys of by_updated_at, and expires_at (N, Unix time in seconds), after
-// which DynamoDB removes it. If the events of the entity are erased, the tombstone also
-// has the attribute "erased" (S), which is the text of Change.ErasedAt.
+// There are two global secondary indexes. by_type has the keys type_key and id and lists the
+// entities of one type. It projects all attributes, so that a list is one query.
+// by_updated_at has the keys shard and change and lists all items in order of their latest
+// change. It projects all attributes except type_key.
 type Entities struct {
 	client EntitiesClient
 	table  string
 	shards Shards
+	clock  entity.Clock
 }
 
 // NewEntities returns a Store that keeps its entities in table. It returns an error if client is
 // nil, table is empty or cfg.Shards is out of range.
 func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Entities, error) {
 	if client == nil || table == "" {
-		return nil, errors.New("dynamo: a client and a table name are required")
+		return nil, errNoTable
 	}
 	shards, err := newShards(cfg.Shards, cfg.ReadShards)
 	if err != nil {
 		return nil, fmt.Errorf("dynamo: %w", err)
 	}
-	return &Entities{client: client, table: table, shards: shards}, nil
+	return &Entities{client: client, table: table, shards: shards, clock: cfg.Clock}, nil
 }
 
 // OpenEntities returns a Store that keeps its entities in the table that the environment variable
 // ENTITIES_TABLE names, in the shards of LoadShards.
-func OpenEntities(client EntitiesClient, getenv func(string) string) (*Entities, error) {
+func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock) (*Entities, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewEntities(client, getenv("ENTITIES_TABLE"), EntitiesConfig{Shards: shards.Write, ReadShards: shards.Read})
+	s, err := NewEntities(client, getenv("ENTITIES_TABLE"), EntitiesConfig{Shards: shards.Write, ReadShards: shards.Read, Clock: clock})
 	if err != nil {
 		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
 	}
 	return s, nil
 }
 
-// Replace implements entity.Store with a put. The condition of the put is that the item still
-// has every attribute of the parameter old. If the response of a put is lost, the SDK retries
-// the put. The retry finds that e is already stored, so Replace reports false.
-func (s *Entities) Replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
-	condition, names, values := unchanged(old)
-	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName:                 &s.table,
-		Item:                      s.toItem(workspace, e),
-		ConditionExpression:       condition,
-		ExpressionAttributeNames:  names,
-		ExpressionAttributeValues: values,
-	})
-	switch {
-	case contended(err):
-		return false, nil
-	case err != nil:
-		return false, storeError("replace entity", err)
-	}
-	return true, nil
-}
-
-// unchanged returns the condition that an item still has every attribute of the given entity.
-// The condition ignores the keys of indexes, because items of earlier builds lack the keys of
-// by_updated_at.
-func unchanged(old entity.Entity) (condition *string, names map[string]string, values attributeValues) {
-	values = make(attributeValues)
-	names = make(map[string]string)
-	var conditions []string
-	for name, value := range entityAttributes(old) {
-		conditions = append(conditions, fmt.Sprintf("#%s = :%[1]s", name))
-		names["#"+name], values[":"+name] = name, value
-	}
-	return aws.String(strings.Join(conditions, " AND ")), names, values
-}
-
 // Get implements entity.Store. The read is strongly consistent.
 func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
-	e, found, err := getItem(ctx, s.client, s.table, entityKey(workspace, id), entityFromItem)
-	if err == nil && !found {
+	c, found, err := getItem(ctx, s.client, s.table, entityKey(workspace, id), changeFromItem)
+	if err == nil && (!found || c.Deleted) {
 		err = record.NotFoundError("entity", id)
 	}
-	return e, err
+	return c.Entity, err
+}
+
+// maxBatchGet is how many keys a BatchGetItem takes.
+const maxBatchGet = 100
+
+// unreadWait is the longest random wait before the keys that DynamoDB has left unread are read
+// again. It leaves keys unread if their items exceed 16 MB or the table is throttled.
+const unreadWait = 100 * time.Millisecond
+
+// GetEach implements entity.Store. The reads are strongly consistent.
+func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {
+	const op = "get entities"
+	unique := make(map[string]attributeValues) // BatchGetItem rejects repeated keys
+	for _, id := range ids {
+		unique[id] = entityKey(workspace, id)
+	}
+	found := make(map[string]entity.Entity)
+	for keys := range slices.Chunk(slices.Collect(maps.Values(unique)), maxBatchGet) {
+		for unread := (types.KeysAndAttributes{Keys: keys, ConsistentRead: aws.Bool(true)}); ; {
+			out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{s.table: unread}})
+			if err != nil {
+				return nil, storeError(op, err)
+			}
+			changes, err := each(out.Responses[s.table], changeFromItem)
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range changes {
+				if !c.Deleted {
+					found[c.ID] = c.Entity
+				}
+			}
+			if unread = out.UnprocessedKeys[s.table]; len(unread.Keys) == 0 {
+				break
+			}
+			select {
+			case <-time.After(rand.N(unreadWait)):
+			case <-ctx.Done():
+				return nil, record.UnavailableError(op, ctx.Err())
+			}
+		}
+	}
+	return found, nil
 }
 
 // List implements entity.Store. The read is eventually consistent, which costs half as
 // much as a consistent read. An entity may be missing for a moment after its creation.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error) {
-	return queryPage(ctx, s.client, "id", q.Limit, entityFromItem, s.query(workspace, q.Type, q.AfterID))
+	page, err := queryPage(ctx, s.client, "id", q.Limit, entityFromItem, s.query(workspace, q.Type, q.AfterID))
+	if n := len(page.Records); n > 0 && page.Last.ID == "" {
+		page.Last.ID = page.Records[n-1].ID
+	}
+	return page, err
 }
 
 // Count implements entity.Store. The read is eventually consistent, as in List.
@@ -145,8 +158,8 @@ func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, 
 	return countItems(ctx, s.client, until, s.query(workspace, q.Type, ""))
 }
 
-// query returns a query for the entities of a type after an id. An empty type means all
-// types.
+// query returns a query for the entities of a type after an id. If typ is empty, it is for
+// all types, and a filter drops tombstones.
 func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
@@ -158,6 +171,8 @@ func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 		in.IndexName = aws.String("by_type")
 		in.ExpressionAttributeNames["#hash"] = "type_key"
 		in.ExpressionAttributeValues[":hash"] = text(typeKey(workspace, typ))
+	} else {
+		in.FilterExpression = aws.String("attribute_not_exists(expires_at)")
 	}
 	if afterID != "" {
 		*in.KeyConditionExpression += " AND #id > :after"
@@ -165,6 +180,12 @@ func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 		in.ExpressionAttributeValues[":after"] = text(afterID)
 	}
 	return in
+}
+
+// Changes implements entity.Store. Reads of an index are eventually consistent.
+func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
+	ins := s.shards.SyncQueries(s.table, "by_updated_at", "change", workspace, q)
+	return queryPage(ctx, s.client, "change", q.Limit, changeFromItem, ins...)
 }
 
 // entityKey returns the primary key of an entity.
@@ -176,36 +197,26 @@ func entityKey(workspace, id string) attributeValues {
 // It is unique because the name of a workspace cannot contain '#'.
 func typeKey(workspace, typ string) string { return workspace + "#" + typ }
 
-func (s *Entities) toItem(workspace string, e entity.Entity) attributeValues {
-	item := entityAttributes(e)
-	item["workspace"] = text(workspace)
-	item["type_key"] = text(typeKey(workspace, e.Type))
-	s.setChange(item, workspace, entity.Change{Entity: e})
-	return item
-}
-
-// entityAttributes returns the item attributes that hold the members of e.
-func entityAttributes(e entity.Entity) attributeValues {
-	return attributeValues{
-		"id":         text(e.ID),
-		"type":       text(e.Type),
-		"attributes": text(string(e.Attributes)),
-		"created_at": text(e.CreatedAt.String()),
-		"updated_at": text(e.UpdatedAt.String()),
+// changeFromItem decodes an item of the table or of an index.
+func changeFromItem(item attributeValues) (entity.Change, error) {
+	r := readItem(item)
+	at := r.position("change").At
+	c := entity.Change{Entity: entity.Entity{ID: r.text("id"), Type: r.text("type"), CreatedAt: r.time("created_at")}}
+	if item["erased_at"] != nil {
+		c.ErasedAt = r.time("erased_at")
 	}
+	if c.Deleted = item["expires_at"] != nil; c.Deleted {
+		c.DeletedAt = at
+	} else {
+		c.UpdatedAt, c.Attributes = at, record.Attributes(r.text("attributes"))
+	}
+	if err := r.err(); err != nil {
+		return entity.Change{}, fmt.Errorf("read entity: %w", err)
+	}
+	return c, nil
 }
 
 func entityFromItem(item attributeValues) (entity.Entity, error) {
-	r := readItem(item)
-	e := entity.Entity{
-		ID:         r.text("id"),
-		Type:       r.text("type"),
-		Attributes: record.Attributes(r.text("attributes")),
-		CreatedAt:  r.time("created_at"),
-		UpdatedAt:  r.time("updated_at"),
-	}
-	if err := r.err(); err != nil {
-		return entity.Entity{}, fmt.Errorf("read entity: %w", err)
-	}
-	return e, nil
+	c, err := changeFromItem(item)
+	return c.Entity, err
 }

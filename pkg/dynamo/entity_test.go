@@ -2,11 +2,9 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/entity"
@@ -30,138 +29,175 @@ func openEntities(t *testing.T, client EntitiesClient, table string) *Entities {
 	return s
 }
 
+// entitiesIn returns the function that opens an empty table with a clock.
+func entitiesIn(t *testing.T, shards int) func(entity.Clock) (entity.Store, error) {
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+	return func(clock entity.Clock) (entity.Store, error) {
+		return NewEntities(client, table, EntitiesConfig{Shards: shards, Clock: clock})
+	}
+}
+
 func TestEntities(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			t.Parallel()
-			storetest.Entities(t, func(t *testing.T) entity.Store {
-				s, err := NewEntities(dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable"), EntitiesConfig{Shards: shards})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
-			})
+			storetest.Entities(t, func(t *testing.T) func(entity.Clock) (entity.Store, error) { return entitiesIn(t, shards) })
 		})
 	}
 }
 
 func TestWalks(t *testing.T) {
 	t.Parallel()
-	storetest.WalkEntities(t, openEntities(t, dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")))
+	storetest.WalkEntities(t, func(t *testing.T) func(entity.Clock) (entity.Store, error) { return entitiesIn(t, 1) })
 }
 
-// log is a Client that records its calls.
-type log struct {
+// callLog is a client that records its calls and the units that they consume.
+type callLog struct {
 	*dynamodb.Client
+	mu    sync.Mutex
 	calls []string
 }
 
-func (l *log) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	l.calls = append(l.calls, "put")
-	return l.Client.PutItem(ctx, in, opts...)
+func (l *callLog) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, fmt.Sprintf(format, args...))
 }
 
-func (l *log) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	l.calls = append(l.calls, "transaction")
-	return l.Client.TransactWriteItems(ctx, in, opts...)
+// take returns the calls since the last call of take.
+func (l *callLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	calls := l.calls
+	l.calls = nil
+	return calls
 }
 
-func (l *log) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	l.calls = append(l.calls, fmt.Sprintf("get, consistent %v", aws.ToBool(in.ConsistentRead)))
-	return l.Client.GetItem(ctx, in, opts...)
+func (l *callLog) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := l.Client.UpdateItem(ctx, in, opts...)
+	if err != nil {
+		l.add("update refused")
+		return out, err
+	}
+	l.add("update %g", *out.ConsumedCapacity.CapacityUnits)
+	return out, err
 }
 
-func (l *log) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	out, err := l.Client.Query(ctx, in, opts...)
+func (l *callLog) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := l.Client.GetItem(ctx, in, opts...)
 	if err == nil {
-		l.calls = append(l.calls, fmt.Sprintf("query, consistent %v, read %d", aws.ToBool(in.ConsistentRead), out.ScannedCount))
+		l.add("get %g", *out.ConsumedCapacity.CapacityUnits)
 	}
 	return out, err
 }
 
-func TestEachMethodIsOneCall(t *testing.T) {
-	t.Parallel()
-	l := &log{Client: dynamolocal.Client(t)}
-	s := openEntities(t, l, dynamolocal.Table(t, "EntitiesTable"))
-	plain := func(id string) entity.Entity {
-		return entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{}`)}
+func (l *callLog) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := l.Client.BatchGetItem(ctx, in, opts...)
+	if err == nil {
+		l.add("batch get %g", *out.ConsumedCapacity[0].CapacityUnits)
 	}
-	for _, id := range []string{"a", "a", "b", "c", "d"} {
-		if _, _, err := s.Create(t.Context(), "default", plain(id)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.Get(t.Context(), "default", "a"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.List(t.Context(), "default", entity.Query{Limit: 2}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.List(t.Context(), "default", entity.Query{Type: "account", AfterID: "a", Limit: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 3}); err != nil {
-		t.Fatal(err)
-	}
-	if deleted, err := s.Delete(t.Context(), "default", plain("a"), record.TimeOf(time.Now())); !deleted || err != nil {
-		t.Fatal(deleted, err)
-	}
-	want := []string{
-		"transaction", "transaction", "transaction", "transaction", "transaction", "get, consistent true",
-		"query, consistent false, read 3", "query, consistent false, read 2",
-		"query, consistent false, read 4", "transaction",
-	}
-	if !slices.Equal(l.calls, want) {
-		t.Errorf("calls %q, want %q", l.calls, want)
-	}
+	return out, err
 }
 
-// An update makes a strongly consistent read and a put. If the patch changes nothing, the
-// update makes only the read.
-func TestAnUpdateIsAReadAndAPut(t *testing.T) {
-	t.Parallel()
-	l := &log{Client: dynamolocal.Client(t)}
-	s := openEntities(t, l, dynamolocal.Table(t, "EntitiesTable"))
-	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`{"a":1}`)}); err != nil {
-		t.Fatal(err)
+func (l *callLog) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	out, err := l.Client.Query(ctx, in, opts...)
+	if err == nil {
+		l.add("query, consistent %v, read %d", aws.ToBool(in.ConsistentRead), out.ScannedCount)
 	}
-	const read = "get, consistent true"
-	for _, tt := range []struct {
-		patch string
-		calls []string
+	return out, err
+}
+
+// An entity of less than a kilobyte takes one write unit for the table and one for each index
+// whose item changes, and two for an index whose key changes.
+func TestCallsAndUnitsOfEachMethod(t *testing.T) {
+	t.Parallel()
+	l := &callLog{Client: dynamolocal.Client(t)}
+	s := openEntities(t, l, dynamolocal.Table(t, "EntitiesTable"))
+	ctx, note := t.Context(), strings.Repeat("x", 700)
+	create := func(id string) func() error {
+		return func() error {
+			_, _, err := entity.Create(ctx, s, "default", entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"note":"` + note + `"}`)})
+			return err
+		}
+	}
+	update := func(patch string) func() error {
+		return func() error { _, err := entity.Update(ctx, s, "default", "a", record.Attributes(patch)); return err }
+	}
+	upsert := func(attributes string) func() error {
+		return func() error {
+			found, err := s.GetEach(ctx, "default", []string{"a"})
+			if err != nil {
+				return err
+			}
+			a := found["a"]
+			_, _, err = entity.Upsert(ctx, s, "default", entity.Entity{ID: "a", Attributes: record.Attributes(attributes)}, &a)
+			return err
+		}
+	}
+	remove := func(id string) func() error { return func() error { return entity.Delete(ctx, s, "default", id) } }
+	erase := func(id string) func() error {
+		return func() error { _, err := entity.Erase(ctx, s, "default", id); return err }
+	}
+	list := func(q entity.Query) func() error {
+		return func() error { _, err := s.List(ctx, "default", q); return err }
+	}
+	for _, step := range []struct {
+		name string
+		call func() error
+		want string
 	}{
-		{`{}`, []string{read}}, {`{"a":1}`, []string{read}}, {`{"b":null}`, []string{read}},
-		{`{"a":2}`, []string{read, "put"}}, {`{"a":2}`, []string{read}},
+		{"create", create("a"), "update 3"},
+		{"create again", create("a"), "update refused"},
+		{"update", update(`{"b":1}`), "get 1, update 4"},
+		{"update without a change", update(`{"b":1}`), "get 1"},
+		{"upsert", upsert(`{"b":2}`), "batch get 1, update 4"},
+		{"upsert without a change", upsert(`{"b":2}`), "batch get 1"},
+		{"delete", remove("a"), "update 4"},
+		{"delete again", remove("a"), "update refused"},
+		{"delete what never existed", remove("never"), "update refused"},
+		{"create over a tombstone", create("a"), "update 4"},
+		{"erase", erase("a"), "update 4"},
+		{"erase again", erase("a"), "update 3"},
+		{"erase what never existed", erase("never"), "update 2"},
+		{"create b", create("b"), "update 3"},
+		{"create c", create("c"), "update 3"},
+		{"create d", create("d"), "update 3"},
+		{"list", list(entity.Query{AfterID: "a", Limit: 2}), "query, consistent false, read 3"},
+		{"list a type", list(entity.Query{Type: "account", AfterID: "b", Limit: 1}), "query, consistent false, read 2"},
+		{"list changes", func() error { _, err := s.Changes(ctx, "default", record.SyncQuery{Limit: 3}); return err }, "query, consistent false, read 4"},
 	} {
-		l.calls = nil
-		if _, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(tt.patch), time.Now()); err != nil {
-			t.Fatal(err)
+		l.take()
+		if err := step.call(); err != nil {
+			t.Errorf("%s: %v", step.name, err)
 		}
-		if !slices.Equal(l.calls, tt.calls) {
-			t.Errorf("%s: calls %q, want %q", tt.patch, l.calls, tt.calls)
+		if got := strings.Join(l.take(), ", "); got != step.want {
+			t.Errorf("%s: %s; want %s", step.name, got, step.want)
 		}
 	}
 }
 
-// counter is a Client that counts puts.
+// counter is a client that counts writes.
 type counter struct {
 	EntitiesClient
-	puts atomic.Int64
+	writes atomic.Int64
 }
 
-func (c *counter) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	c.puts.Add(1)
-	return c.EntitiesClient.PutItem(ctx, in, opts...)
+func (c *counter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	c.writes.Add(1)
+	return c.EntitiesClient.UpdateItem(ctx, in, opts...)
 }
 
-// Each concurrent update is applied or returns an error. Together the updates make few puts
+// Each concurrent update is applied or returns an error. Together the updates make few writes
 // (see also TestConcurrentUpdatesBackOff in package entity).
 func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	t.Parallel()
 	const updates = 200
 	client := &counter{EntitiesClient: dynamolocal.Client(t)}
 	s := openEntities(t, client, dynamolocal.Table(t, "EntitiesTable"))
-	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}); err != nil {
+	if _, _, err := entity.Create(t.Context(), s, "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // like the timeout of the API
@@ -170,7 +206,7 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range applied {
 		wg.Go(func() {
-			_, err := entity.Update(ctx, s, "default", "a", record.Attributes(fmt.Sprintf(`{"%d":true}`, i)), time.Now())
+			_, err := entity.Update(ctx, s, "default", "a", record.Attributes(fmt.Sprintf(`{"%d":true}`, i)))
 			applied[i] = err == nil
 			if err != nil && record.KindOf(err) != record.Unavailable {
 				t.Error(err)
@@ -196,41 +232,8 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 			n++
 		}
 	}
-	t.Logf("%d of %d updates were applied by %d puts", n, updates, client.puts.Load())
-	if n == 0 || client.puts.Load() > 3*updates {
-		t.Errorf("%d of %d updates were applied by %d puts", n, updates, client.puts.Load())
-	}
-}
-
-// losesFirst forwards requests. It returns an error instead of the first response, as if
-// that response had been lost.
-type losesFirst struct {
-	next aws.HTTPClient
-	sent atomic.Int64
-}
-
-func (c *losesFirst) Do(r *http.Request) (*http.Response, error) {
-	response, err := c.next.Do(r)
-	if c.sent.Add(1) > 1 || err != nil {
-		return response, err
-	}
-	_ = response.Body.Close()
-	return nil, errors.New("connection reset by peer")
-}
-
-func TestACreateIsRepeatedAndAppliedOnceIfItsResponseIsLost(t *testing.T) {
-	t.Parallel()
-	network := &losesFirst{}
-	options := dynamolocal.Client(t).Options()
-	network.next, options.HTTPClient = options.HTTPClient, network
-	s := openEntities(t, dynamodb.New(options), dynamolocal.Table(t, "EntitiesTable"))
-
-	want := entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}
-	stored, created, err := s.Create(t.Context(), "default", want)
-	if !created || err != nil || !reflect.DeepEqual(stored, want) {
-		t.Errorf("created %v, error %v, stored %+v", created, err, stored)
-	}
-	if network.sent.Load() != 2 {
-		t.Errorf("%d requests were sent, want 2", network.sent.Load())
+	t.Logf("%d of %d updates were applied by %d writes", n, updates, client.writes.Load())
+	if n == 0 || client.writes.Load() > 3*updates {
+		t.Errorf("%d of %d updates were applied by %d writes", n, updates, client.writes.Load())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -23,62 +24,70 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func create(t *testing.T, s *Entities, id string) entity.Entity {
-	t.Helper()
-	e, created, err := entity.Create(t.Context(), s, "default", entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1.0}`)}, noon)
-	if !created || err != nil {
-		t.Fatalf("create %s: %v, error %v", id, created, err)
-	}
-	return e
-}
+// at is a clock that shows the same time until a test changes it.
+type at struct{ now time.Time }
 
-// A tombstone is a separate item that expires. Only lists of changes return it.
-func TestItemsOfChangesHaveTheDocumentedAttributes(t *testing.T) {
+func (c *at) clock() entity.Clock { return entity.Clock{Now: func() time.Time { return c.now }} }
+
+// An entity is one item, live or deleted. Lists by id read tombstones, but do not return them,
+// and lists of a type do not read them.
+func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
-	l := &log{Client: client}
-	s := openEntities(t, l, table)
-	create(t, s, "ada")
-	item := func(workspace string) attributeValues {
-		t.Helper()
-		out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: attributeValues{"workspace": text(workspace), "id": text("ada")}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out.Item
-	}
-	want := attributeValues{
-		"workspace": text("default"), "id": text("ada"), "type": text("account"),
-		"type_key": text("default#account"), "attributes": text(`{"a":1.0}`),
-		"created_at": text("2026-01-02T12:00:00.000Z"), "updated_at": text("2026-01-02T12:00:00.000Z"),
-		"shard": text("default#0"), "change": text("2026-01-02T12:00:00.000Z#ada"),
-	}
-	if got := item("default"); !reflect.DeepEqual(got, want) {
-		t.Errorf("the entity is %v, want %v", got, want)
-	}
-	if err := entity.Delete(t.Context(), s, "default", "ada", noon.Add(time.Hour)); err != nil {
+	l, c := &callLog{Client: client}, &at{noon}
+	s, err := NewEntities(l, table, EntitiesConfig{Clock: c.clock()})
+	if err != nil {
 		t.Fatal(err)
 	}
-	want = attributeValues{
-		"workspace": text("default#deleted"), "id": text("ada"), "type": text("account"),
-		"created_at": text("2026-01-02T12:00:00.000Z"),
-		"expires_at": &types.AttributeValueMemberN{Value: strconv.FormatInt(noon.Add(time.Hour+30*24*time.Hour).Unix(), 10)},
+	item := func(want attributeValues) {
+		t.Helper()
+		out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: entityKey("default", "ada")})
+		if err != nil || !reflect.DeepEqual(out.Item, want) {
+			t.Errorf("the item is %v, error %v; want %v", out.Item, err, want)
+		}
+	}
+	ada := entity.Entity{ID: "ada", Type: "account", Attributes: record.Attributes(`{"a":1.0}`)}
+	if _, created, err := entity.Create(t.Context(), s, "default", ada); !created || err != nil {
+		t.Fatal(created, err)
+	}
+	live := attributeValues{
+		"workspace": text("default"), "id": text("ada"), "type": text("account"), "type_key": text("default#account"),
+		"attributes": text(`{"a":1.0}`), "created_at": text("2026-01-02T12:00:00.000Z"),
+		"shard": text("default#0"), "change": text("2026-01-02T12:00:00.000Z#ada"),
+	}
+	item(live)
+	c.now = noon.Add(time.Hour)
+	if err := entity.Delete(t.Context(), s, "default", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	deleted := attributeValues{
+		"workspace": text("default"), "id": text("ada"), "type": text("account"), "created_at": text("2026-01-02T12:00:00.000Z"),
+		"expires_at": number(c.now.Add(30 * 24 * time.Hour).Unix()),
 		"shard":      text("default#0"), "change": text("2026-01-02T13:00:00.000Z#ada"),
 	}
-	if got := item("default#deleted"); !reflect.DeepEqual(got, want) || item("default") != nil {
-		t.Errorf("the tombstone is %v, want %v, and no entity", got, want)
-	}
-	l.calls = nil
+	item(deleted)
+	l.take()
 	for _, q := range []entity.Query{{Limit: 10}, {Limit: 10, Type: "account"}} {
 		if page, err := s.List(t.Context(), "default", q); err != nil || len(page.Records) != 0 {
 			t.Errorf("%+v, error %v", page, err)
 		}
 	}
-	for _, call := range l.calls {
-		if call != "query, consistent false, read 0" {
-			t.Error(call)
-		}
+	if got, want := l.take(), []string{"query, consistent false, read 1", "query, consistent false, read 0"}; !slices.Equal(got, want) {
+		t.Errorf("calls %q, want %q", got, want)
 	}
+	c.now = noon.Add(2 * time.Hour)
+	if _, err := entity.Erase(t.Context(), s, "default", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	deleted["expires_at"], deleted["change"] = number(c.now.Add(30*24*time.Hour).Unix()), text("2026-01-02T14:00:00.000Z#ada")
+	deleted["erased_at"] = text("2026-01-02T14:00:00.000Z")
+	item(deleted)
+	c.now = noon.Add(3 * time.Hour)
+	if _, _, err := entity.Create(t.Context(), s, "default", ada); err != nil {
+		t.Fatal(err)
+	}
+	live["created_at"], live["change"], live["erased_at"] = text("2026-01-02T15:00:00.000Z"), text("2026-01-02T15:00:00.000Z#ada"), deleted["erased_at"]
+	item(live)
 }
 
 // entityMeter is a Client that adds up the read units of queries and records the sizes of the
@@ -119,7 +128,7 @@ func TestReadUnitsOfChanges(t *testing.T) {
 			t.Parallel()
 			table := dynamolocal.Table(t, "EntitiesTable")
 			m := &entityMeter{Client: dynamolocal.Client(t), bytes: make(map[string]int)}
-			s, err := NewEntities(m, table, EntitiesConfig{Shards: shards})
+			s, err := NewEntities(m, table, EntitiesConfig{Shards: shards, Clock: (&at{noon.Add(time.Hour)}).clock()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +178,7 @@ func count(t *testing.T, variable string, n int) int {
 }
 
 // fill puts entities into a table, with noon as the time of creation. It updates some of
-// them with a time one hour later.
+// them.
 func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shards Shards, total, changed int) {
 	t.Helper()
 	var group errgroup.Group
@@ -182,7 +191,7 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shar
 				id := spread(i)
 				puts = append(puts, types.WriteRequest{PutRequest: &types.PutRequest{Item: attributeValues{
 					"workspace": text("default"), "id": text(id), "type": text("person"),
-					"type_key": text("default#person"), "created_at": text(at), "updated_at": text(at),
+					"type_key": text("default#person"), "created_at": text(at),
 					"attributes": text(fmt.Sprintf(`{"name":"Ada Lovelace","number":%d,"note":%q}`, i, id)),
 					"shard":      text(shards.Key("default", id)), "change": text(at + "#" + id),
 				}}})
@@ -196,7 +205,7 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shar
 	}
 	for i := range changed {
 		group.Go(func() error {
-			_, err := entity.Update(t.Context(), s, "default", spread(i), record.Attributes(`{"changed":true}`), noon.Add(time.Hour+time.Duration(i)*time.Millisecond))
+			_, err := entity.Update(t.Context(), s, "default", spread(i), record.Attributes(`{"changed":true}`))
 			return err
 		})
 	}

@@ -26,6 +26,8 @@ type EventsConfig struct {
 	Shards int
 
 	ReadShards int // how many shards a list reads; Shards by default, and never less
+
+	Now func() time.Time // clock; time.Now by default
 }
 
 // Events is an event.Store. It is safe for concurrent use.
@@ -49,6 +51,7 @@ type Events struct {
 	client EventsClient
 	table  string
 	shards Shards
+	now    func() time.Time
 }
 
 // NewEvents returns the events in table.
@@ -60,7 +63,10 @@ func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, er
 	if err != nil {
 		return nil, fmt.Errorf("dynamo: %w", err)
 	}
-	return &Events{client: client, table: table, shards: shards}, nil
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Events{client: client, table: table, shards: shards, now: cfg.Now}, nil
 }
 
 // OpenEvents returns the events in the table that EVENTS_TABLE names, in the shards of LoadShards.
@@ -77,13 +83,15 @@ func OpenEvents(client EventsClient, getenv func(string) string) (*Events, error
 }
 
 // Create implements event.Store with one conditional PutItem. It overwrites an expired
-// item, because DynamoDB may take days to remove an expired item.
-func (s *Events) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
+// item, because DynamoDB may take days to remove it.
+func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
+	now := s.now()
+	e := d.At(now)
 	return createItem(ctx, s.client, s.table, "pk", e, s.toItem(workspace, e), eventFromItem, func(in *dynamodb.PutItemInput) {
 		*in.ConditionExpression += " OR #expires_at <= :now"
 		in.ExpressionAttributeNames["#expires_at"] = "expires_at"
-		in.ExpressionAttributeValues = attributeValues{":now": number(e.CreatedAt.Time().Unix())}
-	})
+		in.ExpressionAttributeValues = attributeValues{":now": number(now.Unix())}
+	}, newAttempts(s.now, now).watch)
 }
 
 // Get implements event.Store. The read is strongly consistent.
@@ -105,7 +113,7 @@ func (s *Events) List(ctx context.Context, workspace string, q event.Query) (rec
 // Changes implements event.Store. The read is eventually consistent, as in List.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Event], error) {
 	ins := s.shards.SyncQueries(s.table, "by_created_at", "change", workspace, q)
-	return queryPage(ctx, s.client, "change", q.Limit, changedEvent, ins...)
+	return queryPage(ctx, s.client, "change", q.Limit, eventFromItem, ins...)
 }
 
 // Count implements event.Store. The read is eventually consistent, as in List.
@@ -155,15 +163,17 @@ func (s *Events) toItem(workspace string, e event.Event) attributeValues {
 	return item
 }
 
+// eventFromItem decodes an item of the table or of an index.
 func eventFromItem(item attributeValues) (event.Event, error) {
 	r := readItem(item)
+	created := r.position("change")
 	e := event.Event{
-		ID:         r.text("id"),
+		ID:         created.ID,
 		Name:       r.text("name"),
 		EntityID:   event.OptionalID(r.optionalText("entity_id")),
 		OccurredAt: r.time("occurred_at"),
 		Attributes: record.Attributes(r.text("attributes")),
-		CreatedAt:  r.time("created_at"),
+		CreatedAt:  created.At,
 	}
 	if seconds := r.optionalNumber("expires_at"); seconds != 0 {
 		e.ExpiresAt = record.TimeOf(time.Unix(seconds, 0))
@@ -172,10 +182,4 @@ func eventFromItem(item attributeValues) (event.Event, error) {
 		return event.Event{}, fmt.Errorf("read event: %w", err)
 	}
 	return e, nil
-}
-
-// changedEvent is like eventFromItem, for an item of by_created_at.
-func changedEvent(item attributeValues) (event.Event, error) {
-	restorePosition(item, "change", "created_at")
-	return eventFromItem(item)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -17,20 +18,21 @@ import (
 	"sluice/pkg/storetest"
 )
 
-func openEvents(t *testing.T, shards int) *Events {
-	t.Helper()
-	s, err := NewEvents(dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable"), EventsConfig{Shards: shards})
-	if err != nil {
-		t.Fatal(err)
+// eventsIn returns the function that opens an empty table with a clock.
+func eventsIn(t *testing.T, client EventsClient, shards int) func(now func() time.Time) (event.Store, error) {
+	table := dynamolocal.Table(t, "EventsTable")
+	return func(now func() time.Time) (event.Store, error) {
+		return NewEvents(client, table, EventsConfig{Shards: shards, Now: now})
 	}
-	return s
 }
 
 func TestEvents(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			t.Parallel()
-			storetest.Events(t, func(t *testing.T) event.Store { return openEvents(t, shards) })
+			storetest.Events(t, func(t *testing.T) func(now func() time.Time) (event.Store, error) {
+				return eventsIn(t, dynamolocal.Client(t), shards)
+			})
 		})
 	}
 }
@@ -38,7 +40,7 @@ func TestEvents(t *testing.T) {
 func TestItemsOfEventsHaveTheDocumentedAttributes(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
-	s, err := NewEvents(client, table, EventsConfig{})
+	s, err := NewEvents(client, table, EventsConfig{Now: func() time.Time { return time.UnixMilli(0) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +50,7 @@ func TestItemsOfEventsHaveTheDocumentedAttributes(t *testing.T) {
 	}
 	for _, entityID := range []event.OptionalID{"", "u-1"} {
 		id := "e-" + string(entityID)
-		e := event.Event{ID: id, Name: "login", EntityID: entityID, OccurredAt: occurred, Attributes: record.Attributes(`{"a":1.0}`)}
+		e := event.Draft{ID: id, Name: "login", EntityID: entityID, OccurredAt: &occurred, Attributes: record.Attributes(`{"a":1.0}`)}
 		if _, _, err := s.Create(t.Context(), "default", e); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +92,7 @@ func TestTheNumberOfShardsMayGrow(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range 20 {
-			e := event.Event{ID: fmt.Sprintf("%02d-%02d", shards, n), Name: "login", Attributes: record.Attributes(`{}`)}
+			e := event.Draft{ID: fmt.Sprintf("%02d-%02d", shards, n), Name: "login"}
 			for _, wantCreated := range []bool{true, false} {
 				if _, created, err := s.Create(t.Context(), "default", e); created != wantCreated || err != nil {
 					t.Fatalf("create %s: created %v, error %v", e.ID, created, err)
@@ -98,7 +100,7 @@ func TestTheNumberOfShardsMayGrow(t *testing.T) {
 			}
 			want = append(want, e.ID)
 		}
-		if _, created, err := s.Create(t.Context(), "default", event.Event{ID: want[0], Name: "login", Attributes: record.Attributes(`{}`)}); created || err != nil {
+		if _, created, err := s.Create(t.Context(), "default", event.Draft{ID: want[0], Name: "login"}); created || err != nil {
 			t.Errorf("%d shards: the first event: created %v, error %v", shards, created, err)
 		}
 		page, err := s.List(t.Context(), "default", event.Query{Ascending: true, Limit: 200})
@@ -127,7 +129,7 @@ func TestEventsAreSpreadEvenlyOverShards(t *testing.T) {
 	for worker := range shards {
 		wg.Go(func() {
 			for n := range each {
-				e := event.Event{ID: fmt.Sprintf("order-%04d", worker*each+n), Name: "login", Attributes: record.Attributes(`{}`)}
+				e := event.Draft{ID: fmt.Sprintf("order-%04d", worker*each+n), Name: "login"}
 				if _, _, err := s.Create(t.Context(), "default", e); err != nil {
 					t.Error(err)
 				}

@@ -31,24 +31,26 @@ func TestEraseLeavesAnEventOfAnotherEntityWithTheSameID(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	create := func(s event.Store, entityID event.OptionalID, at time.Time) event.Event {
+	now := noon
+	clock := func() time.Time { return now }
+	create := func(s event.Store, entityID event.OptionalID, at time.Time) {
 		t.Helper()
-		e := event.Event{ID: "a", Name: "n", EntityID: entityID, Attributes: record.Attributes(`{}`), CreatedAt: record.TimeOf(at), ExpiresAt: event.Retention(at, 1)}
+		now = at
+		e := event.Draft{ID: "a", Name: "n", EntityID: entityID, KeepFor: 24 * time.Hour}
 		if _, created, err := s.Create(t.Context(), "default", e); !created || err != nil {
 			t.Fatalf("create for %s: %v, error %v", entityID, created, err)
 		}
-		return e
 	}
 	for _, tt := range []struct {
 		entity event.OptionalID
 		erased int64
 	}{{"grace", 0}, {"", 0}, {"ada", 1}} {
-		s, err := NewEvents(client, table, EventsConfig{})
+		s, err := NewEvents(client, table, EventsConfig{Now: clock})
 		if err != nil {
 			t.Fatal(err)
 		}
 		create(s, "ada", noon)
-		stale, err := NewEvents(staleIndex{client, func() { create(s, tt.entity, noon.AddDate(0, 0, 2)) }}, table, EventsConfig{})
+		stale, err := NewEvents(staleIndex{client, func() { create(s, tt.entity, noon.AddDate(0, 0, 2)) }}, table, EventsConfig{Now: clock})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -70,11 +71,12 @@ func TestWalksAndTheirReadUnits(t *testing.T) {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			t.Parallel()
 			m := &eventMeter{Client: dynamolocal.Client(t), items: make(map[string]eventItem)}
-			s, err := NewEvents(m, dynamolocal.Table(t, "EventsTable"), EventsConfig{Shards: shards})
+			open := eventsIn(t, m, shards)
+			storetest.WalkEvents(t, func(*testing.T) func(now func() time.Time) (event.Store, error) { return open }, true)
+			s, err := open(time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
-			storetest.WalkEvents(t, s, true)
 			for _, limit := range []int{1, 7, 50, 200} {
 				m.units, m.queries = 0, 0
 				var ideal, least float64

@@ -96,6 +96,16 @@ func (r *itemReader) time(name string) record.Time {
 	return t
 }
 
+// position returns the value of a required attribute that contains the text of a
+// record.Position.
+func (r *itemReader) position(name string) record.Position {
+	p, err := record.ParsePosition(r.text(name))
+	if err != nil {
+		r.fail(name, "is "+err.Error())
+	}
+	return p
+}
+
 func (r *itemReader) require(name string) {
 	if r.item[name] == nil {
 		r.fail(name, "is missing")

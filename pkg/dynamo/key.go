@@ -63,7 +63,7 @@ func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
 // Create implements access.Manager. If the response to a put is lost, the SDK retries the
 // put. The retry finds the key that the first attempt stored, and Create succeeds.
 func (s *Keys) Create(ctx context.Context, k access.Key) error {
-	stored, _, err := createItem(ctx, s.client, s.table, "id", k, keyToItem(k), keyFromItem)
+	stored, _, err := createItem(ctx, s.client, s.table, "id", k, keyToItem(k), keyFromItem, nil)
 	if err == nil && stored.SecretHash != k.SecretHash {
 		err = access.ErrExists
 	}

@@ -38,15 +38,18 @@ const (
 	countLimit = 1000
 )
 
-// countItems runs queries and returns the number of items in their results. It counts only
-// items that were created at or before the given time and had not expired by that time.
-// created_at (S) is the text of a record.Time, and expires_at (N, Unix time in seconds)
-// is absent from items that do not expire. DynamoDB bills a count like a read of all items
-// in the results, but does not send the items.
+// countItems returns the number of items in the results of queries that were created by until
+// and had not expired by then. created_at (S) is the text of a record.Time, and expires_at (N,
+// Unix time in seconds) is absent from items that do not expire. DynamoDB bills a count like a
+// read of all items, but does not send them.
 func countItems(ctx context.Context, client querier, until record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
 		in.Select, in.Limit = types.SelectCount, aws.Int32(countLimit)
-		in.FilterExpression = aws.String("#created_at <= :until AND (attribute_not_exists(#expires_at) OR #expires_at > :seconds)")
+		filter := "#created_at <= :until AND (attribute_not_exists(#expires_at) OR #expires_at > :seconds)"
+		if in.FilterExpression != nil {
+			filter += " AND " + *in.FilterExpression
+		}
+		in.FilterExpression = &filter
 		in.ExpressionAttributeNames["#created_at"], in.ExpressionAttributeValues[":until"] = "created_at", text(until.String())
 		in.ExpressionAttributeNames["#expires_at"], in.ExpressionAttributeValues[":seconds"] = "expires_at", number(until.Time().Unix())
 		for {
@@ -71,6 +74,9 @@ func countItems(ctx context.Context, client querier, until record.Time, ins ...*
 // ExclusiveStartKey of the queries. It makes a call for each megabyte, because DynamoDB
 // ends a response after a megabyte.
 //
+// A query with a filter passes at most about record.MaxPassedBytes of the items that the filter
+// drops. Then the page ends, and the ID of page.Last is that of the last item that was read.
+//
 // Page reads few items that it does not return. First it runs one query for its share of
 // the page, to learn the size of items. Then it runs all other queries concurrently. Then
 // it continues the queries that may have further items of the page, until the page is
@@ -91,7 +97,9 @@ func queryPage[R any](ctx context.Context, client querier, sortKey string, limit
 	if err != nil {
 		return page, storeError("query "+aws.ToString(ins[0].TableName), err)
 	}
-	page.More = more
+	if page.More = more || m.stopped != nil; !more && m.stopped != nil {
+		page.Last.ID = readItem(m.stopped).text("id")
+	}
 	page.Records, err = each(items, decode)
 	return page, err
 }
@@ -103,9 +111,10 @@ type merger struct {
 	descending bool
 	limit      int
 
-	mu    sync.Mutex // guards parts and sizes while queries run
-	parts []*part
-	sizes mean // mean size of the items of all parts
+	mu      sync.Mutex // guards the other fields while queries run
+	parts   []*part
+	sizes   mean            // mean size of the items of all parts
+	stopped attributeValues // key of the last item that was read, if a query has passed too much
 }
 
 // page reads items until the page is complete, and returns it.
@@ -137,11 +146,16 @@ func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, 
 
 // part is one query and the items that were read from it.
 type part struct {
-	in    *dynamodb.QueryInput
-	items []candidate
-	sizes mean // mean size of items
-	done  bool // whether items contains all items of the query
+	in      *dynamodb.QueryInput
+	items   []candidate
+	sizes   mean // mean size of items
+	scanned int  // number of items that DynamoDB has read, including those that the filter drops
+	bytes   int  // their size
+	done    bool // whether the query is not continued
 }
+
+// passed returns the size of the items that the filter has dropped.
+func (p *part) passed() int { return p.bytes - p.sizes.sum }
 
 // candidate is an item that may be on the page.
 type candidate struct {
@@ -242,7 +256,15 @@ func (m *merger) share(p *part, settled int) int {
 		paid := math.Ceil(float64(n)*size/readUnitBytes) * readUnitBytes
 		n = max(n, min(int(fillFactor*paid/size), lacking))
 	}
-	return n
+	if p.scanned <= len(p.items) {
+		return n
+	}
+	// Expect the filter to drop the same share of the next items, and keep to MaxPassedBytes.
+	room := (record.MaxPassedBytes - p.passed()) * p.scanned / max(p.bytes, 1)
+	if len(p.items) > 0 {
+		room = min(room, n*p.scanned/len(p.items))
+	}
+	return max(room, 1)
 }
 
 // readPart reads the next items of p.
@@ -250,6 +272,9 @@ func (m *merger) readPart(ctx context.Context, p *part, settled int) error {
 	m.mu.Lock()
 	p.in.Limit = aws.Int32(int32(m.share(p, settled)))
 	m.mu.Unlock()
+	if p.in.FilterExpression != nil {
+		p.in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	}
 	out, err := m.client.Query(ctx, p.in)
 	if err != nil {
 		return err
@@ -265,7 +290,13 @@ func (m *merger) readPart(ctx context.Context, p *part, settled int) error {
 		p.sizes.add(c.size)
 		m.sizes.add(c.size)
 	}
+	p.scanned += int(out.ScannedCount)
+	if out.ConsumedCapacity != nil {
+		p.bytes += int(aws.ToFloat64(out.ConsumedCapacity.CapacityUnits) * 2 * readUnitBytes) // an eventually consistent read takes half a unit
+	}
 	p.in.ExclusiveStartKey = out.LastEvaluatedKey
-	p.done = len(out.LastEvaluatedKey) == 0
+	if p.done = len(out.LastEvaluatedKey) == 0; !p.done && p.scanned > len(p.items) && p.passed() >= record.MaxPassedBytes*9/10 {
+		p.done, m.stopped = true, out.LastEvaluatedKey
+	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -112,14 +111,4 @@ func between(table, index, partitionKey, key, sortKey, low, high string, ascendi
 func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.SyncQuery) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	return s.Queries(table, index, sortKey, workspace, low, high, !q.Descending)
-}
-
-// restorePosition sets two attributes of an item: the id and the time. The parameter at
-// is the name of the attribute for the time. Both values are parts of the attribute
-// sortKey, which contains the text of a record.Position. An index with this sort key
-// therefore does not have to project them.
-func restorePosition(item attributeValues, sortKey, at string) {
-	position := readItem(item).text(sortKey)
-	time, id, _ := strings.Cut(position, "#")
-	item[at], item["id"] = text(time), text(id)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/event"
@@ -68,7 +67,7 @@ func TestTheNumberOfShardsIsRaisedInTwoDeployments(t *testing.T) {
 			versions := []*Events{open(tt.deployed[i]), open(tt.deployed[i+1])}
 			for range each {
 				for _, v := range versions {
-					if _, _, err := event.Create(t.Context(), v, "w", event.Draft{ID: fmt.Sprint("e-", written), Name: "n"}, time.Now()); err != nil {
+					if _, _, err := event.Create(t.Context(), v, "w", event.Draft{ID: fmt.Sprint("e-", written), Name: "n"}); err != nil {
 						t.Fatal(err)
 					}
 					written++

@@ -2,7 +2,9 @@ package entity_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,11 +15,14 @@ import (
 func TestChangesAsJSON(t *testing.T) {
 	at, later := record.TimeOf(noon), record.TimeOf(noon.Add(time.Hour))
 	e := entity.Entity{ID: "ada", Type: "<person>", Attributes: record.Attributes(`{"n":1.50}`), CreatedAt: at, UpdatedAt: later}
+	tombstone := entity.Change{Entity: entity.Entity{ID: "ada", Type: "<person>", CreatedAt: at}, Deleted: true, DeletedAt: later}
+	erased := tombstone
+	erased.ErasedAt = at
 	for want, c := range map[string]entity.Change{
 		`{"id":"ada","type":"<person>","attributes":{"n":1.50},"created_at":"2026-01-02T12:00:00.000Z","updated_at":"2026-01-02T13:00:00.000Z"}`:                                             {Entity: e},
-		`{"id":"ada","type":"<person>","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.001Z","deleted":true}`:                                                      entity.TombstoneOf(e, later.Next(noon)),
-		`{"id":"ada","type":"<person>","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.001Z","deleted":true,"erased":true,"erased_at":"2026-01-02T13:00:00.001Z"}`: entity.Change{Entity: e}.ErasedTombstone(noon),
-		`{"id":"bob","type":"entity","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T12:00:00.000Z","deleted":true,"erased":true,"erased_at":"2026-01-02T12:00:00.000Z"}`:   entity.Change{Entity: entity.Entity{ID: "bob"}}.ErasedTombstone(noon),
+		`{"id":"ada","type":"<person>","attributes":{"n":1.50},"created_at":"2026-01-02T12:00:00.000Z","updated_at":"2026-01-02T13:00:00.000Z","erased_at":"2026-01-02T12:00:00.000Z"}`:      {Entity: e, ErasedAt: at},
+		`{"id":"ada","type":"<person>","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.000Z","deleted":true}`:                                                      tombstone,
+		`{"id":"ada","type":"<person>","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.000Z","deleted":true,"erased":true,"erased_at":"2026-01-02T12:00:00.000Z"}`: erased,
 	} {
 		text, err := c.AppendJSON(nil)
 		if err != nil || string(text) != want {
@@ -30,19 +35,26 @@ func TestChangesAsJSON(t *testing.T) {
 	}
 }
 
-func TestATombstoneIsLaterThanItsEntity(t *testing.T) {
-	for lag, want := range map[time.Duration]record.Time{
-		-time.Hour: record.TimeOf(noon).Next(noon.Add(-time.Hour)), 0: record.TimeOf(noon).Next(noon), time.Hour: record.TimeOf(noon.Add(time.Hour)),
-	} {
-		s := open(t, `{}`)
-		for range 2 { // the second deletion finds no entity
-			if err := entity.Delete(t.Context(), s, "default", "ada", noon.Add(lag)); err != nil {
-				t.Fatal(err)
-			}
+// Only walks with tombstones show erasures.
+func TestListsOfChangesShowErasuresBesideTombstones(t *testing.T) {
+	t.Parallel()
+	s := open(t, `{}`)
+	for _, id := range []string{"ada", "gone"} {
+		if _, err := entity.Erase(t.Context(), s, "default", id); err != nil {
+			t.Fatal(err)
 		}
-		page, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 10})
-		if err != nil || len(page.Records) != 1 || page.Records[0].DeletedAt != want {
-			t.Errorf("deleted at noon plus %s: %+v, error %v; want it at %s", lag, page.Records, err, want)
+	}
+	if _, _, err := entity.Create(t.Context(), s, "default", change("ada", "person", `{}`)); err != nil {
+		t.Fatal(err)
+	}
+	for include, want := range map[bool]string{false: "ada false", true: "gone true, ada true"} {
+		page, err := entity.ListChanges(t.Context(), s, "default", entity.ChangeQuery{SyncQuery: record.SyncQuery{Limit: 10}, IncludeDeleted: include}, noon)
+		var got []string
+		for _, c := range page.Records {
+			got = append(got, fmt.Sprint(c.ID, " ", c.Erased()))
+		}
+		if strings.Join(got, ", ") != want || err != nil {
+			t.Errorf("with tombstones %v: %q, error %v; want %s", include, got, err, want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -87,9 +86,14 @@ type Store interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
+	// GetEach returns the entities that exist of those with the given ids, which may
+	// repeat.
+	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Entity, error)
+
 	// List returns the entities that q selects. The page may have fewer than q.Limit
-	// entities even if More is true, because the size of a page in bytes is limited too
-	// (record.MaxPageBytes).
+	// entities, or none, even if More is true, because a page is limited in bytes
+	// (record.MaxPageBytes) and in the deleted entities that it passes. The next page starts
+	// after Last.ID.
 	List(ctx context.Context, workspace string, q Query) (record.Page[Entity], error)
 
 	// Count returns the number of entities that q selects and that were created at or
@@ -97,48 +101,29 @@ type Store interface {
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Changes returns the latest changes of entities that q selects, including
-	// tombstones. If an entity was created again after its deletion, the list may also
-	// contain its earlier tombstones. As in List, there may be fewer than q.Limit changes
-	// even if More is true.
+	// tombstones. As in List, there may be fewer than q.Limit even if More is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Change], error)
 
-	// Create stores e if the workspace has no entity with the same id. It returns the
-	// entity that is stored after the call, and reports whether the call stored it. If an
-	// entity with this id was deleted at e.UpdatedAt or later, Create stores e with later
-	// times (see Entity.After).
-	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
-
-	// Replace stores e in place of old. It does so only if the stored entity still equals
-	// old. It reports whether it stored e. The two entities must have the same ID and the
-	// same CreatedAt.
-	Replace(ctx context.Context, workspace string, old, e Entity) (replaced bool, err error)
-
-	// Delete removes an entity and keeps a tombstone for TombstoneAge. It does so only if
-	// the stored entity still equals old. It reports whether it removed the entity.
-	Delete(ctx context.Context, workspace string, old Entity, at record.Time) (deleted bool, err error)
-
-	// Erase removes the entity with an id, if it exists, and stores its
-	// Change.ErasedTombstone for TombstoneAge. The new tombstone replaces an earlier
-	// tombstone.
-	Erase(ctx context.Context, workspace, id string, now time.Time) (Change, error)
+	// Write stores w.Next of the entity's latest change in one atomic step, and keeps a
+	// tombstone for TombstoneAge. It returns the latest change after the call, and whether
+	// it is the one that the call stored. The store reads its own clock for the stamp.
+	// After an error of kind Unavailable, the change may have been stored.
+	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
 }
 
-// Create sets the times of e to now and stores e. The error has kind Invalid if a field
-// that a client sets is not valid. If an entity with the same id, type and attributes
-// exists, Create changes nothing. It returns the stored entity, and created is false. If
-// the existing entity with this id has another type or other attributes, the error has
-// kind Conflict.
-func Create(ctx context.Context, s Store, workspace string, e Entity, now time.Time) (stored Entity, created bool, err error) {
+// Create stores e with the current time. The error has kind Invalid if a field that a client
+// sets is not valid. If an entity with the same id, type and attributes exists, Create
+// changes nothing. It returns the stored entity, and created is false. If the existing entity
+// has another type or other attributes, the error has kind Conflict.
+func Create(ctx context.Context, s Store, workspace string, e Entity) (stored Entity, created bool, err error) {
 	if err := e.validate(); err != nil {
 		return Entity{}, false, err
 	}
-	e.CreatedAt = record.TimeOf(now)
-	e.UpdatedAt = e.CreatedAt
-	stored, created, err = s.Create(ctx, workspace, e)
+	latest, created, err := s.Write(ctx, workspace, Write{Kind: CreateWrite, Entity: e})
 	if err != nil {
 		return Entity{}, false, err
 	}
-	if !created && (stored.Type != e.Type || !record.SameAttributes(stored.Attributes, e.Attributes)) {
+	if stored = latest.Entity; !created && (stored.Type != e.Type || !record.SameAttributes(stored.Attributes, e.Attributes)) {
 		return Entity{}, false, record.ConflictError("entity", e.ID)
 	}
 	return stored, created, nil
@@ -153,28 +138,22 @@ func (e Entity) validate() error {
 	return wrong.Err()
 }
 
-// backOff holds the maximum waits between the attempts of the function retry. The waits
-// are random. If another request makes the first or the second attempt fail, the function
-// waits and tries again. The third attempt is the last. The waits are long, because
-// concurrent updates of one entity make each other fail. If a call of the store takes 5
-// ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10 updates are
-// applied within 5 seconds.
+// backOff holds the maximum waits between the attempts of retry. The waits are random. They
+// are long, because concurrent updates of one entity make each other fail. If a call of the
+// store takes 5 ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10
+// updates are applied within 5 seconds.
 var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 
 // Update merges patch into the attributes of an entity (record.MergeAttributes) and
-// returns the updated entity. It sets UpdatedAt to now or to one millisecond after the
-// previous UpdatedAt, whichever is later. If patch changes nothing, Update writes
-// nothing. Repeating a call therefore has no effect.
+// returns the updated entity. If patch changes nothing, Update writes nothing. Repeating a
+// call therefore has no effect.
 //
 // The error has kind Invalid if id or patch is not valid or the result exceeds
 // record.MaxAttributesBytes. It has kind NotFound if the entity does not exist. It has
-// kind Unavailable if every attempt fails because another request changes the entity
-// between the read and the write of Update. After an error of kind Invalid or NotFound,
-// the entity is unchanged. After an error of kind Unavailable, the update may have been
-// stored.
-func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes, now time.Time) (Entity, error) {
-	var wrong record.Fields
-	wrong.Check("id", checkGivenID(id))
+// kind Unavailable if the store does not tell whether the update was stored, or if every
+// attempt fails because another request changes the entity between the read and the write.
+func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes) (Entity, error) {
+	wrong := checkGivenID(id)
 	if patch == nil {
 		wrong.Add("attributes", "is required: an object with the attributes to change, and null for each one to remove")
 	}
@@ -182,16 +161,12 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 		return Entity{}, err
 	}
 	var updated Entity
-	err := retry(ctx, "update entity", id, func() (bool, error) {
+	err := retry(ctx, "update entity", id, func(int) (done bool, err error) {
 		old, err := s.Get(ctx, workspace, id)
-		if err != nil {
-			return false, err
+		if err == nil {
+			updated, done, err = merge(ctx, s, workspace, old, Entity{Attributes: patch})
 		}
-		var changed bool
-		if updated, changed, err = old.merge(Entity{Attributes: patch}, now); err != nil || !changed {
-			return true, err
-		}
-		return s.Replace(ctx, workspace, old, updated)
+		return done, err
 	})
 	if err != nil {
 		return Entity{}, err
@@ -199,12 +174,11 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls the function write at most three times. It stops when the function returns
-// true or an error. If another request changed the entity first, the function must return
-// false and no error. The parameter op is the name of the operation in errors.
-func retry(ctx context.Context, op, id string, write func() (done bool, err error)) error {
+// retry calls write at most three times, until it returns true or an error. false means that
+// another request changed the entity first.
+func retry(ctx context.Context, op, id string, write func(try int) (done bool, err error)) error {
 	for try := 0; ; try++ {
-		done, err := write()
+		done, err := write(try)
 		switch {
 		case done || err != nil:
 			return err
@@ -219,73 +193,52 @@ func retry(ctx context.Context, op, id string, write func() (done bool, err erro
 	}
 }
 
-// merge merges change.Attributes into the attributes of e and returns the resulting entity.
-// If change.Type is not empty, the result has that type. If nothing changes, merge returns
-// e, and changed is false.
-func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool, err error) {
-	attributes, err := record.MergeAttributes(e.Attributes, change.Attributes)
-	typ := cmp.Or(change.Type, e.Type)
+// merge merges change into old and stores the result, if it differs from old. done is false
+// if another request has changed old.
+func merge(ctx context.Context, s Store, workspace string, old, change Entity) (merged Entity, done bool, err error) {
+	attributes, err := record.MergeAttributes(old.Attributes, change.Attributes)
+	merged = old
+	merged.Type, merged.Attributes = cmp.Or(change.Type, old.Type), attributes
 	switch {
 	case err != nil:
 		return Entity{}, false, fmt.Errorf("update entity: %w", err)
-	case bytes.Equal(attributes, e.Attributes) && typ == e.Type:
-		return e, false, nil
+	case bytes.Equal(attributes, old.Attributes) && merged.Type == old.Type:
+		return old, true, nil
 	case len(attributes) > record.MaxAttributesBytes:
 		return Entity{}, false, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; the maximum is %d", len(attributes), record.MaxAttributesBytes)}}.Err()
 	}
-	e.Type, e.Attributes = typ, attributes
-	e.UpdatedAt = e.UpdatedAt.Next(now)
-	return e, true, nil
+	latest, done, err := s.Write(ctx, workspace, Write{Kind: ReplaceWrite, Entity: merged, Old: old})
+	return latest.Entity, done, err
 }
 
-// After returns e with CreatedAt and UpdatedAt at least a millisecond after deletedAt. It
-// is for an entity that is created again after its deletion. Without After, a process
-// whose clock is behind could create the entity with times before the deletion.
-func (e Entity) After(deletedAt record.Time) Entity {
-	e.UpdatedAt = deletedAt.Next(e.UpdatedAt.Time())
-	e.CreatedAt = e.UpdatedAt
-	return e
-}
-
-// Delete deletes the entity with an id, if it exists, and stores its tombstone. The time
-// of the tombstone is now or one millisecond after the latest change of the entity,
-// whichever is later. Repeating the call changes nothing. The error has kind Invalid if
-// id is not valid, and kind Unavailable in the same case as in Update.
-func Delete(ctx context.Context, s Store, workspace, id string, now time.Time) error {
-	var wrong record.Fields
-	wrong.Check("id", checkGivenID(id))
-	if err := wrong.Err(); err != nil {
+// Delete deletes the entity with an id, if it exists, and stores its tombstone. Repeating
+// the call changes nothing. The error has kind Invalid if id is not valid.
+func Delete(ctx context.Context, s Store, workspace, id string) error {
+	if err := checkGivenID(id).Err(); err != nil {
 		return err
 	}
-	return retry(ctx, "delete entity", id, func() (bool, error) {
-		old, err := s.Get(ctx, workspace, id)
-		switch {
-		case record.KindOf(err) == record.NotFound:
-			return true, nil
-		case err != nil:
-			return false, err
-		}
-		return s.Delete(ctx, workspace, old, old.UpdatedAt.Next(now))
-	})
+	_, _, err := s.Write(ctx, workspace, Write{Kind: DeleteWrite, Entity: Entity{ID: id}})
+	return err
 }
 
-// Erase removes the entity with the given id, if it exists, and stores a tombstone that
-// is marked as erased. The caller must then erase the events of the entity that were
-// created at or before the tombstone's ErasedAt. Repeating the call stores a later
-// tombstone. The error has kind Invalid if id is not valid.
-func Erase(ctx context.Context, s Store, workspace, id string, now time.Time) (Change, error) {
-	var wrong record.Fields
-	wrong.Check("id", checkGivenID(id))
-	if err := wrong.Err(); err != nil {
-		return Change{}, err
+// Erase removes the entity with an id, if it exists, and stores a tombstone with the time of
+// the erasure, which it returns. The caller must then erase the events of the entity that
+// were created by that time. Repeating the call stores a later tombstone. The error has kind
+// Invalid if id is not valid.
+func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, err error) {
+	if err := checkGivenID(id).Err(); err != nil {
+		return record.Time{}, err
 	}
-	return s.Erase(ctx, workspace, id, now)
+	latest, _, err := s.Write(ctx, workspace, Write{Kind: EraseWrite, Entity: Entity{ID: id}})
+	return latest.ErasedAt, err
 }
 
 // checkGivenID is like record.CheckID, but has its own error for an empty id.
-func checkGivenID(id string) error {
+func checkGivenID(id string) (wrong record.Fields) {
 	if id == "" {
-		return errors.New("is required: the id of the entity")
+		wrong.Add("id", "is required: the id of the entity")
+		return wrong
 	}
-	return record.CheckID(id)
+	wrong.Check("id", record.CheckID(id))
+	return wrong
 }

@@ -1,30 +1,49 @@
 package entity_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"sluice/internal/test/boltstores"
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/bolt"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// open returns a store with the entity "ada", created at noon.
+// open returns a store with the entity "ada", created at noon. Its clock shows noon.
 func open(t *testing.T, attributes string) entity.Store {
 	t.Helper()
-	stores, _ := boltstores.New(t)
-	ada := entity.Entity{ID: "ada", Type: "person", Attributes: record.Attributes(attributes)}
-	if _, _, err := entity.Create(t.Context(), stores.Entities, "default", ada, noon); err != nil {
+	now := noon
+	return openAt(t, attributes, &now)
+}
+
+// openAt is like open, but the store's clock shows *now.
+func openAt(t *testing.T, attributes string, now *time.Time) entity.Store {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return stores.Entities
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return *now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada := entity.Entity{ID: "ada", Type: "person", Attributes: record.Attributes(attributes)}
+	if _, _, err := entity.Create(t.Context(), s, "default", ada); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
-	s := open(t, `{"a":1}`)
+	now := noon
+	s := openAt(t, `{"a":1}`, &now)
 	for _, step := range []struct {
 		patch, want string
 		after       time.Duration // time from noon to the call
@@ -34,10 +53,11 @@ func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 		{`{"a":1}`, `{"a":1}`, time.Hour, 0},
 		{`{"b":2}`, `{"a":1,"b":2}`, time.Hour, time.Hour},
 		{`{"b":2}`, `{"a":1,"b":2}`, 2 * time.Hour, time.Hour},
-		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour + time.Millisecond}, // called with a clock that is behind
+		{`{"b":null}`, `{"a":1}`, time.Hour - 4*time.Second, time.Hour + time.Millisecond}, // the clock is behind
 		{`{"a":1.0}`, `{"a":1.0}`, 3 * time.Hour, 3 * time.Hour},
 	} {
-		e, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(step.patch), noon.Add(step.after))
+		now = noon.Add(step.after)
+		e, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(step.patch))
 		if err != nil || string(e.Attributes) != step.want || e.UpdatedAt != record.TimeOf(noon.Add(step.wantAfter)) || e.CreatedAt != record.TimeOf(noon) {
 			t.Errorf("%s: %+v, error %v; want %s updated at noon plus %s", step.patch, e, err, step.want, step.wantAfter)
 		}
@@ -50,7 +70,7 @@ func TestUpdateRejectsAttributesThatGrowTooLarge(t *testing.T) {
 	room := record.MaxAttributesBytes - len(`{"a":"`+half+`","b":""}`)
 	for more, want := range map[int]record.Kind{room: 0, room + 1: record.Invalid} {
 		patch := record.Attributes(`{"b":"` + strings.Repeat("y", more) + `"}`)
-		if _, err := entity.Update(t.Context(), s, "default", "ada", patch, noon); record.KindOf(err) != want || (err == nil) != (want == 0) {
+		if _, err := entity.Update(t.Context(), s, "default", "ada", patch); record.KindOf(err) != want || (err == nil) != (want == 0) {
 			t.Errorf("%d bytes more: error %v, want kind %v", more, err, want)
 		}
 	}
@@ -68,12 +88,12 @@ func TestErrorsOfUpdateAndDelete(t *testing.T) {
 		{"a b", record.Attributes(`{}`), record.Invalid},
 		{"bob", record.Attributes(`{}`), record.NotFound},
 	} {
-		if _, err := entity.Update(t.Context(), s, "default", tt.id, tt.patch, noon); record.KindOf(err) != tt.want {
+		if _, err := entity.Update(t.Context(), s, "default", tt.id, tt.patch); record.KindOf(err) != tt.want {
 			t.Errorf("update %q with %s: error %v", tt.id, tt.patch, err)
 		}
 	}
 	for id, want := range map[string]record.Kind{"": record.Invalid, "a b": record.Invalid, "bob": 0, "ada": 0} {
-		if err := entity.Delete(t.Context(), s, "default", id, noon); record.KindOf(err) != want {
+		if err := entity.Delete(t.Context(), s, "default", id); record.KindOf(err) != want {
 			t.Errorf("delete %q: error %v", id, err)
 		}
 	}

@@ -22,15 +22,17 @@ type contended struct {
 	replacements int
 }
 
-func (c *contended) Replace(ctx context.Context, workspace string, old, e entity.Entity) (bool, error) {
-	c.replacements++
-	c.between()
-	return c.Store.Replace(ctx, workspace, old, e)
+func (c *contended) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
+	if w.Kind == entity.ReplaceWrite {
+		c.replacements++
+		c.between()
+	}
+	return c.Store.Write(ctx, workspace, w)
 }
 
 func patch(t *testing.T, s entity.Store, patch string) {
 	t.Helper()
-	if _, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(patch), noon); err != nil {
+	if _, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(patch)); err != nil {
 		t.Error(err)
 	}
 }
@@ -46,7 +48,7 @@ func TestUpdateIsRepeatedAfterAnotherWrite(t *testing.T) {
 			others = others[1:]
 		}
 	}
-	updated, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"b":3,"d":4}`), noon)
+	updated, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"b":3,"d":4}`))
 	if want := `{"b":3,"c":2,"d":4}`; err != nil || string(updated.Attributes) != want || c.replacements != 3 {
 		t.Errorf("updated to %s, error %v, by %d replacements; want %s by 3", updated.Attributes, err, c.replacements, want)
 	}
@@ -59,11 +61,11 @@ func TestUpdateOfAConcurrentlyDeletedEntityIsNotFound(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{}`)
 	c := &contended{Store: s, between: func() {
-		if err := entity.Delete(t.Context(), s, "default", "ada", noon); err != nil {
+		if err := entity.Delete(t.Context(), s, "default", "ada"); err != nil {
 			t.Error(err)
 		}
 	}}
-	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"a":1}`), noon); record.KindOf(err) != record.NotFound {
+	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"a":1}`)); record.KindOf(err) != record.NotFound {
 		t.Errorf("error %v", err)
 	}
 }
@@ -86,7 +88,7 @@ func TestUpdateGivesUpAfterThreeReplacements(t *testing.T) {
 		n++
 		patch(t, s, fmt.Sprintf(`{"n":%d}`, n))
 	}
-	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"lost":true}`), noon); record.KindOf(err) != record.Unavailable || c.replacements != 3 {
+	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"lost":true}`)); record.KindOf(err) != record.Unavailable || c.replacements != 3 {
 		t.Errorf("%d replacements, error %v", c.replacements, err)
 	}
 	if stored, err := s.Get(t.Context(), "default", "ada"); err != nil || string(stored.Attributes) != `{"n":3}` {
@@ -102,7 +104,7 @@ func TestUpdateWaitsNoLongerThanItsContext(t *testing.T) {
 		patch(t, s, `{"a":1}`)
 		time.AfterFunc(time.Millisecond, cancel)
 	}}
-	if _, err := entity.Update(ctx, c, "default", "ada", record.Attributes(`{"b":1}`), noon); record.KindOf(err) != record.Unavailable {
+	if _, err := entity.Update(ctx, c, "default", "ada", record.Attributes(`{"b":1}`)); record.KindOf(err) != record.Unavailable {
 		t.Errorf("error %v", err)
 	}
 }
@@ -127,17 +129,19 @@ func (d *distant) Get(context.Context, string, string) (entity.Entity, error) {
 	return d.entity, nil
 }
 
-func (d *distant) Replace(_ context.Context, _ string, old, e entity.Entity) (bool, error) {
+func (d *distant) Write(_ context.Context, _ string, w entity.Write) (entity.Change, bool, error) {
 	time.Sleep(oneWay)
 	defer time.Sleep(oneWay)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.replacements++
-	if !reflect.DeepEqual(d.entity, old) {
-		return false, nil
+	latest := entity.Change{Entity: d.entity}
+	next, ok := w.Next(latest, time.Now())
+	if !ok {
+		return latest, false, nil
 	}
-	d.entity = e
-	return true, nil
+	d.entity = next.Entity
+	return next, true, nil
 }
 
 // Each of 200 concurrent updates is applied or returns an error of kind Unavailable. No
@@ -153,7 +157,7 @@ func TestConcurrentUpdatesBackOff(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range updates {
 			wg.Go(func() {
-				switch _, err := entity.Update(ctx, d, "default", "ada", record.Attributes(fmt.Sprintf(`{"%d":true}`, i)), noon); {
+				switch _, err := entity.Update(ctx, d, "default", "ada", record.Attributes(fmt.Sprintf(`{"%d":true}`, i))); {
 				case err == nil:
 					applied.Add(1)
 				case record.KindOf(err) != record.Unavailable:
@@ -171,4 +175,27 @@ func TestConcurrentUpdatesBackOff(t *testing.T) {
 		}
 		t.Logf("%d updates, %d applied, %d replacements", updates, applied.Load(), d.replacements)
 	})
+}
+
+// unknown is a Store whose first replacement is stored although its outcome is unknown.
+type unknown struct {
+	entity.Store
+	writes int
+}
+
+func (u *unknown) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
+	u.writes++
+	if _, _, err := u.Store.Write(ctx, workspace, w); err != nil {
+		return entity.Change{}, false, err
+	}
+	return entity.Change{}, false, record.UnavailableError("replace entity", context.DeadlineExceeded)
+}
+
+// A second merge could undo what others have done since.
+func TestAnUpdateOfUnknownOutcomeIsNotMergedAgain(t *testing.T) {
+	t.Parallel()
+	u := &unknown{Store: open(t, `{"a":1}`)}
+	if _, err := entity.Update(t.Context(), u, "default", "ada", record.Attributes(`{"a":2}`)); record.KindOf(err) != record.Unavailable || u.writes != 1 {
+		t.Errorf("%d writes, error %v", u.writes, err)
+	}
 }

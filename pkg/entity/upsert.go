@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"sluice/pkg/record"
 )
@@ -15,30 +14,31 @@ import (
 // Upsert created that entity. A new entity without a type gets DefaultType. A new entity
 // does not contain the attributes that are null in change.
 //
-// Upsert sets UpdatedAt as Update does. If the entity already matches change, Upsert
+// old is the entity as the caller has read it, or nil if there was none. If another request
+// has changed it since, Upsert reads it again. If the entity already matches change, Upsert
 // writes nothing. Repeating a call therefore has no effect. The error has kind Invalid or
-// Unavailable in the same cases as in Update. After an error of kind Invalid, the entity
-// is unchanged. After an error of kind Unavailable, the change may have been
-// stored.
-func Upsert(ctx context.Context, s Store, workspace string, change Entity, now time.Time) (stored Entity, created bool, err error) {
-	e, err := newFrom(change, now)
+// Unavailable in the same cases as in Update.
+func Upsert(ctx context.Context, s Store, workspace string, change Entity, old *Entity) (stored Entity, created bool, err error) {
+	e, err := newFrom(change)
 	if err != nil {
 		return Entity{}, false, err
 	}
-	err = retry(ctx, "upsert entity", change.ID, func() (done bool, err error) {
-		old, err := s.Get(ctx, workspace, change.ID)
-		if record.KindOf(err) == record.NotFound {
-			old, created, err = s.Create(ctx, workspace, e)
+	err = retry(ctx, "upsert entity", change.ID, func(try int) (done bool, err error) {
+		if try > 0 {
+			if old, err = find(ctx, s, workspace, change.ID); err != nil {
+				return false, err
+			}
 		}
-		if err != nil || created {
-			stored = old
-			return created, err
+		if old == nil {
+			var latest Change
+			latest, created, err = s.Write(ctx, workspace, Write{Kind: CreateWrite, Entity: e})
+			if stored = latest.Entity; err != nil || created {
+				return true, err
+			}
+			old = &latest.Entity // another request has created it
 		}
-		var changed bool
-		if stored, changed, err = old.merge(change, now); err != nil || !changed {
-			return true, err
-		}
-		return s.Replace(ctx, workspace, old, stored)
+		stored, done, err = merge(ctx, s, workspace, *old, change)
+		return done, err
 	})
 	if err != nil {
 		return Entity{}, false, err
@@ -46,9 +46,19 @@ func Upsert(ctx context.Context, s Store, workspace string, change Entity, now t
 	return stored, created, nil
 }
 
+// find returns an entity, or nil if it does not exist.
+func find(ctx context.Context, s Store, workspace, id string) (*Entity, error) {
+	found, err := s.GetEach(ctx, workspace, []string{id})
+	e, exists := found[id]
+	if err != nil || !exists {
+		return nil, err
+	}
+	return &e, nil
+}
+
 // newFrom returns the entity that Upsert creates from change.
-func newFrom(change Entity, now time.Time) (e Entity, err error) {
-	e = Entity{ID: change.ID, Type: cmp.Or(change.Type, DefaultType), CreatedAt: record.TimeOf(now), UpdatedAt: record.TimeOf(now)}
+func newFrom(change Entity) (e Entity, err error) {
+	e = Entity{ID: change.ID, Type: cmp.Or(change.Type, DefaultType)}
 	if err := e.validate(); err != nil {
 		return Entity{}, err
 	}

@@ -18,9 +18,23 @@ func change(id, typ, attributes string) entity.Entity {
 	return entity.Entity{ID: id, Type: typ, Attributes: record.Attributes(attributes)}
 }
 
+// upsert upserts c after a read.
+func upsert(ctx context.Context, s entity.Store, c entity.Entity) (stored entity.Entity, created bool, err error) {
+	found, err := s.GetEach(ctx, "default", []string{c.ID})
+	if err != nil {
+		return entity.Entity{}, false, err
+	}
+	var old *entity.Entity
+	if e, exists := found[c.ID]; exists {
+		old = &e
+	}
+	return entity.Upsert(ctx, s, "default", c, old)
+}
+
 func TestUpsertCreatesOrMerges(t *testing.T) {
 	t.Parallel()
-	s := open(t, `{}`)
+	now := noon
+	s := openAt(t, `{}`, &now)
 	for i, step := range []struct {
 		id, typ, attributes string
 		created             bool
@@ -39,7 +53,8 @@ func TestUpsertCreatesOrMerges(t *testing.T) {
 		{"ada", "", `{"a":1}`, false, "person", `{"a":1}`, true},
 	} {
 		at := noon.Add(time.Duration(i+1) * time.Hour)
-		e, created, err := entity.Upsert(t.Context(), s, "default", change(step.id, step.typ, step.attributes), at)
+		now = at
+		e, created, err := upsert(t.Context(), s, change(step.id, step.typ, step.attributes))
 		if err != nil || created != step.created || e.Type != step.wantType || string(e.Attributes) != step.want || (e.UpdatedAt == record.TimeOf(at)) != step.changed {
 			t.Errorf("step %d: %+v, created %t, error %v; want %+v", i, e, created, err, step)
 		}
@@ -61,7 +76,7 @@ func TestUpsertRejectsInvalidChanges(t *testing.T) {
 		"an invalid type":       change("ada", strings.Repeat("x", 129), `{}`),
 		"too large when merged": change("ada", "", `{"b":"`+strings.Repeat("x", record.MaxAttributesBytes/2)+`"}`),
 	} {
-		if _, _, err := entity.Upsert(t.Context(), s, "default", c, noon); record.KindOf(err) != record.Invalid {
+		if _, _, err := upsert(t.Context(), s, c); record.KindOf(err) != record.Invalid {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -71,30 +86,31 @@ func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
 	t.Parallel()
 	c := &contended{Store: open(t, `{"a":1}`), between: func() {}}
 	for _, attributes := range []string{`{}`, `{"a":1}`, `{"b":null}`} {
-		if _, _, err := entity.Upsert(t.Context(), c, "default", change("ada", "person", attributes), noon); err != nil || c.replacements != 0 {
+		if _, _, err := upsert(t.Context(), c, change("ada", "person", attributes)); err != nil || c.replacements != 0 {
 			t.Errorf("%s: %d replacements, error %v", attributes, c.replacements, err)
 		}
 	}
 }
 
-// late is a Store in which another request creates an entity between the first Get and
-// Create.
+// late is a Store in which another request creates an entity between the read and the create.
 type late struct {
 	entity.Store
 	other entity.Entity
 }
 
-func (l *late) Create(ctx context.Context, workspace string, e entity.Entity) (entity.Entity, bool, error) {
-	if _, _, err := entity.Create(ctx, l.Store, workspace, l.other, noon); err != nil {
-		return entity.Entity{}, false, err
+func (l *late) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
+	if w.Kind == entity.CreateWrite {
+		if _, _, err := entity.Create(ctx, l.Store, workspace, l.other); err != nil {
+			return entity.Change{}, false, err
+		}
 	}
-	return l.Store.Create(ctx, workspace, e)
+	return l.Store.Write(ctx, workspace, w)
 }
 
 func TestUpsertMergesIntoAConcurrentlyCreatedEntity(t *testing.T) {
 	t.Parallel()
 	s := &late{open(t, `{}`), change("new", "person", `{"b":2}`)}
-	e, created, err := entity.Upsert(t.Context(), s, "default", change("new", "", `{"a":1}`), noon)
+	e, created, err := upsert(t.Context(), s, change("new", "", `{"a":1}`))
 	if err != nil || created || e.Type != "person" || string(e.Attributes) != `{"b":2,"a":1}` {
 		t.Errorf("%+v, created %t, error %v", e, created, err)
 	}
@@ -104,11 +120,11 @@ func TestUpsertCreatesAConcurrentlyDeletedEntity(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{"b":2}`)
 	c := &contended{Store: s, between: func() {
-		if err := entity.Delete(t.Context(), s, "default", "ada", noon); err != nil {
+		if err := entity.Delete(t.Context(), s, "default", "ada"); err != nil {
 			t.Error(err)
 		}
 	}}
-	e, created, err := entity.Upsert(t.Context(), c, "default", change("ada", "", `{"a":1}`), noon)
+	e, created, err := upsert(t.Context(), c, change("ada", "", `{"a":1}`))
 	if err != nil || !created || string(e.Attributes) != `{"a":1}` {
 		t.Errorf("%+v, created %t, error %v", e, created, err)
 	}
@@ -124,7 +140,7 @@ func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 	for i := range calls {
 		wg.Go(func() {
 			for {
-				_, isNew, err := entity.Upsert(t.Context(), s, "default", change("new", "", fmt.Sprintf(`{"%d":true}`, i)), noon)
+				_, isNew, err := upsert(t.Context(), s, change("new", "", fmt.Sprintf(`{"%d":true}`, i)))
 				if isNew {
 					created.Add(1)
 				}

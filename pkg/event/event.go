@@ -38,15 +38,6 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Retention returns the ExpiresAt of an event that was created at the given time and is
-// kept for the given number of days. If days is 0, Retention returns the zero Time.
-func Retention(created time.Time, days int) record.Time {
-	if days == 0 {
-		return record.Time{}
-	}
-	return record.TimeOf(created.AddDate(0, 0, days).Truncate(time.Second))
-}
-
 // Expired reports whether e has expired by the given time.
 func (e Event) Expired(at record.Time) bool {
 	return e.ExpiresAt != record.Time{} && e.ExpiresAt.Compare(at) <= 0
@@ -76,7 +67,23 @@ type Draft struct {
 	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil for the time of creation
 	Attributes record.Attributes `json:"attributes,omitzero"`  // nil for {}
 
-	ExpiresAt record.Time `json:"-"` // set by the service; see Retention
+	KeepFor time.Duration `json:"-"` // time from the creation to the expiry, which the service sets; 0 if the event never expires
+}
+
+// At returns the event that d describes, as created at now.
+func (d Draft) At(now time.Time) Event {
+	e := Event{ID: d.ID, Name: d.Name, EntityID: d.EntityID, Attributes: d.Attributes, CreatedAt: record.TimeOf(now)}
+	e.OccurredAt = e.CreatedAt
+	if d.OccurredAt != nil {
+		e.OccurredAt = *d.OccurredAt
+	}
+	if e.Attributes == nil {
+		e.Attributes = record.Attributes("{}")
+	}
+	if d.KeepFor != 0 {
+		e.ExpiresAt = record.TimeOf(now.Add(d.KeepFor).Truncate(time.Second))
+	}
+	return e
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member except name
@@ -136,10 +143,10 @@ func (q Query) Bounds() (low, high string) {
 //
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores e if the workspace has no event with the same id, or only an event
-	// that has expired by e.CreatedAt. Create returns the event that is stored after the
-	// call, and reports whether the call stored it.
-	Create(ctx context.Context, workspace string, e Event) (stored Event, created bool, err error)
+	// Create stores d.At the time of the store's clock if the workspace has no event with
+	// the same id, or only one that has expired by then. It returns the event that is stored
+	// after the call, and reports whether the call stored it.
+	Create(ctx context.Context, workspace string, d Draft) (stored Event, created bool, err error)
 
 	// Get returns an event, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Event, error)
@@ -200,11 +207,11 @@ func List(ctx context.Context, s Store, workspace string, q Query, now time.Time
 	return record.Filter(page, Event.Position, func(e Event) bool { return !e.Expired(record.TimeOf(now)) }), err
 }
 
-// Create stores the event that d describes, with CreatedAt set to now. If the same event
+// Create stores the event that d describes, with the current time. If the same event
 // exists, Create returns it, and created is false. If its id belongs to another event, the
 // error has kind Conflict. A time of occurrence that d leaves open matches any. If a field
 // is invalid, the error has kind Invalid.
-func Create(ctx context.Context, s Store, workspace string, d Draft, now time.Time) (stored Event, created bool, err error) {
+func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Event, created bool, err error) {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(d.ID))
 	wrong.Check("name", checkName(d.Name))
@@ -214,18 +221,11 @@ func Create(ctx context.Context, s Store, workspace string, d Draft, now time.Ti
 	if err := wrong.Err(); err != nil {
 		return Event{}, false, err
 	}
-	e := Event{ID: d.ID, Name: d.Name, EntityID: d.EntityID, Attributes: d.Attributes, CreatedAt: record.TimeOf(now), ExpiresAt: d.ExpiresAt}
-	e.OccurredAt = e.CreatedAt
-	if d.OccurredAt != nil {
-		e.OccurredAt = *d.OccurredAt
-	}
-	if e.Attributes == nil {
-		e.Attributes = record.Attributes("{}")
-	}
-	stored, created, err = s.Create(ctx, workspace, e)
+	stored, created, err = s.Create(ctx, workspace, d)
 	if err != nil {
 		return Event{}, false, err
 	}
+	e := d.At(stored.CreatedAt.Time())
 	same := stored.Name == e.Name && stored.EntityID == e.EntityID &&
 		(d.OccurredAt == nil || stored.OccurredAt == e.OccurredAt) && record.SameAttributes(stored.Attributes, e.Attributes)
 	if !created && !same {

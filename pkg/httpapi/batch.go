@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -38,19 +40,32 @@ type batchWrite struct {
 	store func(context.Context) (api.BatchResult, error)
 }
 
-// importBatch stores the records in the body of r, a JSON object with one array, which is
-// called plural. noun is its singular, for error messages. read decodes and validates an
-// element of the array.
-func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error)) (response, error) {
+// importBatch stores the records in the body of r and returns the response. The body is a
+// JSON object with one array. The argument plural is the name of the array, and noun is its
+// singular, for error messages. read decodes and validates one element of the array. prepare, if
+// it is not nil, is called with the ids of the valid elements before the first is stored.
+func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error), prepare func(ctx context.Context, ids []string) error) (response, error) {
+	body, err := readBody(r, maxBatchBytes)
+	if err != nil {
+		return response{}, err
+	}
 	var elements [][]byte
-	if err := (record.Decoders{plural: record.Array(&elements, maxBatch)}).Decode(r.body); err != nil {
+	if err := (record.Decoders{plural: record.Array(&elements, maxBatch)}).Decode(body); err != nil {
 		return response{}, err
 	}
 	if elements == nil {
 		return response{}, record.Fields{{Field: plural, Detail: fmt.Sprintf("is required: an array of 1 to %d %s", maxBatch, plural)}}.Err()
 	}
 	b := batch{noun: noun, results: make([]api.BatchResult, len(elements)), errs: make([]error, len(elements))}
-	b.write(r.Context(), b.read(elements, read))
+	byID := b.read(elements, read)
+	if prepare != nil && len(byID) > 0 {
+		err = prepare(r.Context(), slices.Collect(maps.Keys(byID)))
+	}
+	if err != nil {
+		b.fail(byID, err)
+	} else {
+		b.write(r.Context(), byID)
+	}
 	out, err := b.response()
 	if failed := b.failure(); err == nil && failed != nil {
 		s.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "part of a batch failed",
@@ -81,6 +96,15 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 		byID[w.id] = append(byID[w.id], w)
 	}
 	return byID
+}
+
+// fail notes the same error for all elements.
+func (b *batch) fail(byID map[string][]batchWrite, err error) {
+	for _, group := range byID {
+		for _, w := range group {
+			b.note(w.index, api.BatchResult{}, err)
+		}
+	}
 }
 
 // write stores records and notes the results. Records with the same id are stored in

@@ -157,11 +157,11 @@ type flaky struct {
 	fail func(id string) error
 }
 
-func (s flaky) Create(ctx context.Context, workspace string, e event.Event) (event.Event, bool, error) {
-	if err := s.fail(e.ID); err != nil {
+func (s flaky) Create(ctx context.Context, workspace string, d event.Draft) (event.Event, bool, error) {
+	if err := s.fail(d.ID); err != nil {
 		return event.Event{}, false, err
 	}
-	return s.Store.Create(ctx, workspace, e)
+	return s.Store.Create(ctx, workspace, d)
 }
 
 func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
@@ -240,8 +240,7 @@ func (c *crowd) enter() (leave func()) {
 	}
 }
 
-// crowdedEvents and crowdedEntities are stores that count concurrent writes of a batch. The
-// first step of an upsert is a Get.
+// crowdedEvents and crowdedEntities are stores that count concurrent writes of a batch.
 type (
 	crowdedEvents struct {
 		event.Store
@@ -253,14 +252,14 @@ type (
 	}
 )
 
-func (s crowdedEvents) Create(ctx context.Context, workspace string, e event.Event) (event.Event, bool, error) {
+func (s crowdedEvents) Create(ctx context.Context, workspace string, d event.Draft) (event.Event, bool, error) {
 	defer s.enter()()
-	return s.Store.Create(ctx, workspace, e)
+	return s.Store.Create(ctx, workspace, d)
 }
 
-func (s crowdedEntities) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
+func (s crowdedEntities) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
 	defer s.enter()()
-	return s.Store.Get(ctx, workspace, id)
+	return s.Store.Write(ctx, workspace, w)
 }
 
 func TestABatchWritesFewRecordsAtOnce(t *testing.T) {

@@ -24,11 +24,7 @@ func listEntity(s *service, r *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	next := cursor{Filters: p.filters.Encode()}
-	if n := len(page.Records); n > 0 {
-		next.ID = page.Records[n-1].ID
-	}
-	return listResponse(r, page.Records, page.More, next)
+	return listResponse(r, page.Records, page.More, cursor{Filters: p.filters.Encode(), ID: page.Last.ID})
 }
 
 func getEntity(s *service, r *request) (response, error) {
@@ -57,7 +53,11 @@ func recordID(r *request) (string, error) {
 }
 
 func createEntity(s *service, r *request) (response, error) {
-	e, err := entity.Parse(r.body)
+	body, err := readBody(r, maxBodyBytes)
+	if err != nil {
+		return response{}, err
+	}
+	e, err := entity.Parse(body)
 	if err != nil {
 		return response{}, err
 	}
@@ -66,18 +66,18 @@ func createEntity(s *service, r *request) (response, error) {
 			return response{}, err
 		}
 	}
-	stored, created, err := entity.Create(r.Context(), s.stores.Entities, r.workspace, e, s.Now())
+	stored, created, err := entity.Create(r.Context(), s.stores.Entities, r.workspace, e)
 	return createResponse(stored, created, err)
 }
 
 func updateEntity(s *service, r *request) (response, error) {
 	var id string
 	var patch record.Attributes
-	err := record.Decoders{"id": record.Text(&id, nil), "attributes": record.Object(&patch)}.Decode(r.body)
+	err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil), "attributes": record.Object(&patch)})
 	if err != nil {
 		return response{}, err
 	}
-	stored, err := entity.Update(r.Context(), s.stores.Entities, r.workspace, id, patch, s.Now())
+	stored, err := entity.Update(r.Context(), s.stores.Entities, r.workspace, id, patch)
 	if err != nil {
 		return response{}, err
 	}
@@ -87,23 +87,42 @@ func updateEntity(s *service, r *request) (response, error) {
 // upsertEntities creates up to maxBatch entities. If an entity exists, upsertEntities
 // merges the given attributes into it.
 func upsertEntities(s *service, r *request) (response, error) {
-	now := s.Now()
+	latest := make(map[string]*upserted)
 	return importBatch(s, r, "entity", "entities", func(element []byte) (batchWrite, error) {
 		change, err := entity.ParseChange(element)
 		if err == nil && change.ID == "" {
 			change.ID, err = newID()
 		}
 		return batchWrite{id: change.ID, store: func(ctx context.Context) (api.BatchResult, error) {
-			stored, created, err := entity.Upsert(ctx, s.stores.Entities, r.workspace, change, now)
+			u := latest[change.ID]
+			stored, created, err := entity.Upsert(ctx, s.stores.Entities, r.workspace, change, u.entity)
+			if err == nil {
+				u.entity = &stored
+			}
 			return api.BatchResult{Status: createdStatus(created), Entity: &stored}, err
 		}}, err
+	}, func(ctx context.Context, ids []string) error {
+		found, err := s.stores.Entities.GetEach(ctx, r.workspace, ids)
+		for _, id := range ids {
+			latest[id] = new(upserted)
+			if e, exists := found[id]; exists {
+				latest[id].entity = &e
+			}
+		}
+		return err
 	})
+}
+
+// upserted is an entity of a batch as it was read, or as the latest element with its id has
+// left it.
+type upserted struct {
+	entity *entity.Entity // nil if it does not exist
 }
 
 func deleteEntity(s *service, r *request) (response, error) {
 	var id string
 	var events bool
-	if err := (record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}).Decode(r.body); err != nil {
+	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}); err != nil {
 		return response{}, err
 	}
 	switch {
@@ -112,7 +131,7 @@ func deleteEntity(s *service, r *request) (response, error) {
 	case events:
 		return eraseEntity(s, r, id)
 	}
-	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id, s.Now()); err != nil {
+	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id); err != nil {
 		return response{}, err
 	}
 	return response{status: http.StatusOK, body: api.Deleted{ID: id, Deleted: true}}, nil

@@ -12,11 +12,11 @@ import (
 // request the job, it returns an error although the entity is deleted. The client must then
 // repeat the call.
 func eraseEntity(s *service, r *request, id string) (response, error) {
-	tombstone, err := entity.Erase(r.Context(), s.stores.Entities, r.workspace, id, s.Now())
+	erasedAt, err := entity.Erase(r.Context(), s.stores.Entities, r.workspace, id)
 	if err != nil {
 		return response{}, err
 	}
-	j, err := erasurejob.Request(r.Context(), s.stores.ErasureJobs, r.workspace, id, tombstone.ErasedAt, s.Now())
+	j, err := erasurejob.Request(r.Context(), s.stores.ErasureJobs, r.workspace, id, erasedAt, s.Now())
 	if err != nil {
 		return response{}, err
 	}

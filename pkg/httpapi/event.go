@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"sluice/pkg/api"
 	"sluice/pkg/event"
@@ -51,33 +52,34 @@ func getEvent(s *service, r *request) (response, error) {
 }
 
 func createEvent(s *service, r *request) (response, error) {
-	e, err := newEvent(r.body)
+	body, err := readBody(r, maxBodyBytes)
 	if err != nil {
 		return response{}, err
 	}
-	now := s.Now()
-	e.ExpiresAt = event.Retention(now, s.EventRetentionDays)
-	stored, created, err := event.Create(r.Context(), s.stores.Events, r.workspace, e, now)
+	d, err := s.newEvent(body)
+	if err != nil {
+		return response{}, err
+	}
+	stored, created, err := event.Create(r.Context(), s.stores.Events, r.workspace, d)
 	return createResponse(stored, created, err)
 }
 
 // createEvents creates up to maxBatch events.
 func createEvents(s *service, r *request) (response, error) {
-	now := s.Now()
 	return importBatch(s, r, "event", "events", func(element []byte) (batchWrite, error) {
-		e, err := newEvent(element)
-		e.ExpiresAt = event.Retention(now, s.EventRetentionDays)
-		return batchWrite{id: e.ID, store: func(ctx context.Context) (api.BatchResult, error) {
-			stored, created, err := event.Create(ctx, s.stores.Events, r.workspace, e, now)
+		d, err := s.newEvent(element)
+		return batchWrite{id: d.ID, store: func(ctx context.Context) (api.BatchResult, error) {
+			stored, created, err := event.Create(ctx, s.stores.Events, r.workspace, d)
 			return api.BatchResult{Status: createdStatus(created), Event: &stored}, err
 		}}, err
-	})
+	}, nil)
 }
 
 // newEvent decodes an event. If the body has no id, newEvent generates one.
-func newEvent(body []byte) (d event.Draft, err error) {
+func (s *service) newEvent(body []byte) (d event.Draft, err error) {
 	if d, err = event.Parse(body); err == nil && d.ID == "" {
 		d.ID, err = newID()
 	}
+	d.KeepFor = time.Duration(s.EventRetentionDays) * 24 * time.Hour
 	return d, err
 }

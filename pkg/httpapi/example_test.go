@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/pkg/bolt"
+	"sluice/pkg/entity"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
@@ -30,7 +31,7 @@ func ExampleNewFunction() {
 		log.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // the file is removed
-	entities, err := bolt.NewEntities(db)
+	entities, err := bolt.NewEntities(db, entity.Clock{})
 	if err != nil {
 		log.Fatal(err)
 	}

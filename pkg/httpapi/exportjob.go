@@ -10,7 +10,7 @@ import (
 
 func createExportJob(s *service, r *request) (response, error) {
 	j := exportjob.Job{Workspace: r.workspace}
-	err := record.Decoders{
+	err := decodeBody(r, record.Decoders{
 		"id":           record.Text(&j.ID, record.CheckID),
 		"resource":     record.Text(&j.Resource, nil),
 		"format":       record.Text(&j.Format, nil),
@@ -21,7 +21,7 @@ func createExportJob(s *service, r *request) (response, error) {
 			"from":      record.Instant(&j.Filters.From),
 			"to":        record.Instant(&j.Filters.To),
 		}.Decode,
-	}.Decode(r.body)
+	})
 	if err != nil {
 		return response{}, err
 	}
@@ -85,7 +85,7 @@ func scheme(r *request) string {
 
 func cancelExportJob(s *service, r *request) (response, error) {
 	var id string
-	if err := (record.Decoders{"id": record.Text(&id, nil)}).Decode(r.body); err != nil {
+	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil)}); err != nil {
 		return response{}, err
 	}
 	if err := record.CheckID(id); err != nil {

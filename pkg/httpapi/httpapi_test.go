@@ -15,9 +15,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+	"go.etcd.io/bbolt"
 
-	"sluice/internal/test/boltstores"
+	"sluice"
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/bolt"
+	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
@@ -37,14 +40,32 @@ type service struct {
 	stores  httpapi.Stores
 	limiter *ratelimit.Limiter
 	rows    *ratelimit.RowCache // nil for none
+	now     *func() time.Time   // clock of the stores
 }
 
 func newAPI(t testing.TB) service {
 	t.Helper()
-	stores, counters := boltstores.New(t)
-	a := service{stores: stores}
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
+	counters := memory.NewCounters()
+	clock := now
+	a := service{stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}, now: &clock}
+	if a.stores.Entities, err = bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return clock() }}); err != nil {
+		t.Fatal(err)
+	}
+	if a.stores.Events, err = bolt.NewEvents(db, func() time.Time { return clock() }); err != nil {
+		t.Fatal(err)
+	}
+	if a.stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
+		t.Fatal(err)
+	}
+	if a.stores.ExportJobs, err = bolt.NewExportJobs(db); err != nil {
+		t.Fatal(err)
+	}
 	a.stores.ExportLinks = links{}
-	var err error
 	if a.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {
 		t.Fatal(err)
 	}

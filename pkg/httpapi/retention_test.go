@@ -18,6 +18,7 @@ func TestExpiredEventsAreHidden(t *testing.T) {
 	a, at, opts := newAPI(t), now(), options
 	opts.EventRetentionDays = 7
 	opts.Now = func() time.Time { return at }
+	*a.now = opts.Now
 	call := func(route, method, target, body string, status int) string {
 		t.Helper()
 		ev := lambdatest.Event(method, target, "192.0.2.1", body)

@@ -121,18 +121,25 @@ func TestUpsertIsOneImportCall(t *testing.T) {
 	}
 }
 
-// faulty is an entity.Store whose Get, the first step of an upsert, fails with the error of
-// fail(id).
+// faulty is an entity.Store. Its Write fails with the error of fail(id), and its GetEach with
+// that of fail("").
 type faulty struct {
 	entity.Store
 	fail func(id string) error
 }
 
-func (s *faulty) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
-	if err := s.fail(id); err != nil {
-		return entity.Entity{}, err
+func (s *faulty) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {
+	if err := s.fail(""); err != nil {
+		return nil, err
 	}
-	return s.Store.Get(ctx, workspace, id)
+	return s.Store.GetEach(ctx, workspace, ids)
+}
+
+func (s *faulty) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
+	if err := s.fail(w.Entity.ID); err != nil {
+		return entity.Change{}, false, err
+	}
+	return s.Store.Write(ctx, workspace, w)
 }
 
 func TestAnUpsertThatFailsInPartCanBeRepeated(t *testing.T) {

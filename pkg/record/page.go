@@ -7,6 +7,10 @@ import "slices"
 // body as a JSON string, which can double its size.
 const MaxPageBytes = 2_500_000
 
+// MaxPassedBytes is how much of deleted records a page of a list may pass. DynamoDB ends a
+// response after as much.
+const MaxPassedBytes = 1 << 20
+
 // PageFull reports whether a page of count records with pageBytes bytes has no room for
 // another record of size bytes. An empty page has room for a record of any size.
 func PageFull(count, pageBytes, size int) bool {

@@ -8,17 +8,21 @@ const (
 	// UTC, in either direction.
 	MaxClockSkew = 2 * time.Second
 
-	// WriteTimeout is the maximum time between reading the clock for a write's timestamp
-	// and the end of that write.
+	// WriteTimeout is the maximum time from reading the clock for a write's stamp until
+	// the write is sent to the database, for the first time or again.
 	WriteTimeout = 5 * time.Second
 
-	// MaxIndexDelay is the maximum time from the end of a write until every read of an
+	// MaxTransit is the maximum time from sending a write until the database has applied
+	// it. The client may have given up by then.
+	MaxTransit = 2 * time.Second
+
+	// MaxIndexDelay is the maximum time from applying a write until every read of an
 	// index returns the written record.
 	MaxIndexDelay = 2 * time.Second
 
 	// SyncLag is the age at which every write is in the index, even if the clock that
-	// set its timestamp differs from the clock of the reader.
-	SyncLag = 2*MaxClockSkew + WriteTimeout + MaxIndexDelay
+	// set its stamp differs from the clock of the reader.
+	SyncLag = 2*MaxClockSkew + WriteTimeout + MaxTransit + MaxIndexDelay
 )
 
 // SyncedUntil returns the time until which a synchronization is complete if it starts
@@ -32,11 +36,16 @@ func SyncedUntil(since Time, now time.Time) Time {
 	return since
 }
 
-// Next returns the timestamp of a change of a record. t is the timestamp of the previous
-// change of the record. The result is the later of two times: the parameter now, and one
-// millisecond after t.
+// Next returns the stamp of the next change of a record whose latest change has the stamp t:
+// now, or a millisecond after t if that is later. A t further ahead of now than two clocks
+// may differ is the fault of a clock. Then Next returns now, because walks would not see the
+// record before t.
 func (t Time) Next(now time.Time) Time {
-	return Time{max(TimeOf(now).unixMilli, t.unixMilli+1)}
+	n := TimeOf(now)
+	if ahead := t.Time().Sub(n.Time()); ahead < 0 || ahead > 2*MaxClockSkew {
+		return n
+	}
+	return Time{t.unixMilli + 1}
 }
 
 // SyncQuery requests a page of a workspace's records in order of their latest change, which

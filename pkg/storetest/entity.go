@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +20,7 @@ var (
 	updatedAt       = recordAt("2027-01-01T00:00:00Z")
 )
 
-var entityKind = recordKind[entity.Entity, entity.Store]{
+var entityKind = recordKind[entity.Entity, entityStore]{
 	Noun:       "entity",
 	ID:         func(e entity.Entity) string { return e.ID },
 	Attributes: func(e entity.Entity) record.Attributes { return e.Attributes },
@@ -33,26 +33,77 @@ var entityKind = recordKind[entity.Entity, entity.Store]{
 		e.Type, e.Attributes = typ, attributes
 		return e
 	},
-	Extra: []entity.Entity{{ID: "times", Type: "account", Attributes: record.Attributes(`{}`), CreatedAt: recordAt("0000-01-01T00:00:00Z"), UpdatedAt: recordAt("9999-12-31T23:59:59.999Z")}},
-	Lists: func(ctx context.Context, s entity.Store, workspace string) []recordList[entity.Entity] {
+	Extra: []entity.Entity{
+		{ID: "first", Type: "account", Attributes: record.Attributes(`{}`), CreatedAt: first, UpdatedAt: first},
+		{ID: "last", Type: "account", Attributes: record.Attributes(`{}`), CreatedAt: last, UpdatedAt: last},
+	},
+	Lists: func(ctx context.Context, s entityStore, workspace string) []recordList[entity.Entity] {
 		return []recordList[entity.Entity]{listEntities(ctx, s, workspace, "")}
 	},
-	Others: func(ctx context.Context, s entity.Store) map[string]error {
+	Others: func(ctx context.Context, s entityStore) map[string]error {
 		_, replaceErr := s.Replace(ctx, workspace, plainEntity("a"), changed(plainEntity("a"), `{}`))
 		_, countErr := s.Count(ctx, workspace, entity.Query{}, updatedAt)
-		_, deleteErr := s.Delete(ctx, workspace, plainEntity("a"), updatedAt)
+		_, deleteErr := s.Delete(ctx, workspace, "a", updatedAt)
 		_, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
-		_, eraseErr := s.Erase(ctx, workspace, "a", updatedAt.Time())
-		return map[string]error{"replace": replaceErr, "count": countErr, "delete": deleteErr, "changes": changesErr, "erase": eraseErr}
+		_, eraseErr := s.Erase(ctx, workspace, "a", updatedAt)
+		_, eachErr := s.GetEach(ctx, workspace, []string{"a"})
+		return map[string]error{"replace": replaceErr, "count": countErr, "delete": deleteErr, "changes": changesErr, "erase": eraseErr, "get each": eachErr}
 	},
 }
 
-// Entities checks that the stores returned by open fulfill the contract of entity.Store. Each call
-// of open must return an empty store. The lists of the store must contain an entity as soon as
-// it is created.
-func Entities(t *testing.T, open func(t *testing.T) entity.Store) {
-	entityKind.Run(t, open)
-	runAll(t, open, []test[entity.Store]{
+// OpenEntities creates an empty database and returns a function that opens it with a clock. Its
+// stores are like instances of the service whose clocks differ.
+type OpenEntities func(t *testing.T) func(entity.Clock) (entity.Store, error)
+
+// entityStore is a store under test. Its methods that write take the time of the clock from
+// their arguments.
+type entityStore struct {
+	entity.Store // its clock shows updatedAt
+	open         func(entity.Clock) (entity.Store, error)
+}
+
+func (open OpenEntities) store(t *testing.T) entityStore {
+	s := entityStore{open: open(t)}
+	s.Store = s.at(updatedAt)
+	return s
+}
+
+// at returns the store with a clock that shows the given time.
+func (s entityStore) at(now record.Time) entity.Store {
+	at, err := s.open(entity.Clock{Now: now.Time})
+	if err != nil {
+		panic(err)
+	}
+	return at
+}
+
+// Create creates e at e.CreatedAt.
+func (s entityStore) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
+	c, created, err := s.at(e.CreatedAt).Write(ctx, workspace, entity.Write{Kind: entity.CreateWrite, Entity: e})
+	return c.Entity, created, err
+}
+
+// Replace replaces old with e at e.UpdatedAt.
+func (s entityStore) Replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
+	_, replaced, err = s.at(e.UpdatedAt).Write(ctx, workspace, entity.Write{Kind: entity.ReplaceWrite, Entity: e, Old: old})
+	return replaced, err
+}
+
+func (s entityStore) Delete(ctx context.Context, workspace, id string, at record.Time) (deleted bool, err error) {
+	_, deleted, err = s.at(at).Write(ctx, workspace, entity.Write{Kind: entity.DeleteWrite, Entity: entity.Entity{ID: id}})
+	return deleted, err
+}
+
+func (s entityStore) Erase(ctx context.Context, workspace, id string, at record.Time) (entity.Change, error) {
+	c, _, err := s.at(at).Write(ctx, workspace, entity.Write{Kind: entity.EraseWrite, Entity: entity.Entity{ID: id}})
+	return c, err
+}
+
+// Entities checks that the stores of open fulfill the contract of entity.Store. Their lists
+// must contain an entity as soon as it is created.
+func Entities(t *testing.T, open OpenEntities) {
+	entityKind.Run(t, open.store)
+	runAll(t, open.store, []test[entityStore]{
 		{Name: "a list is in byte order of id", Run: testEntityOrder},
 		{Name: "a page starts after an id that does not exist", Run: testAfterAbsentID},
 		{Name: "a list of a type has only the entities of that type", Run: testTypes},
@@ -67,7 +118,9 @@ func Entities(t *testing.T, open func(t *testing.T) entity.Store) {
 		{Name: "a list of changes contains only changes in the requested time range", Run: testChangesBetween},
 		{Name: "a page of changes ends before it holds too many bytes", Run: testChangesBytes},
 		{Name: "an erased entity leaves one tombstone, whether or not it existed", Run: testEntityErase},
-		{Name: "the list of changes still shows an erasure after a later deletion", Run: testDeleteAfterErase},
+		{Name: "the list of changes shows an erasure also after the entity was created again", Run: testEraseAndCreate},
+		{Name: "the next change of an entity with a stamp of a wrong clock has the current time", Run: testClockFault},
+		{Name: "entities are read together", Run: testGetEach},
 	})
 }
 
@@ -83,7 +136,7 @@ func changed(e entity.Entity, attributes string) entity.Entity {
 }
 
 // listEntities returns the list of the entities of a type, or of all entities if typ is empty.
-func listEntities(ctx context.Context, s entity.Store, workspace, typ string) recordList[entity.Entity] {
+func listEntities(ctx context.Context, s entityStore, workspace, typ string) recordList[entity.Entity] {
 	return recordList[entity.Entity]{
 		Compare: func(a, b entity.Entity) int { return cmp.Compare(a.ID, b.ID) },
 		Page: func(after *entity.Entity, limit int) ([]entity.Entity, bool, error) {
@@ -113,7 +166,7 @@ func entityIDs(t *testing.T, l recordList[entity.Entity], after string, limit in
 }
 
 // testEntityOrder uses all ids of one character, and some longer ids.
-func testEntityOrder(t *testing.T, s entity.Store) {
+func testEntityOrder(t *testing.T, s entityStore) {
 	entities := []entity.Entity{plainEntity(strings.Repeat("z", record.MaxIDLength))}
 	for c := range byte(128) {
 		if record.CheckID(string(c)) == nil {
@@ -128,7 +181,7 @@ func testEntityOrder(t *testing.T, s entity.Store) {
 	listEntities(t.Context(), s, workspace, "").Check(t, entities, 1, 7, len(entities), 200)
 }
 
-func testAfterAbsentID(t *testing.T, s entity.Store) {
+func testAfterAbsentID(t *testing.T, s entityStore) {
 	entityKind.FillPlain(t, s, workspace, "b", "d", "f")
 	for after, want := range map[string][]string{
 		"":   {"b", "d", "f"},
@@ -147,7 +200,7 @@ func testAfterAbsentID(t *testing.T, s entity.Store) {
 	}
 }
 
-func testTypes(t *testing.T, s entity.Store) {
+func testTypes(t *testing.T, s entityStore) {
 	types := []string{"a", "ab", "A", "a#b", "b", "a\x00b", " ", "<&>", strings.Repeat("😀", record.MaxNameLength)}
 	byType := make(map[string][]entity.Entity)
 	for i := range 5 * len(types) {
@@ -170,7 +223,7 @@ func testTypes(t *testing.T, s entity.Store) {
 	listEntities(t.Context(), s, "nobody", "a").Check(t, nil, 10)
 }
 
-func testEntityCount(t *testing.T, s entity.Store) {
+func testEntityCount(t *testing.T, s entityStore) {
 	times := []string{"2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.001Z", "2026-01-02T00:00:00.000Z"}
 	for i := range 12 {
 		e := plainEntity(fmt.Sprintf("%02d", i))
@@ -197,15 +250,13 @@ func testEntityCount(t *testing.T, s entity.Store) {
 	}
 }
 
-func testEntityReplace(t *testing.T, s entity.Store) {
+func testEntityReplace(t *testing.T, s entityStore) {
 	var want []entity.Entity
 	for _, was := range entityKind.Samples() {
 		entityKind.Fill(t, s, workspace, was)
 		e := changed(was, `{"n":1.50,"html":"<&>"}`)
-		for _, was := range []entity.Entity{was, e} { // the second replacement changes nothing
-			if replaced, err := s.Replace(t.Context(), workspace, was, e); !replaced || err != nil {
-				t.Errorf("%+v: replaced %v, error %v", was, replaced, err)
-			}
+		if replaced, err := s.Replace(t.Context(), workspace, was, e); !replaced || err != nil {
+			t.Errorf("%+v: replaced %v, error %v", was, replaced, err)
 		}
 		want = append(want, e)
 	}
@@ -220,26 +271,22 @@ func testEntityReplace(t *testing.T, s entity.Store) {
 	}
 }
 
-func testReplaceChanged(t *testing.T, s entity.Store) {
+func testReplaceChanged(t *testing.T, s entityStore) {
 	entityKind.FillPlain(t, s, workspace, "a", "gone")
-	remove(t, s, plainEntity("gone"))
-	later := plainEntity("a")
+	remove(t, s, "gone")
+	later, earlier, tombstone := plainEntity("a"), plainEntity("a"), plainEntity("gone")
 	later.UpdatedAt = updatedAt
-	recreated := plainEntity("a")
-	recreated.CreatedAt = updatedAt
+	earlier.UpdatedAt = record.TimeOf(entityCreatedAt.Time().Add(-time.Millisecond))
+	tombstone.UpdatedAt = updatedAt // the stamp of the tombstone
 	for name, was := range map[string]entity.Entity{
-		"other attributes":  changed(plainEntity("a"), `{"a":2}`),
-		"other digits":      changed(plainEntity("a"), `{"a":1.0}`),
-		"a later update":    later,
-		"a later creation":  recreated,
-		"a deleted entity":  plainEntity("gone"),
-		"an unknown entity": plainEntity("never"),
+		"a later update":      later,
+		"an earlier update":   earlier,
+		"a deleted entity":    plainEntity("gone"),
+		"a tombstone's stamp": tombstone,
+		"an unknown entity":   plainEntity("never"),
 	} {
 		if replaced, err := s.Replace(t.Context(), workspace, was, changed(was, `{"lost":true}`)); replaced || err != nil {
 			t.Errorf("%s: replaced %v, error %v", name, replaced, err)
-		}
-		if deleted, err := s.Delete(t.Context(), workspace, was, updatedAt); deleted || err != nil {
-			t.Errorf("%s: deleted %v, error %v", name, deleted, err)
 		}
 	}
 	if replaced, err := s.Replace(t.Context(), "nobody", plainEntity("a"), changed(plainEntity("a"), `{}`)); replaced || err != nil {
@@ -251,15 +298,12 @@ func testReplaceChanged(t *testing.T, s entity.Store) {
 	entityKind.WantNotFound(t, s, "nobody", "a")
 }
 
-func testReplaceType(t *testing.T, s entity.Store) {
+func testReplaceType(t *testing.T, s entityStore) {
 	entityKind.FillPlain(t, s, workspace, "a", "b")
 	e := changed(plainEntity("a"), `{}`)
 	e.Type = "person"
 	if replaced, err := s.Replace(t.Context(), workspace, plainEntity("a"), e); !replaced || err != nil {
 		t.Errorf("replaced %v, error %v", replaced, err)
-	}
-	if replaced, err := s.Replace(t.Context(), workspace, changed(plainEntity("a"), `{}`), plainEntity("a")); replaced || err != nil {
-		t.Errorf("an entity of another type was replaced: %v, error %v", replaced, err)
 	}
 	entityKind.Want(t, s, workspace, e, plainEntity("b"))
 	listEntities(t.Context(), s, workspace, "account").Check(t, []entity.Entity{plainEntity("b")}, 200)
@@ -267,10 +311,10 @@ func testReplaceType(t *testing.T, s entity.Store) {
 }
 
 // testConcurrentUpdates increments a number in one entity from many goroutines.
-func testConcurrentUpdates(t *testing.T, s entity.Store) {
+func testConcurrentUpdates(t *testing.T, s entityStore) {
 	const workers, each = 8, 5
 	e := plainEntity("a")
-	e.Attributes = record.Attributes("0")
+	e.Attributes = counted(0)
 	entityKind.Fill(t, s, workspace, e)
 	var wg sync.WaitGroup
 	for range workers {
@@ -289,48 +333,86 @@ func testConcurrentUpdates(t *testing.T, s entity.Store) {
 	}
 	wg.Wait()
 	got, err := s.Get(t.Context(), workspace, "a")
-	if want := strconv.Itoa(workers * each); err != nil || string(got.Attributes) != want {
-		t.Errorf("after %s updates the attributes are %s, error %v", want, got.Attributes, err)
+	if err != nil || string(got.Attributes) != string(counted(workers*each)) {
+		t.Errorf("after %d updates the attributes are %s, error %v", workers*each, got.Attributes, err)
 	}
 }
 
+func counted(n int) record.Attributes { return record.Attributes(fmt.Sprintf(`{"n":%d}`, n)) }
+
 // increment tries once to add 1 to the number in the attributes of the entity "a".
-func increment(t *testing.T, s entity.Store) (replaced bool, err error) {
+func increment(t *testing.T, s entityStore) (replaced bool, err error) {
 	was, err := s.Get(t.Context(), workspace, "a")
 	if err != nil {
 		return false, err
 	}
-	n, err := strconv.Atoi(string(was.Attributes))
-	if err != nil {
+	n := 0
+	if _, err := fmt.Sscanf(string(was.Attributes), `{"n":%d}`, &n); err != nil {
 		return false, err
 	}
 	e := was
-	e.Attributes = record.Attributes(strconv.Itoa(n + 1))
+	e.Attributes = counted(n + 1)
 	return s.Replace(t.Context(), workspace, was, e)
 }
 
-func testEntityDelete(t *testing.T, s entity.Store) {
+func testEntityDelete(t *testing.T, s entityStore) {
 	entityKind.FillPlain(t, s, workspace, "a", "b", "c")
 	entityKind.FillPlain(t, s, "other", "b")
-	remove(t, s, plainEntity("b"))
+	remove(t, s, "b")
 	for _, id := range []string{"b", "none"} {
-		if deleted, err := s.Delete(t.Context(), workspace, plainEntity(id), updatedAt); deleted || err != nil {
+		if deleted, err := s.Delete(t.Context(), workspace, id, entityAt(1)); deleted || err != nil {
 			t.Errorf("delete %s: %v, error %v", id, deleted, err)
 		}
 	}
-	if deleted, err := s.Delete(t.Context(), "nobody", plainEntity("b"), updatedAt); deleted || err != nil {
+	if deleted, err := s.Delete(t.Context(), "nobody", "b", updatedAt); deleted || err != nil {
 		t.Errorf("delete in a workspace without entities: %v, error %v", deleted, err)
+	}
+	tombstone := changesWith(t, s, "b")
+	want := entity.Change{Entity: entity.Entity{ID: "b", Type: "account", CreatedAt: entityCreatedAt}, Deleted: true, DeletedAt: updatedAt}
+	if len(tombstone) != 1 || !reflect.DeepEqual(tombstone[0], want) {
+		t.Errorf("the changes of b are %+v, want %+v", tombstone, want)
 	}
 	entityKind.WantNotFound(t, s, workspace, "b")
 	entityKind.Want(t, s, workspace, plainEntity("a"), plainEntity("c"))
 	entityKind.Want(t, s, "other", plainEntity("b"))
 	listEntities(t.Context(), s, workspace, plainEntity("b").Type).Check(t, []entity.Entity{plainEntity("a"), plainEntity("c")}, 10)
-	if replaced, err := s.Replace(t.Context(), workspace, plainEntity("b"), changed(plainEntity("b"), `{}`)); replaced || err != nil {
-		t.Errorf("replacement of a deleted entity: %v, error %v", replaced, err)
+	listEntities(t.Context(), s, workspace, "").Check(t, []entity.Entity{plainEntity("a"), plainEntity("c")}, 2, 10)
+	for _, typ := range []string{"", "account"} {
+		if n, err := s.Count(t.Context(), workspace, entity.Query{Type: typ}, entityAt(10)); n != 2 || err != nil {
+			t.Errorf("%d entities of type %q, error %v; want 2", n, typ, err)
+		}
 	}
-	again := plainEntity("b").After(updatedAt)
-	again.Type = "other"
+	again := plainEntity("b")
+	again.Type, again.CreatedAt, again.UpdatedAt = "other", entityAt(1), entityAt(1)
 	entityKind.Fill(t, s, workspace, again) // the id can be used again
 	listEntities(t.Context(), s, workspace, "other").Check(t, []entity.Entity{again}, 10)
 	entityKind.Want(t, s, workspace, plainEntity("a"), again, plainEntity("c"))
+}
+
+// testGetEach reads more entities than a BatchGetItem takes keys, some of them twice.
+func testGetEach(t *testing.T, s entityStore) {
+	var ids []string
+	want := make(map[string]entity.Entity)
+	for i := range 130 {
+		id := fmt.Sprintf("%03d", i)
+		if ids = append(ids, id); i%3 == 0 {
+			ids = append(ids, id)
+			want[id] = plainEntity(id)
+			entityKind.FillPlain(t, s, workspace, id)
+		}
+	}
+	entityKind.FillPlain(t, s, workspace, "001", "beside")
+	entityKind.FillPlain(t, s, "other", "002")
+	remove(t, s, "001")
+	for _, tt := range []struct {
+		workspace string
+		ids       []string
+		want      map[string]entity.Entity
+	}{
+		{workspace, ids, want}, {workspace, nil, map[string]entity.Entity{}}, {"nobody", ids, map[string]entity.Entity{}},
+	} {
+		if got, err := s.GetEach(t.Context(), tt.workspace, tt.ids); err != nil || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%d ids of workspace %s: %d entities, error %v; want %d", len(tt.ids), tt.workspace, len(got), err, len(tt.want))
+		}
+	}
 }

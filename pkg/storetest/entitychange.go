@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -17,46 +18,42 @@ func entityAt(n int) record.Time {
 	return record.TimeOf(updatedAt.Time().Add(time.Duration(n) * time.Millisecond))
 }
 
-// remove deletes e. The time of the deletion is updatedAt.
-func remove(t *testing.T, s entity.Store, e entity.Entity) {
+// remove deletes an entity at updatedAt.
+func remove(t *testing.T, s entityStore, id string) {
 	t.Helper()
-	if deleted, err := s.Delete(t.Context(), workspace, e, updatedAt); !deleted || err != nil {
-		t.Fatalf("delete %s: %v, error %v", e.ID, deleted, err)
+	if deleted, err := s.Delete(t.Context(), workspace, id, updatedAt); !deleted || err != nil {
+		t.Fatalf("delete %s: %v, error %v", id, deleted, err)
 	}
 }
 
-// testCreateAgain deletes entities and then creates entities with the same ids. The times of
-// the new entities are before, at or after the time of the deletion.
-func testCreateAgain(t *testing.T, s entity.Store) {
-	for i, tt := range []struct{ stamp, want record.Time }{
-		{entityCreatedAt, entityAt(1)}, {entityAt(-1), entityAt(1)}, {updatedAt, entityAt(1)}, {entityAt(1), entityAt(1)}, {entityAt(2), entityAt(2)},
-	} {
+// testCreateAgain deletes entities and then creates entities with the same ids, by clocks that
+// are behind the clock of the deletion or ahead of it.
+func testCreateAgain(t *testing.T, s entityStore) {
+	for i, tt := range []struct{ now, want int }{{-4000, 1}, {-1, 1}, {0, 1}, {1, 1}, {2, 2}} {
 		id := fmt.Sprintf("%d", i)
 		entityKind.FillPlain(t, s, workspace, id)
-		remove(t, s, plainEntity(id))
-		again := plainEntity(id)
-		again.CreatedAt, again.UpdatedAt = tt.stamp, tt.stamp
-		want := plainEntity(id)
-		want.CreatedAt, want.UpdatedAt = tt.want, tt.want
+		remove(t, s, id)
+		again, want := plainEntity(id), plainEntity(id)
+		again.CreatedAt = entityAt(tt.now)
+		want.CreatedAt, want.UpdatedAt = entityAt(tt.want), entityAt(tt.want)
 		for _, first := range []bool{true, false} {
 			stored, created, err := s.Create(t.Context(), workspace, again)
 			if created != first || err != nil || !reflect.DeepEqual(stored, want) {
-				t.Errorf("create %s at %s: created %v, error %v\n got %+v\nwant %+v", id, tt.stamp, created, err, stored, want)
+				t.Errorf("create %s at %d ms: created %v, error %v\n got %+v\nwant %+v", id, tt.now, created, err, stored, want)
 			}
 		}
 		if got, err := s.Get(t.Context(), workspace, id); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("get %s: error %v\n got %+v\nwant %+v", id, err, got, want)
 		}
-		l := changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: entityAt(1)})
-		if page, _ := l.Read(t, nil, 200); !slices.ContainsFunc(page, func(c entity.Change) bool { return reflect.DeepEqual(c.Entity, want) }) {
-			t.Errorf("the changes after the deletion are %+v, without %+v", page, want)
+		if stored := changesWith(t, s, id); len(stored) != 1 || !reflect.DeepEqual(stored[0], entity.Change{Entity: want}) {
+			t.Errorf("the changes of %s are %+v, want %+v", id, stored, want)
 		}
 	}
 }
 
 // testChanges lists entities that were created, updated and deleted, some of them at the
 // same time.
-func testChanges(t *testing.T, s entity.Store) {
+func testChanges(t *testing.T, s entityStore) {
 	var want []entity.Change
 	for i := range 40 {
 		e := plainEntity(fmt.Sprintf("%02d", 39-i))
@@ -65,16 +62,17 @@ func testChanges(t *testing.T, s entity.Store) {
 		switch i % 4 {
 		case 0:
 			was := e
-			e.Attributes, e.UpdatedAt = record.Attributes(`{"n":1}`), entityAt(5+i/5)
+			e.Attributes, e.UpdatedAt = record.Attributes(`{"n":1}`), entityAt(20+i/5)
 			if replaced, err := s.Replace(t.Context(), workspace, was, e); !replaced || err != nil {
 				t.Fatalf("replace: %v, error %v", replaced, err)
 			}
 			want = append(want, entity.Change{Entity: e})
 		case 1:
-			if deleted, err := s.Delete(t.Context(), workspace, e, entityAt(7+i/4)); !deleted || err != nil {
+			if deleted, err := s.Delete(t.Context(), workspace, e.ID, entityAt(20+i/4)); !deleted || err != nil {
 				t.Fatalf("delete: %v, error %v", deleted, err)
 			}
-			want = append(want, entity.TombstoneOf(e, entityAt(7+i/4)))
+			e.Attributes, e.UpdatedAt = nil, record.Time{}
+			want = append(want, entity.Change{Entity: e, Deleted: true, DeletedAt: entityAt(20 + i/4)})
 		default:
 			want = append(want, entity.Change{Entity: e})
 		}
@@ -87,12 +85,12 @@ func testChanges(t *testing.T, s entity.Store) {
 	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).Check(t, nil, 10)
 }
 
-func testChangesBetween(t *testing.T, s entity.Store) {
+func testChangesBetween(t *testing.T, s entityStore) {
 	var all []entity.Change
 	for i := range 6 {
 		for _, id := range []string{"-", "z"} { // the lowest and the highest character that an id can contain
 			e := plainEntity(fmt.Sprintf("%s%d", id, i))
-			e.UpdatedAt = entityAt(i)
+			e.CreatedAt, e.UpdatedAt = entityAt(i), entityAt(i)
 			entityKind.Fill(t, s, workspace, e)
 			all = append(all, entity.Change{Entity: e})
 		}
@@ -115,7 +113,7 @@ func testChangesBetween(t *testing.T, s entity.Store) {
 	}
 }
 
-func testChangesBytes(t *testing.T, s entity.Store) {
+func testChangesBytes(t *testing.T, s entityStore) {
 	var all []entity.Entity
 	for i := range 15 {
 		e := plainEntity(fmt.Sprintf("%02d", i))
@@ -132,39 +130,32 @@ func testChangesBytes(t *testing.T, s entity.Store) {
 
 // testEntityErase erases entities that exist, were deleted, were erased, or never existed. The
 // time of each erasure is before, at or after the latest change of the entity.
-func testEntityErase(t *testing.T, s entity.Store) {
+func testEntityErase(t *testing.T, s entityStore) {
 	entityKind.FillPlain(t, s, workspace, "b")
 	entityKind.FillPlain(t, s, "other", "lives-0")
-	for i, tt := range []struct {
-		now  time.Time
-		want record.Time
-	}{{entityCreatedAt.Time().Add(-time.Hour), entityAt(1)}, {updatedAt.Time(), entityAt(1)}, {entityAt(2).Time(), entityAt(2)}} {
+	for i, tt := range []struct{ now, want int }{{-1000, 1}, {0, 1}, {2, 2}} {
 		lives, was, never := fmt.Sprint("lives-", i), fmt.Sprint("was-", i), fmt.Sprint("never-", i)
-		e := plainEntity(lives)
-		e.UpdatedAt = updatedAt
+		e, now := plainEntity(lives), entityAt(tt.now)
+		e.CreatedAt, e.UpdatedAt = updatedAt, updatedAt
 		entityKind.Fill(t, s, workspace, e)
 		entityKind.FillPlain(t, s, workspace, was)
-		remove(t, s, plainEntity(was))
-		wantOf := func(e entity.Entity, at record.Time) entity.Change {
-			c := entity.TombstoneOf(e, at)
-			c.Erased, c.ErasedAt = true, at
-			return c
+		remove(t, s, was)
+		wantOf := func(id, typ string, created, at record.Time) entity.Change {
+			return entity.Change{Entity: entity.Entity{ID: id, Type: typ, CreatedAt: created}, Deleted: true, DeletedAt: at, ErasedAt: at}
 		}
-		now := record.TimeOf(tt.now)
 		for _, want := range []entity.Change{
-			wantOf(e, tt.want), wantOf(plainEntity(was), tt.want),
-			wantOf(entity.Entity{ID: never, Type: entity.DefaultType, CreatedAt: now}, now),
+			wantOf(lives, "account", updatedAt, entityAt(tt.want)), wantOf(was, "account", entityCreatedAt, entityAt(tt.want)), wantOf(never, entity.DefaultType, now, now),
 		} {
 			for range 2 { // the second call replaces the tombstone that the first call stored
-				got, err := s.Erase(t.Context(), workspace, want.ID, tt.now)
+				got, err := s.Erase(t.Context(), workspace, want.ID, now)
 				if err != nil || !reflect.DeepEqual(got, want) {
-					t.Errorf("erase %s at %s: error %v\n got %+v\nwant %+v", want.ID, tt.now, err, got, want)
+					t.Errorf("erase %s at %s: error %v\n got %+v\nwant %+v", want.ID, now, err, got, want)
 				}
 				if stored := changesWith(t, s, want.ID); len(stored) != 1 || !reflect.DeepEqual(stored[0], want) {
 					t.Errorf("the changes of %s are %+v, want %+v", want.ID, stored, want)
 				}
 				entityKind.WantNotFound(t, s, workspace, want.ID)
-				want.DeletedAt = want.DeletedAt.Next(tt.now)
+				want.DeletedAt = want.DeletedAt.Next(now.Time())
 				want.ErasedAt = want.DeletedAt
 			}
 		}
@@ -174,28 +165,94 @@ func testEntityErase(t *testing.T, s entity.Store) {
 }
 
 // changesWith returns the changes of the entity with the given id.
-func changesWith(t *testing.T, s entity.Store, id string) []entity.Change {
+func changesWith(t *testing.T, s entityStore, id string) []entity.Change {
 	t.Helper()
 	all := slices.Concat(changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: recordAt("0000-01-01T00:00:00Z")}).Walk(t, nil, 200)...)
 	return slices.DeleteFunc(all, func(c entity.Change) bool { return c.ID != id })
 }
 
-// testDeleteAfterErase erases an entity, creates it again and deletes it. The list of
-// changes must still contain the ErasedAt of the erasure.
-func testDeleteAfterErase(t *testing.T, s entity.Store) {
-	erased, err := s.Erase(t.Context(), workspace, "a", updatedAt.Time())
-	if err != nil {
-		t.Fatal(err)
+// testEraseAndCreate erases an entity, creates it again, changes it and deletes it. Each of its
+// changes must still have the ErasedAt of the erasure.
+func testEraseAndCreate(t *testing.T, s entityStore) {
+	e := plainEntity("a")
+	e.CreatedAt = entityAt(2)
+	want := entity.Change{Entity: entity.Entity{ID: "a", Type: entity.DefaultType, CreatedAt: updatedAt}, Deleted: true, DeletedAt: updatedAt, ErasedAt: updatedAt}
+	for _, step := range []struct {
+		name  string
+		write func() error
+		then  func()
+	}{
+		{"erase", func() error { _, err := s.Erase(t.Context(), workspace, "a", updatedAt); return err }, func() {}},
+		{"create", func() error { _, _, err := s.Create(t.Context(), workspace, e); return err }, func() {
+			e.UpdatedAt = entityAt(2)
+			want.Entity, want.Deleted, want.DeletedAt = e, false, record.Time{}
+		}},
+		{"replace", func() error {
+			_, err := s.Replace(t.Context(), workspace, e, changed(e, `{"b":2}`))
+			return err
+		}, func() {
+			want.Attributes, want.UpdatedAt = record.Attributes(`{"b":2}`), entityAt(3)
+		}},
+		{"delete", func() error { _, err := s.Delete(t.Context(), workspace, "a", entityAt(5)); return err }, func() {
+			want.Attributes, want.UpdatedAt, want.Deleted, want.DeletedAt = nil, record.Time{}, true, entityAt(5)
+		}},
+	} {
+		if err := step.write(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		step.then()
+		if changes := changesWith(t, s, "a"); len(changes) != 1 || !reflect.DeepEqual(changes[0], want) {
+			t.Errorf("%s: the changes are %+v, want %+v", step.name, changes, want)
+		}
 	}
-	again, created, err := s.Create(t.Context(), workspace, plainEntity("a"))
-	if err != nil || !created || again.UpdatedAt != entityAt(1) {
-		t.Fatalf("create: %+v, %v, error %v", again, created, err)
+}
+
+// testClockFault changes entities and tombstones with stamps that are ahead of the clock. If
+// they are further ahead than two clocks may differ, the change has the current time, and the
+// fault is reported once.
+func testClockFault(t *testing.T, s entityStore) {
+	ahead := recordAt("2028-01-01T00:00:00Z")
+	var faults []entity.ClockFault
+	write := func(now record.Time, w entity.Write) entity.Change {
+		t.Helper()
+		faults = nil
+		at, err := s.open(entity.Clock{Now: now.Time, Fault: func(_ context.Context, f entity.ClockFault) { faults = append(faults, f) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, written, err := at.Write(t.Context(), workspace, w)
+		if !written || err != nil {
+			t.Fatalf("%s %s at %s: %v, error %v", w.Kind, w.Entity.ID, now, written, err)
+		}
+		return c
 	}
-	if deleted, err := s.Delete(t.Context(), workspace, again, entityAt(5)); !deleted || err != nil {
-		t.Fatalf("delete: %v, error %v", deleted, err)
-	}
-	changes := changesWith(t, s, "a")
-	if n := len(changes); n == 0 || changes[n-1].DeletedAt != entityAt(5) || !slices.ContainsFunc(changes, func(c entity.Change) bool { return c.Erased && c.ErasedAt == erased.ErasedAt }) {
-		t.Errorf("the changes are %+v, want a deletion at %s, and that events until %s are erased", changes, entityAt(5), erased.ErasedAt)
+	for _, deleted := range []bool{false, true} {
+		for _, kind := range []entity.Kind{entity.CreateWrite, entity.ReplaceWrite, entity.DeleteWrite, entity.EraseWrite} {
+			if deleted != (kind == entity.CreateWrite) && kind != entity.EraseWrite {
+				continue
+			}
+			for _, difference := range []time.Duration{2 * record.MaxClockSkew, 2*record.MaxClockSkew + time.Millisecond} {
+				e := plainEntity(fmt.Sprintf("%s-%v-%d", kind, deleted, difference.Milliseconds()))
+				was := write(ahead, entity.Write{Kind: entity.CreateWrite, Entity: e})
+				if deleted {
+					was = write(ahead, entity.Write{Kind: entity.DeleteWrite, Entity: e})
+				}
+				stamp := was.SyncPosition().At
+				now := record.TimeOf(stamp.Time().Add(-difference))
+				fault := difference > 2*record.MaxClockSkew
+				want := record.TimeOf(stamp.Time().Add(time.Millisecond))
+				var wantFaults []entity.ClockFault
+				if fault {
+					want, wantFaults = now, []entity.ClockFault{{Workspace: workspace, ID: e.ID, Was: stamp, Now: now}}
+				}
+				c := write(now, entity.Write{Kind: kind, Entity: e, Old: was.Entity})
+				if c.SyncPosition().At != want || !reflect.DeepEqual(faults, wantFaults) {
+					t.Errorf("%s %s: the stamp is %s, faults %+v; want %s, %+v", kind, difference, c.SyncPosition().At, faults, want, wantFaults)
+				}
+				if changes := changesWith(t, s, e.ID); len(changes) != 1 || !reflect.DeepEqual(changes[0], c) {
+					t.Errorf("%s %s: the changes are %+v, want %+v", kind, difference, changes, c)
+				}
+			}
+		}
 	}
 }

@@ -13,10 +13,11 @@ import (
 
 const entityWalkCount = 1_000
 
-// WalkEntities creates 1,000 entities in an empty store. It reads the list of all entities
+// WalkEntities creates 1,000 entities. It reads the list of all entities
 // and the list of one type to the end, in pages of 1, 7, 50 and 200. Each list must
 // be in order and contain each entity that belongs to the list exactly once.
-func WalkEntities(t *testing.T, s entity.Store) {
+func WalkEntities(t *testing.T, open OpenEntities) {
+	s := open.store(t)
 	var entities []entity.Entity
 	for i := range entityWalkCount {
 		h := fnv.New64a()

@@ -21,7 +21,7 @@ var (
 // laterEvent returns the time that is d after noon.
 func laterEvent(d time.Duration) record.Time { return record.TimeOf(eventNoon.Time().Add(d)) }
 
-var eventKind = recordKind[event.Event, event.Store]{
+var eventKind = recordKind[event.Event, eventStore]{
 	Noun:       "event",
 	ID:         func(e event.Event) string { return e.ID },
 	Attributes: func(e event.Event) record.Attributes { return e.Attributes },
@@ -45,13 +45,13 @@ var eventKind = recordKind[event.Event, event.Store]{
 		{ID: "no-entity", Name: "n", OccurredAt: eventNoon, Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
 		{ID: "long-entity", Name: "n", EntityID: event.OptionalID(slices.Repeat([]byte("y"), record.MaxIDLength)), OccurredAt: eventNoon, Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
 	},
-	Lists: func(ctx context.Context, s event.Store, workspace string) []recordList[event.Event] {
+	Lists: func(ctx context.Context, s eventStore, workspace string) []recordList[event.Event] {
 		return []recordList[event.Event]{
 			listEvents(ctx, s, workspace, event.Query{}),
 			listEvents(ctx, s, workspace, event.Query{Ascending: true}),
 		}
 	},
-	Others: func(ctx context.Context, s event.Store) map[string]error {
+	Others: func(ctx context.Context, s eventStore) map[string]error {
 		_, countErr := s.Count(ctx, workspace, event.Query{}, eventNoon)
 		_, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
 		_, eraseErr := s.Erase(ctx, workspace, event.Erasure{EntityID: "u-1", Until: last, Limit: 1})
@@ -59,12 +59,44 @@ var eventKind = recordKind[event.Event, event.Store]{
 	},
 }
 
-// Events checks that the stores returned by open fulfill the contract of event.Store. Each call
-// of open must return an empty store. The lists of the store must contain an event as soon as
-// it is created.
-func Events(t *testing.T, open func(t *testing.T) event.Store) {
-	eventKind.Run(t, open)
-	runAll(t, open, []test[event.Store]{
+// OpenEvents creates an empty database and returns a function that opens it with a clock.
+type OpenEvents func(t *testing.T) func(now func() time.Time) (event.Store, error)
+
+// eventStore is a store under test. Create takes the time of the clock from the event.
+type eventStore struct {
+	event.Store
+	open func(now func() time.Time) (event.Store, error)
+}
+
+func (open OpenEvents) store(t *testing.T) eventStore {
+	s := eventStore{open: open(t)}
+	s.Store = s.at(eventNoon)
+	return s
+}
+
+// at returns the store with a clock that shows the given time.
+func (s eventStore) at(now record.Time) event.Store {
+	at, err := s.open(now.Time)
+	if err != nil {
+		panic(err)
+	}
+	return at
+}
+
+// Create creates e at e.CreatedAt.
+func (s eventStore) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
+	d := event.Draft{ID: e.ID, Name: e.Name, EntityID: e.EntityID, OccurredAt: &e.OccurredAt, Attributes: e.Attributes}
+	if (e.ExpiresAt != record.Time{}) {
+		d.KeepFor = e.ExpiresAt.Time().Sub(e.CreatedAt.Time())
+	}
+	return s.at(e.CreatedAt).Create(ctx, workspace, d)
+}
+
+// Events checks that the stores of open fulfill the contract of event.Store. Their lists must
+// contain an event as soon as it is created.
+func Events(t *testing.T, open OpenEvents) {
+	eventKind.Run(t, open.store)
+	runAll(t, open.store, []test[eventStore]{
 		{Name: "a list is in order of time, then in byte order of id", Run: testEventOrder},
 		{Name: "a page starts after a position without an event", Run: testAfterAbsentPosition},
 		{Name: "events created between pages neither repeat nor hide others", Run: testCreatesBetweenPages},
@@ -83,7 +115,7 @@ func plainEvent(id string, occurred record.Time) event.Event {
 }
 
 // listEvents returns the list of the events that q selects.
-func listEvents(ctx context.Context, s event.Store, workspace string, q event.Query) recordList[event.Event] {
+func listEvents(ctx context.Context, s eventStore, workspace string, q event.Query) recordList[event.Event] {
 	return recordList[event.Event]{
 		Compare: func(a, b event.Event) int {
 			if !q.Ascending {
@@ -113,7 +145,7 @@ func eventIDs(events []event.Event) (ids []string) {
 
 // testEventOrder creates events that have short ids and the same OccurredAt, and events whose
 // order by id differs from their order by time.
-func testEventOrder(t *testing.T, s event.Store) {
+func testEventOrder(t *testing.T, s eventStore) {
 	var events []event.Event
 	for c := range byte(128) {
 		if id := string(c); record.CheckID(id) == nil {
@@ -132,7 +164,7 @@ func testEventOrder(t *testing.T, s event.Store) {
 	}
 }
 
-func testAfterAbsentPosition(t *testing.T, s event.Store) {
+func testAfterAbsentPosition(t *testing.T, s eventStore) {
 	events := []event.Event{
 		plainEvent("x", first), plainEvent("b", eventNoon), plainEvent("d", eventNoon), plainEvent("a", laterEvent(time.Second)), plainEvent("x2", last),
 	}
@@ -163,7 +195,7 @@ func testAfterAbsentPosition(t *testing.T, s event.Store) {
 	}
 }
 
-func testCreatesBetweenPages(t *testing.T, s event.Store) {
+func testCreatesBetweenPages(t *testing.T, s eventStore) {
 	var old []event.Event
 	for i := range 6 {
 		old = append(old, plainEvent(fmt.Sprintf("old-%d", i), laterEvent(time.Duration(i)*time.Second)))
@@ -190,7 +222,7 @@ func testCreatesBetweenPages(t *testing.T, s event.Store) {
 
 // testFilters reads the list for every combination of filters. The list must contain
 // exactly the events that match all filters of the combination.
-func testFilters(t *testing.T, s event.Store) {
+func testFilters(t *testing.T, s eventStore) {
 	times := []record.Time{first, laterEvent(-time.Millisecond), eventNoon, laterEvent(time.Millisecond), last}
 	var events []event.Event
 	for _, entityID := range []event.OptionalID{"", "u", "u:1", "v"} {
@@ -220,7 +252,7 @@ func testFilters(t *testing.T, s event.Store) {
 	}
 }
 
-func testEntityPages(t *testing.T, s event.Store) {
+func testEntityPages(t *testing.T, s eventStore) {
 	var events []event.Event
 	for i := range 12 {
 		events = append(events, plainEvent(fmt.Sprintf("%02d", 99-i), laterEvent(time.Duration(i/3)*time.Second)))
@@ -234,7 +266,7 @@ func testEntityPages(t *testing.T, s event.Store) {
 	}
 }
 
-func testEventCount(t *testing.T, s event.Store) {
+func testEventCount(t *testing.T, s eventStore) {
 	var events []event.Event
 	for i := range 12 {
 		e := plainEvent(fmt.Sprintf("%02d", i), laterEvent(time.Duration(i)*time.Minute))

@@ -12,7 +12,7 @@ import (
 
 // testEventChanges lists events whose order of creation differs from their order of
 // occurrence.
-func testEventChanges(t *testing.T, s event.Store) {
+func testEventChanges(t *testing.T, s eventStore) {
 	var all []event.Event
 	for i := range 30 {
 		e := plainEvent(fmt.Sprintf("%02d", 29-i), laterEvent(-time.Duration(i)*time.Hour))

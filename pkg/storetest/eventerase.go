@@ -12,7 +12,7 @@ import (
 )
 
 // eraseAll erases the events of an entity page by page.
-func eraseAll(t *testing.T, s event.Store, q event.Erasure) (n int64) {
+func eraseAll(t *testing.T, s eventStore, q event.Erasure) (n int64) {
 	t.Helper()
 	for more := true; more; {
 		erased, err := s.Erase(t.Context(), workspace, q)
@@ -31,7 +31,7 @@ func eraseAll(t *testing.T, s event.Store, q event.Erasure) (n int64) {
 // testEventErase erases events of one of two entities. Some events belong to no entity, and some
 // were created too late to be erased. The order of creation differs from the order of
 // occurrence.
-func testEventErase(t *testing.T, s event.Store) {
+func testEventErase(t *testing.T, s eventStore) {
 	var old, others []event.Event
 	for i := range 40 {
 		e := plainEvent(fmt.Sprintf("%02d", i), laterEvent(-time.Duration(i/3)*time.Hour))
@@ -79,7 +79,7 @@ func testEventErase(t *testing.T, s event.Store) {
 
 // testExpired creates an event. It then creates further events with the same id before,
 // at and after the expiry of the first event.
-func testExpired(t *testing.T, s event.Store) {
+func testExpired(t *testing.T, s eventStore) {
 	e := plainEvent("a", eventNoon)
 	e.CreatedAt, e.ExpiresAt = eventNoon, laterEvent(time.Minute)
 	eventKind.Fill(t, s, workspace, e)
@@ -87,8 +87,8 @@ func testExpired(t *testing.T, s event.Store) {
 	changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}).Check(t, []event.Event{e}, 10)
 	again := e
 	again.Name, again.EntityID, again.OccurredAt = "other", "u-2", laterEvent(time.Hour)
-	for i, at := range []time.Duration{0, time.Minute - time.Millisecond, time.Minute, time.Hour} {
-		again.CreatedAt, again.ExpiresAt = laterEvent(at), laterEvent(time.Hour)
+	for i, at := range []time.Duration{0, time.Minute - time.Millisecond, time.Minute, 2 * time.Hour} {
+		again.CreatedAt, again.ExpiresAt = laterEvent(at), laterEvent(at+time.Hour)
 		want := e
 		if i >= 2 {
 			want = again

@@ -14,11 +14,12 @@ import (
 
 const eventWalkCount = 2_000
 
-// WalkEvents creates 2,000 events in an empty store. It reads several kinds of lists to the
+// WalkEvents creates 2,000 events. It reads several kinds of lists to the
 // end, in pages of 1, 7, 50 and 200. Each list must be in order and contain each event
 // that belongs to the list exactly once. If few is true, WalkEvents skips the lists
 // that have many pages. This is for stores that make many calls per page.
-func WalkEvents(t *testing.T, s event.Store, few bool) {
+func WalkEvents(t *testing.T, open OpenEvents, few bool) {
+	s := open.store(t)
 	events := manyEvents()
 	eventKind.Fill(t, s, workspace, events...)
 	from, soon, to := laterEvent(20*time.Minute), laterEvent(20*time.Minute+30*time.Second), laterEvent(25*time.Minute)

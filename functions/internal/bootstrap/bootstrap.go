@@ -18,6 +18,7 @@ import (
 
 	"sluice/pkg/access"
 	"sluice/pkg/dynamo"
+	"sluice/pkg/entity"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
@@ -27,10 +28,11 @@ import (
 // first request opens the connections that it needs.
 const connectTimeout = time.Second
 
-// Clients are the AWS clients with which a function opens its stores.
+// Clients are the AWS clients, and the clock, with which a function opens its stores.
 type Clients struct {
 	AWS      aws.Config
 	DynamoDB *dynamodb.Client
+	Clock    entity.Clock
 }
 
 // Start runs the function with the given name, such as "list-entity". The Openers open the
@@ -56,7 +58,8 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	clients := Clients{AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk)}
+	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
+	clients := Clients{AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk), Clock: entity.Clock{Fault: httpapi.ClockFaults(logger, cfg.Service)}}
 	counters, err := dynamo.NewCounters(clients.DynamoDB, getenv("COUNTERS_TABLE"))
 	if err != nil {
 		return nil, fmt.Errorf("COUNTERS_TABLE: %w", err)
@@ -83,7 +86,6 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 			return nil, err
 		}
 	}
-	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, RequestID: requestID, Fits: fits, Logger: logger})
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ type Opener func(c Clients, stores *httpapi.Stores) error
 
 // Entities is the Opener of Stores.Entities.
 func Entities(c Clients, stores *httpapi.Stores) (err error) {
-	stores.Entities, err = dynamo.OpenEntities(c.DynamoDB, os.Getenv)
+	stores.Entities, err = dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock)
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"sluice/functions/internal/bootstrap"
 	"sluice/functions/internal/jobstream"
 	"sluice/pkg/dynamo"
+	"sluice/pkg/entity"
 	"sluice/pkg/exportjob/worker"
 	"sluice/pkg/files"
 )
@@ -50,7 +51,7 @@ func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error
 	}
 	sdk.RetryMaxAttempts = attempts
 	client := dynamodb.NewFromConfig(sdk)
-	entities, err := dynamo.OpenEntities(client, getenv)
+	entities, err := dynamo.OpenEntities(client, getenv, entity.Clock{})
 	if err != nil {
 		return nil, err
 	}

@@ -27,16 +27,16 @@ const pageUnits = 10.5
 // unitsOf maps a function to the maximum units that a request to the function takes. The units
 // do not include the write that charges the rate limits. If the route requires an API key, they
 // do not include the read of that key either. Assumptions: a record is at most 1 KB, and
-// EventShards is 1. A write in a transaction takes two units.
+// EventShards is 1, and a list by id passes no tombstones. A write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},
 	"list-event":        {"EventsTable/by_position read": pageUnits, "EventsTable/by_entity read": pageUnits, "EventsTable/by_created_at read": pageUnits},
 	"get-event":         {"EventsTable read": 1},
-	"create-entity":     {"EntitiesTable write": 4, "EntitiesTable/by_type write": 2, "EntitiesTable/by_updated_at write": 2},
+	"create-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2},
 	"update-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2},
-	"delete-entity":     {"EntitiesTable read": 2, "EntitiesTable write": 4, "EntitiesTable/by_type write": 2, "EntitiesTable/by_updated_at write": 4, "ErasureJobsTable read": 1, "ErasureJobsTable write": 1},
-	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 400, "EntitiesTable/by_type write": 200, "EntitiesTable/by_updated_at write": 200},
+	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2, "ErasureJobsTable read": 1, "ErasureJobsTable write": 1},
+	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 100, "EntitiesTable/by_type write": 100, "EntitiesTable/by_updated_at write": 200},
 	"create-event":      {"EventsTable write": 1, "EventsTable/by_position write": 1, "EventsTable/by_entity write": 1, "EventsTable/by_created_at write": 1},
 	"create-events":     {"EventsTable write": 100, "EventsTable/by_position write": 100, "EventsTable/by_entity write": 100, "EventsTable/by_created_at write": 100},
 	"get-erasure-job":   {"ErasureJobsTable read": 1},

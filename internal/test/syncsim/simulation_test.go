@@ -1,10 +1,9 @@
 // Package syncsim_test simulates clients that write entities and events, and clients that keep
-// copies of them through incremental sync. It runs the domain code on a store with a slow
-// network and slow indexes.
+// copies of them through incremental sync. It runs the code of the domain, of the stores and of
+// the SDK on a DynamoDB with a slow network and slow indexes.
 package syncsim_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -17,6 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/pkg/dynamo"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
@@ -29,14 +31,16 @@ const (
 	writerPause = 4 * time.Second
 	readerPause = 8 * time.Second
 	workspace   = "default"
-	seeds       = 10_000 // default of the environment variable SYNC_SEEDS
-	seedsRace   = 1_000  // number of seeds with the race detector or -short
+	seeds       = 2_000 // default of the environment variable SYNC_SEEDS
+	seedsRace   = 200   // number of seeds with the race detector or -short
+	lagSeeds    = 20_000
 )
 
 // TestSimulation checks a reader's copy after each completed walk. The copy must reflect all
 // changes before walk.until, and no later changes. checkEntity describes the exceptions. Clock
-// errors, delays of writes and indexes, and pauses of readers are random within their bounds.
-// The test also checks that each change of an entity has a later time than the previous change.
+// errors, delays of writes and indexes, lost responses, repeated calls and pauses of readers are
+// random within their bounds. At the end, the copy has the events that were not erased. The test
+// also checks that each change of an entity has a later time than the previous change.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -53,10 +57,10 @@ func TestSimulation(t *testing.T) {
 }
 
 // TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is too
-// short. It tests four lags: zero, record.SyncLag minus the maximum time of a write,
-// record.SyncLag minus the maximum delay of an index, and record.SyncLag minus half a second.
+// short: without one of its parts, or by half a second. MaxIndexDelay is as long as MaxTransit.
 func TestSimulationNeedsItsLag(t *testing.T) {
-	for _, lag := range []time.Duration{0, record.SyncLag - record.WriteTimeout, record.SyncLag - record.MaxIndexDelay, record.SyncLag - 500*time.Millisecond} {
+	for _, short := range []time.Duration{record.SyncLag, record.WriteTimeout, record.MaxTransit, 500 * time.Millisecond} {
+		lag := record.SyncLag - short
 		t.Run(lag.String(), func(t *testing.T) {
 			t.Parallel()
 			until := func(since record.Time, now time.Time) record.Time {
@@ -65,13 +69,13 @@ func TestSimulationNeedsItsLag(t *testing.T) {
 				}
 				return since
 			}
-			for seed := range uint64(seeds) {
+			for seed := range uint64(lagSeeds) {
 				if wrong := simulate(t, seed, until); len(wrong) > 0 {
 					t.Logf("seed %d: %s", seed, wrong[0])
 					return
 				}
 			}
-			t.Errorf("no seed of %d finds that a lag of %s is too short", seeds, lag)
+			t.Errorf("no seed of %d finds that a lag of %s is too short", lagSeeds, lag)
 		})
 	}
 }
@@ -96,72 +100,147 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
+// world is a DynamoDB, and what has happened in it.
+type world struct {
+	*engine
+	client  *dynamodb.Client
+	history map[string][]state // states of each entity; the last one is current
+	events  map[string]event.Event
+	back    []string // changes whose stamp is not later than that of the entity's previous change
+}
+
+// state is a state of an entity.
+type state struct {
+	at        record.Time // stamp
+	deleted   bool
+	erasedAt  record.Time
+	committed time.Time
+}
+
+func newWorld(seed uint64) *world {
+	w := &world{
+		engine: &engine{
+			rng:     rand.New(rand.NewPCG(seed, 0)),
+			tables:  map[string]map[string]item{"entities": {}, "events": {}},
+			indexes: make(map[string][]*entry),
+		},
+		history: make(map[string][]state), events: make(map[string]event.Event),
+	}
+	w.client, w.applied = w.engine.client(), w.note
+	return w
+}
+
+// note notes a write of the engine.
+func (w *world) note(table string, it item) {
+	id := text(it, "id")
+	at, err := record.ParsePosition(text(it, "change"))
+	if err != nil {
+		panic(err)
+	}
+	if table == "events" {
+		w.events[id] = event.Event{ID: id, EntityID: event.OptionalID(text(it, "entity_id")), CreatedAt: at.At}
+		return
+	}
+	now := state{at: at.At, deleted: it["expires_at"] != nil, committed: time.Now()}
+	if erased := text(it, "erased_at"); erased != "" {
+		now.erasedAt, _ = record.ParseTime(erased)
+	}
+	if all := w.history[id]; len(all) > 0 && all[len(all)-1].at.Compare(now.at) >= 0 {
+		w.back = append(w.back, fmt.Sprintf("%s: %s before %s", id, all[len(all)-1].at, now.at))
+	}
+	w.history[id] = append(w.history[id], now)
+}
+
+// stores returns the stores of an instance whose clock is wrong by skew.
+func (w *world) stores(t *testing.T, skew time.Duration) (entity.Store, event.Store) {
+	now := func() time.Time { return time.Now().Add(skew) }
+	entities, err := dynamo.NewEntities(w.client, "entities", dynamo.EntitiesConfig{Clock: entity.Clock{Now: now}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := dynamo.NewEvents(w.client, "events", dynamo.EventsConfig{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entities, events
+}
+
 // simulate runs the simulation with one seed in its own synctest bubble. It returns the
 // errors that it finds.
 func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) record.Time) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{rng: rand.New(rand.NewPCG(seed, 0)), history: make(map[string][]state), events: make(map[string]event.Event)}
+		w := newWorld(seed)
 		var writing, reading sync.WaitGroup
 		for i := range writers {
-			writing.Go(func() { write(t, s, rand.New(rand.NewPCG(seed, uint64(1+i))), i) })
+			writing.Go(func() { write(t, w, rand.New(rand.NewPCG(seed, uint64(1+i))), i) })
 		}
 		stop := make(chan struct{})
 		all := make([]*reader, readers)
 		for i := range all {
 			all[i] = &reader{
 				rng: rand.New(rand.NewPCG(seed, uint64(100+i))), until: until,
-				entities: make(map[string]entity.Change), events: make(map[string]event.Event),
+				entities: make(map[string]entity.Change), events: make(map[string]event.Event), erased: make(map[string]record.Time),
 			}
-			reading.Go(func() { all[i].run(t, s, stop) })
+			all[i].store, all[i].eventStore = w.stores(t, 0)
+			reading.Go(func() { all[i].run(t, stop) })
 		}
 		writing.Wait()
 		close(stop)
 		reading.Wait()
 		time.Sleep(time.Minute)
-		wrong = s.back
+		wrong = w.back
 		for _, r := range all {
-			r.walk(t, s, false)
-			wrong = append(wrong, r.check(s)...)
+			r.walk(t, false)
+			wrong = append(wrong, r.check(w)...)
 		}
 	})
 	return wrong
 }
 
-// write runs a client that writes through an instance whose clock is wrong.
-func write(t *testing.T, s *store, rng *rand.Rand, number int) {
-	skew := extreme(rng, -record.MaxClockSkew, record.MaxClockSkew)
+// write runs a client that writes through an instance whose clock is wrong. After an error, it
+// may repeat its call.
+func write(t *testing.T, w *world, rng *rand.Rand, number int) {
+	entities, events := w.stores(t, extreme(rng, -record.MaxClockSkew, record.MaxClockSkew))
 	for n := range writesEach {
 		time.Sleep(between(rng, writerPause))
-		ctx, cancel := context.WithTimeout(t.Context(), record.WriteTimeout)
-		now, id := time.Now().Add(skew), string(rune('a'+rng.IntN(3)))
-		var err error
-		switch rng.IntN(6) {
+		id := string(rune('a' + rng.IntN(3)))
+		call := func() (err error) {
+			_, err = entity.Erase(t.Context(), entities, workspace, id)
+			return err
+		}
+		switch rng.IntN(8) {
 		case 0, 1:
 			e := entity.Entity{ID: id, Type: entity.DefaultType, Attributes: record.Attributes(`{}`)}
-			_, _, err = entity.Create(ctx, s, workspace, e, now)
+			call = func() (err error) { _, _, err = entity.Create(t.Context(), entities, workspace, e); return err }
 		case 2:
-			_, err = entity.Update(ctx, s, workspace, id, record.Attributes(fmt.Sprintf(`{"%d":%d}`, number, n)), now)
+			patch := record.Attributes(fmt.Sprintf(`{"%d":%d}`, number, n))
+			call = func() (err error) { _, err = entity.Update(t.Context(), entities, workspace, id, patch); return err }
 		case 3, 4:
-			err = entity.Delete(ctx, s, workspace, id, now)
-		default:
-			occurred := record.TimeOf(now.Add(-between(rng, time.Hour)))
-			d := event.Draft{ID: fmt.Sprintf("%d-%d", number, n), Name: "n", OccurredAt: &occurred}
-			_, _, err = event.Create(ctx, events{s: s}, workspace, d, now)
+			call = func() error { return entity.Delete(t.Context(), entities, workspace, id) }
+		case 5, 6:
+			d := event.Draft{ID: fmt.Sprintf("%d-%d", number, n), Name: "n", EntityID: event.OptionalID(id)}
+			call = func() (err error) { _, _, err = event.Create(t.Context(), events, workspace, d); return err }
 		}
-		_ = err // the client continues after an error
-		cancel()
+		for range 3 {
+			if err := call(); record.KindOf(err) != record.Unavailable || rng.IntN(2) == 0 {
+				break
+			}
+		}
 	}
 }
 
 // reader is a client that keeps a copy of the entities and a copy of the events. It reads
 // through instances whose clocks are wrong.
 type reader struct {
-	rng      *rand.Rand
-	until    func(since record.Time, now time.Time) record.Time
-	since    [2]record.Time // start times of the next walks: since[0] for entities, since[1] for events
-	entities map[string]entity.Change
-	events   map[string]event.Event
-	walks    []walk
+	rng        *rand.Rand
+	store      entity.Store
+	eventStore event.Store
+	until      func(since record.Time, now time.Time) record.Time
+	since      [2]record.Time // start times of the next walks: since[0] for entities, since[1] for events
+	entities   map[string]entity.Change
+	events     map[string]event.Event
+	erased     map[string]record.Time // latest erasure of each entity
+	walks      []walk
 }
 
 // walk is a completed or incomplete walk. For an incomplete walk, only the field latest is set.
@@ -173,34 +252,50 @@ type walk struct {
 	events   map[string]event.Event
 }
 
-func (r *reader) run(t *testing.T, s *store, stop <-chan struct{}) {
+func (r *reader) run(t *testing.T, stop <-chan struct{}) {
 	for {
 		select {
 		case <-stop:
 			return
 		case <-time.After(between(r.rng, readerPause)):
-			r.walk(t, s, true)
+			r.walk(t, true)
 		}
 	}
 }
 
 // walk reads the changes of entities and then those of events. If mayStop is true,
 // either of these two walks may pause between pages or stop before its end.
-func (r *reader) walk(t *testing.T, s *store, mayStop bool) {
+func (r *reader) walk(t *testing.T, mayStop bool) {
 	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.Page[entity.Change] {
-		page, err := entity.ListChanges(t.Context(), s, workspace, entity.ChangeQuery{SyncQuery: q, IncludeDeleted: true}, time.Now())
+		page, err := entity.ListChanges(t.Context(), r.store, workspace, entity.ChangeQuery{SyncQuery: q, IncludeDeleted: true}, time.Now())
 		if err != nil {
 			t.Error(err)
 		}
 		return page
-	}, func(c entity.Change) { r.entities[c.ID] = c }, func(w walk) walk { w.entities = maps.Clone(r.entities); return w })
+	}, func(c entity.Change) {
+		r.entities[c.ID] = c
+		r.erased[c.ID] = maxTime(r.erased[c.ID], c.ErasedAt)
+		maps.DeleteFunc(r.events, func(_ string, e event.Event) bool { return r.drops(e) })
+	}, func(w walk) walk { w.entities = maps.Clone(r.entities); return w })
 	walkPages(r, 1, mayStop, func(q record.SyncQuery) record.Page[event.Event] {
-		page, err := event.ListChanges(t.Context(), events{s: s}, workspace, event.ChangeQuery{SyncQuery: q}, time.Now())
+		page, err := event.ListChanges(t.Context(), r.eventStore, workspace, event.ChangeQuery{SyncQuery: q}, time.Now())
 		if err != nil {
 			t.Error(err)
 		}
 		return page
-	}, func(e event.Event) { r.events[e.ID] = e }, func(w walk) walk { w.events = maps.Clone(r.events); return w })
+	}, func(e event.Event) {
+		if !r.drops(e) {
+			r.events[e.ID] = e
+		}
+	}, func(w walk) walk { w.events = maps.Clone(r.events); return w })
+}
+
+// drops reports whether an erasure that r has read concerns e.
+func (r *reader) drops(e event.Event) bool { return erases(r.erased[string(e.EntityID)], e) }
+
+// erases reports whether an erasure at the given time, or none if it is zero, concerns e.
+func erases(at record.Time, e event.Event) bool {
+	return at != record.Time{} && e.CreatedAt.Compare(at) <= 0
 }
 
 func walkPages[R any](r *reader, noun int, mayStop bool, list func(record.SyncQuery) record.Page[R], apply func(R), note func(walk) walk) {
@@ -245,11 +340,26 @@ func maxTime(a, b record.Time) record.Time {
 	return a
 }
 
+// extreme returns a random duration from low to high. It often returns exactly low or high.
+func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
+	if low == high {
+		return low
+	}
+	switch rng.IntN(4) {
+	case 0:
+		return low
+	case 1:
+		return high
+	}
+	return low + between(rng, high-low)
+}
+
 // check compares the copy after each completed walk with the state of the store at walk.until.
 // The last walk of entities and the last walk of events began a minute after all writes, so the
 // copies after these walks must reflect every write.
-func (r *reader) check(s *store) (wrong []string) {
-	for _, w := range r.walks {
+func (r *reader) check(s *world) (wrong []string) {
+	last := 0
+	for i, w := range r.walks {
 		if w.entities != nil {
 			for id, history := range s.history {
 				if detail := w.checkEntity(w.entities[id], history); detail != "" {
@@ -258,15 +368,30 @@ func (r *reader) check(s *store) (wrong []string) {
 			}
 		}
 		if w.events != nil {
+			last = i
 			for id, e := range s.events {
 				_, copied := w.events[id]
-				if e.CreatedAt.Compare(w.until) < 0 && !copied || copied && e.CreatedAt.Compare(w.latest) >= 0 {
+				missed := e.CreatedAt.Compare(w.until) < 0 && !copied && !erases(s.erasedAt(e), e)
+				if missed || copied && e.CreatedAt.Compare(w.latest) >= 0 {
 					wrong = append(wrong, fmt.Sprintf("walk until %s: event of %s copied %v", w.until, e.CreatedAt, copied))
 				}
 			}
 		}
 	}
+	for id, e := range r.walks[last].events {
+		if at := s.erasedAt(e); erases(at, e) {
+			wrong = append(wrong, fmt.Sprintf("the copy still has the event %s of %s, erased at %s", id, e.CreatedAt, at))
+		}
+	}
 	return wrong
+}
+
+// erasedAt returns the time of the latest erasure of the entity of e.
+func (s *world) erasedAt(e event.Event) (at record.Time) {
+	for _, h := range s.history[string(e.EntityID)] {
+		at = maxTime(at, h.erasedAt)
+	}
+	return at
 }
 
 // checkEntity compares the copy of an entity with its states. The copy must have the state as
@@ -277,17 +402,17 @@ func (w walk) checkEntity(copied entity.Change, history []state) string {
 	var want state
 	replaced := false
 	for _, h := range history {
-		if h.SyncPosition().At.Compare(w.until) < 0 {
+		if h.at.Compare(w.until) < 0 {
 			want = h
 		} else {
 			replaced = replaced || h.committed.Before(w.ended)
 		}
 	}
-	switch d := at.Compare(want.SyncPosition().At); {
-	case d < 0 && replaced, d == 0 && copied.Deleted == want.Deleted:
+	switch d := at.Compare(want.at); {
+	case d < 0 && replaced, d == 0 && copied.Deleted == want.deleted:
 		return ""
 	case d > 0 && at.Compare(w.latest) < 0:
 		return ""
 	}
-	return fmt.Sprintf("the copy has the state of %s, the store that of %s", at, want.SyncPosition().At)
+	return fmt.Sprintf("the copy has the state of %s, the store that of %s", at, want.at)
 }

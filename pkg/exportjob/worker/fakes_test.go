@@ -362,6 +362,7 @@ func (l entitiesOf) List(ctx context.Context, _ string, q entity.Query) (page re
 	records, more, err := l.list(ctx, q.AfterID, q.Limit)
 	for _, r := range records {
 		page.Records = append(page.Records, r.entity)
+		page.Last.ID = r.entity.ID
 	}
 	page.More = more
 	return page, err

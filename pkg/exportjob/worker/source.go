@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 
 	"golang.org/x/sync/errgroup"
@@ -78,6 +79,7 @@ func entitySource(entities Entities, j exportjob.Job) source {
 			for _, e := range found.Records {
 				p.look(row{cursor: e.ID, record: e, attributes: e.Attributes}, e.CreatedAt.Compare(j.CreatedAt) <= 0)
 			}
+			p.last = cmp.Or(found.Last.ID, p.last) // Last may be a deleted entity
 			return p, err
 		},
 		count: func(ctx context.Context) (int64, error) { return entities.Count(ctx, j.Workspace, q, j.CreatedAt) },

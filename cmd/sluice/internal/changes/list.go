@@ -41,11 +41,10 @@ func Events(c *client.Client, q client.EventChangeQuery) List {
 	}
 }
 
-// Erasures returns the list of the entities that were erased since Mark.Since. An entity is
-// not in the list if the service no longer keeps its tombstone. The service returns all
-// changes of entities, and Erasures drops all changes except erasures. limit is the maximum
-// number of changes that the service returns per page. A walk over events must read this list
-// last.
+// Erasures returns the list of the entities that changed since Mark.Since and were ever erased.
+// An entity is not in the list if the service no longer keeps its tombstone. The service returns
+// all changes of entities, at most limit on a page, and Erasures drops the others. A walk over
+// events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since
@@ -53,7 +52,7 @@ func Erasures(c *client.Client, limit int) List {
 			since = kept
 		}
 		p, err := c.ListEntityChanges(ctx, client.EntityChangeQuery{UpdatedSince: since, IncludeDeleted: true, Limit: limit, Cursor: at.Cursor})
-		return newPage(p, err, func(c entity.Change) bool { return c.Erased })
+		return newPage(p, err, entity.Change.Erased)
 	}
 }
 

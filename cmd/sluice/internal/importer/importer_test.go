@@ -17,12 +17,15 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"sluice/cmd/sluice/internal/journal"
-	"sluice/internal/test/boltstores"
+	"sluice/pkg/bolt"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -34,21 +37,35 @@ type service struct {
 	url      string
 	entities entity.Store
 	events   event.Store
+	behind   time.Duration // of the clock of the stores
 	calls    int
 	answer   func(call int) (status int)
 }
 
+func (s *service) now() time.Time { return time.Now().Add(-s.behind) }
+
 func newService(t *testing.T) *service {
 	t.Helper()
-	stores, counters := boltstores.New(t)
-	s := &service{entities: stores.Entities, events: stores.Events, answer: func(int) int { return 0 }}
-	limiter, err := ratelimit.New(counters, ratelimit.Config{})
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary directory
+	db.MaxBatchDelay = 0
+	s := &service{answer: func(int) int { return 0 }}
+	if s.entities, err = bolt.NewEntities(db, entity.Clock{Now: s.now}); err != nil {
+		t.Fatal(err)
+	}
+	if s.events, err = bolt.NewEvents(db, s.now); err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	for path, name := range map[string]string{"/create_events": "create-events", "/upsert_entities": "upsert-entities"} {
-		api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
+		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: s.events}, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,11 +294,12 @@ func TestRecordsOfInterruptedCallsAreNew(t *testing.T) {
 // createOld stores an event and an entity with the id old, an hour ago.
 func (s *service) createOld(t *testing.T) {
 	t.Helper()
-	hourAgo := time.Now().Add(-time.Hour)
+	s.behind = time.Hour
+	defer func() { s.behind = 0 }()
 	e := event.Draft{ID: "old", Name: "n", Attributes: record.Attributes(`{"i":0}`)}
-	_, _, err := event.Create(t.Context(), s.events, "default", e, hourAgo)
+	_, _, err := event.Create(t.Context(), s.events, "default", e)
 	if err == nil {
-		_, _, err = entity.Create(t.Context(), s.entities, "default", entity.Entity{ID: "old", Type: "n", Attributes: record.Attributes("{}")}, hourAgo)
+		_, _, err = entity.Create(t.Context(), s.entities, "default", entity.Entity{ID: "old", Type: "n", Attributes: record.Attributes("{}")})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
 
@@ -37,16 +38,31 @@ func readBatch(in *bufio.Reader, resource record.Resource, size int) (batch, err
 		if err := json.Unmarshal(line, &c); err != nil {
 			return b, err
 		}
+		erased := c.ErasedAt != record.Time{}
 		switch {
-		case !c.Deleted:
-			b.lines[c.ID] = line
-		case resource == record.Entity:
+		case resource == record.Event && erased:
+			b.erased[c.ID] = c.ErasedAt
+		case c.Deleted:
 			b.lines[c.ID] = nil
 		default:
-			b.erased[c.ID] = c.ErasedAt
+			if b.lines[c.ID] = line; erased {
+				if b.lines[c.ID], err = plain(line); err != nil {
+					return b, err
+				}
+			}
 		}
 	}
 	return b, nil
+}
+
+// plain returns the line of an entity without erased_at.
+func plain(line []byte) ([]byte, error) {
+	var c entity.Change
+	if err := json.Unmarshal(line, &c); err != nil {
+		return nil, err
+	}
+	line, err := c.Entity.AppendJSON(nil)
+	return append(line, '\n'), err
 }
 
 // readLine returns the next line, including its newline.

@@ -1,24 +1,27 @@
 package syncer
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"sluice/internal/test/boltstores"
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/bolt"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -31,43 +34,36 @@ type service struct {
 	url      string
 	now      time.Time
 	rng      *rand.Rand
-	entities *erasures
+	entities entity.Store
 	events   event.Store
 	requests atomic.Int64
 	onGet    func(request int64) (ok bool) // called before each request; if ok is false, the request fails
 }
 
-// erasures is an entity store that can mark tombstones as erased.
-type erasures struct {
-	entity.Store
-	ids map[string]bool
-}
-
-func (s *erasures) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
-	page, err := s.Store.Changes(ctx, workspace, q)
-	for i := range page.Records {
-		if c := &page.Records[i]; c.Deleted && s.ids[c.ID] {
-			c.Erased, c.ErasedAt = true, c.DeletedAt
-		}
-	}
-	return page, err
-}
-
 func newService(t *testing.T) *service {
 	t.Helper()
-	stores, counters := boltstores.New(t)
-	s := &service{
-		now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), rng: rand.New(rand.NewPCG(1, 2)),
-		entities: &erasures{stores.Entities, make(map[string]bool)}, events: stores.Events, onGet: func(int64) bool { return true },
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	limiter, err := ratelimit.New(counters, ratelimit.Config{Limits: ratelimit.Limits{Records: 1_000_000, Requests: 900}})
+	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary directory
+	db.MaxBatchDelay = 0
+	s := &service{now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), rng: rand.New(rand.NewPCG(1, 2)), onGet: func(int64) bool { return true }}
+	clock := func() time.Time { return s.now }
+	if s.entities, err = bolt.NewEntities(db, entity.Clock{Now: clock}); err != nil {
+		t.Fatal(err)
+	}
+	if s.events, err = bolt.NewEvents(db, clock); err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{Limits: ratelimit.Limits{Records: 1_000_000, Requests: 900}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	for path, name := range map[string]string{"/entity": "list-entity", "/event": "list-event"} {
 		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: s.events}, httpapi.Options{
-			Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
+			Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler), Now: clock,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -95,13 +91,17 @@ func (s *service) change(t *testing.T, n int) {
 		var err error
 		switch id := fmt.Sprint("e", s.rng.IntN(40)); s.rng.IntN(6) {
 		case 0:
-			err = entity.Delete(t.Context(), s.entities, workspace, id, s.now)
+			err = entity.Delete(t.Context(), s.entities, workspace, id)
 		case 1, 2:
 			occurred := record.TimeOf(s.now.Add(-time.Duration(s.rng.IntN(1000)) * time.Hour))
 			d := event.Draft{ID: fmt.Sprint("v", s.rng.IntN(1_000_000)), Name: "n", EntityID: event.OptionalID(id), OccurredAt: &occurred}
-			_, _, err = event.Create(t.Context(), s.events, workspace, d, s.now)
+			_, _, err = event.Create(t.Context(), s.events, workspace, d)
 		default:
-			_, _, err = entity.Upsert(t.Context(), s.entities, workspace, entity.Entity{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"deleted":true,"n":%d}`, s.rng.Int()))}, s.now)
+			var old *entity.Entity
+			if e, err := s.entities.Get(t.Context(), workspace, id); err == nil {
+				old = &e
+			}
+			_, _, err = entity.Upsert(t.Context(), s.entities, workspace, entity.Entity{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"deleted":true,"n":%d}`, s.rng.Int()))}, old)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -110,17 +110,13 @@ func (s *service) change(t *testing.T, n int) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// erase deletes an entity and marks its tombstone as erased. Unlike a complete erasure, it
-// does not delete the events of the entity.
-func (s *service) erase(t *testing.T, id string) (at time.Time) {
+// erase erases an entity. Unlike a complete erasure, it does not delete the events of the entity.
+func (s *service) erase(t *testing.T, id string) {
 	t.Helper()
-	s.entities.ids[id] = true
-	if err := entity.Delete(t.Context(), s.entities, workspace, id, s.now); err != nil {
+	if _, err := entity.Erase(t.Context(), s.entities, workspace, id); err != nil {
 		t.Fatal(err)
 	}
-	at = s.now
 	s.now = s.now.Add(record.SyncLag + time.Second)
-	return at
 }
 
 // copyOf returns the lines that a copy must have. If keep is not nil, a copy of events

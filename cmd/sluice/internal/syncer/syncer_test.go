@@ -181,6 +181,13 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.wantErased(t, path, "e1", "e2")
 	s.change(t, 300) // some of the new events belong to e1 and e2
 	s.wantErased(t, path, "e1", "e2")
+	s.erase(t, "e3")
+	if _, _, err := entity.Create(t.Context(), s.entities, workspace, entity.Entity{ID: "e3", Type: "t", Attributes: record.Attributes("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	s.change(t, 0)
+	s.wantErased(t, path, "e1", "e2", "e3") // the run finds no tombstone of e3
+	s.wantCopy(t, record.Entity, newCopy(t))
 }
 
 // wantErased updates a copy of events. ids contains the ids of all erased entities. The test
@@ -196,7 +203,7 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	}
 	erased := make(map[string]record.Time)
 	for _, c := range page.Records {
-		if c.Erased {
+		if c.Erased() {
 			erased[c.ID] = c.ErasedAt
 		}
 	}

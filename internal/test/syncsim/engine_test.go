@@ -1,0 +1,244 @@
+package syncsim_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"sluice/pkg/record"
+)
+
+type item = map[string]types.AttributeValue
+
+// entry is an item in an index. A read returns the item if the time of the read is in
+// [from, until).
+type entry struct {
+	item        item
+	from, until time.Time
+}
+
+// engine is DynamoDB with two tables, entities and events, each with the one index that walks
+// read. Writes arrive late, their responses get lost, and indexes show them late. Reads take
+// no time.
+type engine struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	tables  map[string]map[string]item  // by the name of the table and the id
+	indexes map[string][]*entry         // by the name of the table
+	applied func(table string, it item) // called after each write
+}
+
+// text returns a string attribute, or "".
+func text(it item, name string) string {
+	s, _ := it[name].(*types.AttributeValueMemberS)
+	if s == nil {
+		return ""
+	}
+	return s.Value
+}
+
+// client returns a client of the SDK whose calls end in e instead of a network.
+func (e *engine) client() *dynamodb.Client {
+	type inputKey struct{}
+	type beganKey struct{}
+	begin := middleware.InitializeMiddlewareFunc("Begin", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+		ctx = middleware.WithStackValue(ctx, inputKey{}, in.Parameters)
+		return next.HandleInitialize(middleware.WithStackValue(ctx, beganKey{}, time.Now()), in)
+	})
+	send := middleware.FinalizeMiddlewareFunc("Engine", func(ctx context.Context, _ middleware.FinalizeInput, _ middleware.FinalizeHandler) (out middleware.FinalizeOutput, m middleware.Metadata, err error) {
+		out.Result, err = e.call(middleware.GetStackValue(ctx, inputKey{}), middleware.GetStackValue(ctx, beganKey{}).(time.Time))
+		return out, m, err
+	})
+	return dynamodb.New(dynamodb.Options{
+		Region: "none", BaseEndpoint: aws.String("http://none"),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}, nil
+		}),
+		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
+			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return e.random(0, 2*time.Second), nil })
+		}),
+		APIOptions: []func(*middleware.Stack) error{func(stack *middleware.Stack) error {
+			if err := stack.Finalize.Insert(send, "Retry", middleware.After); err != nil {
+				return err
+			}
+			return stack.Initialize.Add(begin, middleware.Before)
+		}},
+	})
+}
+
+func (e *engine) random(low, high time.Duration) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return extreme(e.rng, low, high)
+}
+
+// call executes one attempt of a call that began at a given time.
+func (e *engine) call(input any, began time.Time) (any, error) {
+	switch in := input.(type) {
+	case *dynamodb.UpdateItemInput:
+		var out *dynamodb.UpdateItemOutput
+		err := e.write(began, func() error {
+			it, err := e.put(*in.TableName, text(in.Key, "id"), in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, func(old item) item {
+				it := update(*in.UpdateExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, old)
+				maps.Copy(it, in.Key)
+				return it
+			})
+			out = &dynamodb.UpdateItemOutput{Attributes: it}
+			return err
+		})
+		return out, err
+	case *dynamodb.PutItemInput:
+		return new(dynamodb.PutItemOutput), e.write(began, func() error {
+			_, err := e.put(*in.TableName, text(in.Item, "id"), in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, func(item) item { return in.Item })
+			return err
+		})
+	case *dynamodb.GetItemInput:
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return &dynamodb.GetItemOutput{Item: maps.Clone(e.tables[*in.TableName][text(in.Key, "id")])}, nil
+	case *dynamodb.QueryInput:
+		return e.query(in, time.Now()), nil
+	}
+	panic(fmt.Sprintf("%T is not simulated", input))
+}
+
+// write lets a write arrive, applies it and returns its response. A response may get lost after
+// any time, also just before the last moment at which the write may be sent again.
+func (e *engine) write(began time.Time, apply func() error) error {
+	if e.rare() {
+		return response(&types.ProvisionedThroughputExceededException{})
+	}
+	time.Sleep(e.random(0, record.MaxTransit))
+	var err error
+	if arrives := !e.rare(); arrives {
+		e.mu.Lock()
+		err = apply()
+		e.mu.Unlock()
+		if !e.rare() {
+			return err
+		}
+	}
+	last := time.Until(began.Add(record.WriteTimeout)) - time.Millisecond
+	switch d := e.random(0, 8*time.Second); {
+	case d == 0 && last > 0:
+		time.Sleep(last)
+	default:
+		time.Sleep(d)
+	}
+	return &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+}
+
+// rare is true once in ten calls.
+func (e *engine) rare() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.rng.IntN(10) == 0
+}
+
+// response returns an error as the response of DynamoDB.
+func response(err error) error {
+	return &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: http.StatusBadRequest}}, Err: err}
+}
+
+// put stores the result of change, on a condition, and updates the index.
+func (e *engine) put(table, id string, condition *string, names map[string]string, values item, change func(old item) item) (item, error) {
+	old, now := e.tables[table][id], time.Now()
+	if !holds(*condition, names, values, old) {
+		return nil, response(&types.ConditionalCheckFailedException{Item: maps.Clone(old)})
+	}
+	it := change(maps.Clone(old))
+	e.tables[table][id] = it
+	for _, x := range e.indexes[table] {
+		if text(x.item, "id") == id && x.until.After(now) {
+			x.until = now.Add(extreme(e.rng, 0, record.MaxIndexDelay))
+		}
+	}
+	e.indexes[table] = append(e.indexes[table], &entry{maps.Clone(it), now.Add(extreme(e.rng, 0, record.MaxIndexDelay)), now.AddDate(1, 0, 0)})
+	e.applied(table, it)
+	return maps.Clone(it), nil
+}
+
+// query returns a page of an index whose sort key is change.
+func (e *engine) query(in *dynamodb.QueryInput, now time.Time) *dynamodb.QueryOutput {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v := in.ExpressionAttributeValues
+	low, high, after := text(v, ":low"), text(v, ":high"), text(in.ExclusiveStartKey, "change")
+	var found []item
+	for _, x := range e.indexes[*in.TableName] {
+		at := text(x.item, "change")
+		if text(x.item, "shard") == text(v, ":key") && at >= low && at <= high && at > after && !now.Before(x.from) && now.Before(x.until) {
+			found = append(found, x.item)
+		}
+	}
+	slices.SortFunc(found, func(a, b item) int { return strings.Compare(text(a, "change"), text(b, "change")) })
+	out := &dynamodb.QueryOutput{Items: found, ScannedCount: int32(len(found))}
+	if n := int(*in.Limit); len(found) > n {
+		out.Items, out.LastEvaluatedKey, out.ScannedCount = found[:n], found[n-1], int32(n)
+	}
+	return out
+}
+
+// holds evaluates a condition without parentheses.
+func holds(condition string, names map[string]string, values, it item) bool {
+	name := func(text string) string {
+		if full, ok := names[text]; ok {
+			return full
+		}
+		return text
+	}
+	return slices.ContainsFunc(strings.Split(condition, " OR "), func(all string) bool {
+		return !slices.ContainsFunc(strings.Split(all, " AND "), func(term string) bool {
+			if absent, ok := strings.CutPrefix(term, "attribute_not_exists("); ok {
+				return it[name(strings.TrimSuffix(absent, ")"))] != nil
+			}
+			if present, ok := strings.CutPrefix(term, "attribute_exists("); ok {
+				return it[name(strings.TrimSuffix(present, ")"))] == nil
+			}
+			compare := strings.Fields(term)
+			got, want := text(it, name(compare[0])), text(values, compare[2])
+			switch compare[1] {
+			case "<":
+				return got == "" || got >= want
+			case "=":
+				return got == "" || got != want
+			}
+			return true // no event of the simulation expires
+		})
+	})
+}
+
+var assignment = regexp.MustCompile(`(#\w+) = (if_not_exists\(#\w+, )?(:\w+)`)
+
+// update executes an update expression.
+func update(expression string, names map[string]string, values, it item) item {
+	if it == nil {
+		it = make(item)
+	}
+	set, remove, _ := strings.Cut(expression, " REMOVE ")
+	for _, a := range assignment.FindAllStringSubmatch(set, -1) {
+		if a[2] == "" || it[names[a[1]]] == nil {
+			it[names[a[1]]] = values[a[3]]
+		}
+	}
+	for name := range strings.SplitSeq(remove, ", ") {
+		delete(it, names[name])
+	}
+	return it
+}

@@ -1,0 +1,139 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+)
+
+// The condition of a write that has not seen the item, by its kind, and of one that has. An
+// item with expires_at is a tombstone. The stamps of an item are compared as texts of
+// positions, which have the same id.
+var unseen = map[entity.Kind]string{
+	entity.CreateWrite:  "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change",
+	entity.ReplaceWrite: "attribute_not_exists(expires_at) AND " + seen,
+	entity.DeleteWrite:  "attribute_not_exists(expires_at) AND #change < :change",
+	entity.EraseWrite:   "attribute_not_exists(id) OR #change < :change",
+}
+
+const seen = "#change = :was"
+
+// Write implements entity.Store with one conditional UpdateItem. If the condition is false,
+// the response contains the item. Then the write either has nothing to change, or it is tried
+// again with a later stamp, on the condition that the item still has the stamp that was seen.
+//
+// The SDK repeats an UpdateItem whose response was lost, and the repeated one finds what the
+// first has stored. If the item is anything else, the outcome is unknown: the first may have
+// been applied before others changed the item, so another try could undo their changes.
+func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
+	op := string(w.Kind) + " entity"
+	latest, condition := presumed(w), unseen[w.Kind]
+	for {
+		now := s.clock.Time()
+		next, ok := w.Next(latest, now)
+		if !ok {
+			return latest, false, nil
+		}
+		sent := newAttempts(s.clock.Time, now)
+		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, condition), sent.watch)
+		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)
+		switch {
+		case err == nil:
+			s.clock.Check(ctx, workspace, latest, next)
+			latest, err = changeFromItem(out.Attributes)
+			return latest, true, err
+		case !isRefused:
+			return entity.Change{}, false, storeError(op, err)
+		}
+		if latest = (entity.Change{}); refused.Item != nil {
+			if latest, err = changeFromItem(refused.Item); err != nil {
+				return entity.Change{}, false, err
+			}
+		}
+		if sent.lost {
+			if w.Stored(next, latest) {
+				return latest, true, nil
+			}
+			return entity.Change{}, false, record.UnavailableError(op, errors.New("a response was lost, and the entity has changed since"))
+		}
+		condition = seen
+	}
+}
+
+// presumed returns the change that w expects to find.
+func presumed(w entity.Write) entity.Change {
+	switch w.Kind {
+	case entity.ReplaceWrite:
+		return entity.Change{Entity: w.Old}
+	case entity.DeleteWrite:
+		return entity.Change{Entity: entity.Entity{ID: w.Entity.ID}}
+	}
+	return entity.Change{}
+}
+
+// update returns the UpdateItem that stores next in place of latest, on a condition. It leaves
+// alone what a change of this kind keeps, because latest may only be presumed.
+func (s *Entities) update(workspace string, latest, next entity.Change, condition string) *dynamodb.UpdateItemInput {
+	u := updateExpression{names: make(map[string]string), values: make(attributeValues)}
+	u.set("shard", text(s.shards.Key(workspace, next.ID)))
+	u.set("change", text(next.SyncPosition().String()))
+	if next.Deleted {
+		u.set("expires_at", number(next.ExpiresAt().Unix()))
+		u.remove("attributes")
+		u.remove("type_key")
+	} else {
+		u.set("type", text(next.Type))
+		u.set("type_key", text(typeKey(workspace, next.Type)))
+		u.set("attributes", text(string(next.Attributes)))
+		u.set("created_at", text(next.CreatedAt.String()))
+		u.remove("expires_at")
+	}
+	if next.Deleted && next.ErasedAt == next.DeletedAt { // an erasure, of an entity that may not exist
+		u.set("erased_at", text(next.ErasedAt.String()))
+		u.setIfAbsent("type", text(next.Type))
+		u.setIfAbsent("created_at", text(next.CreatedAt.String()))
+	}
+	if strings.HasSuffix(condition, seen) {
+		u.values[":was"] = text(latest.SyncPosition().String())
+	}
+	return &dynamodb.UpdateItemInput{
+		TableName:                           &s.table,
+		Key:                                 entityKey(workspace, next.ID),
+		UpdateExpression:                    aws.String("SET " + strings.Join(u.sets, ", ") + " REMOVE " + strings.Join(u.removes, ", ")),
+		ConditionExpression:                 &condition,
+		ExpressionAttributeNames:            u.names,
+		ExpressionAttributeValues:           u.values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+}
+
+// updateExpression collects the parts of an update expression.
+type updateExpression struct {
+	sets, removes []string
+	names         map[string]string
+	values        attributeValues
+}
+
+func (u *updateExpression) set(name string, value types.AttributeValue) {
+	u.names["#"+name], u.values[":"+name] = name, value
+	u.sets = append(u.sets, fmt.Sprintf("#%s = :%[1]s", name))
+}
+
+func (u *updateExpression) setIfAbsent(name string, value types.AttributeValue) {
+	u.names["#"+name], u.values[":"+name] = name, value
+	u.sets = append(u.sets, fmt.Sprintf("#%s = if_not_exists(#%[1]s, :%[1]s)", name))
+}
+
+func (u *updateExpression) remove(name string) {
+	u.names["#"+name] = name
+	u.removes = append(u.removes, "#"+name)
+}

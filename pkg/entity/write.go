@@ -1,0 +1,102 @@
+package entity
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"sluice/pkg/record"
+)
+
+// Kind is a kind of Write.
+type Kind string
+
+// The kinds.
+const (
+	CreateWrite  Kind = "create"  // stores Entity, unless the entity exists
+	ReplaceWrite Kind = "replace" // stores Entity in place of Old, unless Old has changed or is gone
+	DeleteWrite  Kind = "delete"  // replaces the entity with a tombstone, if it exists
+	EraseWrite   Kind = "erase"   // stores a tombstone with ErasedAt, even if the entity never existed
+)
+
+// Write is one change of an entity before it has a stamp. Next is the rule of what it
+// changes, which every store applies.
+type Write struct {
+	Kind   Kind
+	Entity Entity // a store sets CreatedAt and UpdatedAt; only ID matters to a deletion and an erasure
+	Old    Entity // what a replacement replaces
+}
+
+// Next returns the change that w makes at now. latest is the entity's latest change; its ID
+// is empty if the entity never existed. ok is false if w has nothing to change there.
+func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
+	known := latest.ID != ""
+	exists := known && !latest.Deleted
+	stamp := record.TimeOf(now)
+	if known {
+		stamp = latest.SyncPosition().At.Next(now)
+	}
+	next = Change{Entity: w.Entity, ErasedAt: latest.ErasedAt}
+	switch w.Kind {
+	case CreateWrite:
+		next.CreatedAt, next.UpdatedAt = stamp, stamp
+		return next, !exists
+	case ReplaceWrite:
+		next.CreatedAt, next.UpdatedAt = latest.CreatedAt, stamp
+		return next, exists && latest.UpdatedAt == w.Old.UpdatedAt
+	}
+	next.Deleted, next.DeletedAt = true, stamp
+	next.Entity = Entity{ID: w.Entity.ID, Type: latest.Type, CreatedAt: latest.CreatedAt}
+	if w.Kind == DeleteWrite {
+		return next, exists
+	}
+	if next.ErasedAt = stamp; !known {
+		next.Type, next.CreatedAt = DefaultType, stamp
+	}
+	return next, true
+}
+
+// Stored reports whether found is what the same call wanted to store as next. A store asks
+// after it repeated a write whose response was lost. Two writers may pick the same stamp, so
+// the content counts too.
+func (w Write) Stored(next, found Change) bool {
+	switch {
+	case found.SyncPosition() != next.SyncPosition() || found.Deleted != next.Deleted:
+		return false
+	case w.Kind == EraseWrite:
+		return found.ErasedAt == next.ErasedAt
+	case w.Kind == DeleteWrite:
+		return true
+	}
+	return found.Type == next.Type && found.CreatedAt == next.CreatedAt && bytes.Equal(found.Attributes, next.Attributes)
+}
+
+// ClockFault describes a write that found a stamp of a clock that was wrong (see
+// record.Time.Next). The write has given the entity an earlier stamp.
+type ClockFault struct {
+	Workspace, ID string
+	Was, Now      record.Time // the wrong stamp, and the one in its place
+}
+
+// Clock is what gives a store its stamps. The zero value is ready to use.
+type Clock struct {
+	Now   func() time.Time                  // time.Now if nil
+	Fault func(context.Context, ClockFault) // called after each write that corrected a stamp; may be nil
+}
+
+// Time reads the clock.
+func (c Clock) Time() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
+}
+
+// Check calls c.Fault if next, which a store has stored in place of latest, has an earlier
+// stamp.
+func (c Clock) Check(ctx context.Context, workspace string, latest, next Change) {
+	was, now := latest.SyncPosition().At, next.SyncPosition().At
+	if latest.ID != "" && now.Compare(was) < 0 && c.Fault != nil {
+		c.Fault(ctx, ClockFault{Workspace: workspace, ID: next.ID, Was: was, Now: now})
+	}
+}
