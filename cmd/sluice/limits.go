@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"strconv"
 	"text/tabwriter"
@@ -160,32 +161,51 @@ func listLimitsCommand(o *rowStorage) *cobra.Command {
 }
 
 func listLimits(cmd *cobra.Command, o *rowStorage) error {
-	s, where, err := o.open(cmd)
+	rows, invalid, where, err := readRows(cmd, o)
 	if err != nil {
 		return err
 	}
-	rows, err := s.List(cmd.Context())
+	if len(invalid) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: these rows in %s are not valid and do not apply; replace them with \"sluice limits set\", or delete them:\n%v\n", where, errors.Join(invalid...))
+	}
 	switch {
-	case err != nil:
-		return fmt.Errorf("the rows in %s cannot be read: %w", where, err)
 	case o.json:
 		return printJSON(cmd.OutOrStdout(), append([]ratelimit.Row{}, rows...))
-	case len(rows) == 0:
+	case len(rows) > 0:
+		return printRows(cmd.OutOrStdout(), rows, time.Now())
+	case len(invalid) == 0:
 		fmt.Fprintf(cmd.ErrOrStderr(), "There are no rows in %s: the defaults apply to every address.\n", where)
-		return nil
 	}
-	now := time.Now()
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CIDR\tACTION\tRECORDS\tIMPORTS\tREQUESTS\tUPDATED\tEXPIRES\tNOTE")
+	return nil
+}
+
+// readRows returns the rows in the store that the flags select, and the errors of those that
+// are not valid.
+func readRows(cmd *cobra.Command, o *rowStorage) (rows []ratelimit.Row, invalid ratelimit.InvalidRows, where string, err error) {
+	s, where, err := o.open(cmd)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	rows, err = s.List(cmd.Context())
+	invalid, ok := errors.AsType[ratelimit.InvalidRows](err)
+	if err != nil && !ok {
+		return nil, nil, "", fmt.Errorf("the rows in %s cannot be read: %w", where, err)
+	}
+	return rows, invalid, where, nil
+}
+
+func printRows(w io.Writer, rows []ratelimit.Row, now time.Time) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "CIDR\tACTION\tRECORDS\tIMPORTS\tREQUESTS\tUPDATED\tEXPIRES\tNOTE")
 	for _, r := range rows {
 		expires := rowExpires(r)
 		if r.Expired(now) {
 			expires = "expired"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.CIDR, r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.CIDR, r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests),
 			r.UpdatedAt.Format(time.RFC3339), expires, r.Note)
 	}
-	return w.Flush()
+	return table.Flush()
 }
 
 func removeLimitsCommand(o *rowStorage) *cobra.Command {
@@ -243,13 +263,9 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	if err != nil {
 		return usageError("%q is not an IPv4 or IPv6 address", text)
 	}
-	s, where, err := o.open(cmd)
+	rows, _, where, err := readRows(cmd, o) // rows that are not valid apply to no address
 	if err != nil {
 		return err
-	}
-	rows, err := s.List(cmd.Context())
-	if err != nil {
-		return fmt.Errorf("the rows in %s cannot be read: %w", where, err)
 	}
 	table, err := ratelimit.NewRows(rows)
 	if err != nil {

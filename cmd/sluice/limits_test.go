@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/ratelimit"
 )
 
@@ -105,5 +109,27 @@ func TestSetWarnsIfTheLimitsCanOverloadAPartition(t *testing.T) {
 		if stdout == "" || strings.HasPrefix(stderr, "Warning: ") != warns || warns && !strings.Contains(stderr, "503") {
 			t.Errorf("%d: %s%s", requests, stdout, stderr)
 		}
+	}
+}
+
+// Somebody has typed a row in the console.
+func TestListNamesARowThatIsNotValid(t *testing.T) {
+	t.Parallel()
+	table := dynamolocal.Table(t, "LimitsTable")
+	env := append(awsEnv(t), "LIMITS_TABLE="+table)
+	runLimits(t, env, "set", "198.51.100.7", "--action", "block")
+	_, err := dynamolocal.Client(t).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: map[string]types.AttributeValue{
+		"cidr": &types.AttributeValueMemberS{Value: "192.0.2.0/24"}, "action": &types.AttributeValueMemberS{Value: "Block"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stdout, stderr := runLimits(t, env, "list"); !strings.Contains(stdout, "198.51.100.7/32") || strings.Contains(stdout, "192.0.2.0") || !strings.Contains(stderr, `row "192.0.2.0/24"`) {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+	wantRun(t, inEnv(t, env, "limits", "check", "198.51.100.7"), 0, "198.51.100.7: 198.51.100.7/32: block", "")
+	runLimits(t, env, "set", "192.0.2.0/24", "--action", "block")
+	if stdout, stderr := runLimits(t, env, "list"); !strings.Contains(stdout, "192.0.2.0/24") || stderr != "" {
+		t.Errorf("after the row was replaced: %s%s", stdout, stderr)
 	}
 }

@@ -51,11 +51,23 @@ func NewLimits(client LimitsClient, table string) (*Limits, error) {
 // List implements ratelimit.RowStore with a strongly consistent Scan, which takes one read
 // unit for each 4 KB, and at least one.
 func (s *Limits) List(ctx context.Context) ([]ratelimit.Row, error) {
-	rows, err := scanItems(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, rowFromItem)
+	var rows []ratelimit.Row
+	var invalid ratelimit.InvalidRows
+	_, err := scanItems(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, func(item attributeValues) (struct{}, error) {
+		if r, err := rowFromItem(item); err != nil {
+			invalid = append(invalid, err)
+		} else {
+			rows = append(rows, r)
+		}
+		return struct{}{}, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
 	slices.SortFunc(rows, func(a, b ratelimit.Row) int { return a.CIDR.Compare(b.CIDR) })
+	if len(invalid) > 0 {
+		return rows, invalid
+	}
 	return rows, nil
 }
 

@@ -2,8 +2,10 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,15 +94,21 @@ func TestReadUnitsOfAList(t *testing.T) {
 	}
 }
 
-func TestAnInvalidItemOfLimitsIsAnError(t *testing.T) {
+// Somebody may edit the table in the console.
+func TestAnInvalidItemOfLimitsIsNamedAndTheOthersAreReturned(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "LimitsTable")
 	text := text
+	valid := ratelimit.Row{CIDR: netip.MustParsePrefix("198.51.100.7/32"), Action: ratelimit.ActionBlock, UpdatedAt: time.Unix(1, 0).UTC()}
+	if err := openLimits(t, client, table).Put(t.Context(), valid); err != nil {
+		t.Fatal(err)
+	}
 	for name, item := range map[string]attributeValues{
 		"no action":    {"cidr": text("192.0.2.0/24")},
 		"no block":     {"cidr": text("all"), "action": text("limit")},
 		"host bits":    {"cidr": text("192.0.2.1/24"), "action": text("limit")},
 		"other action": {"cidr": text("192.0.2.0/24"), "action": text("allow")},
+		"other case":   {"cidr": text("192.0.2.0/24"), "action": text("Block")},
 		"string limit": {"cidr": text("192.0.2.0/24"), "action": text("limit"), "records": text("5")},
 		"fraction":     {"cidr": text("192.0.2.0/24"), "action": text("limit"), "records": &types.AttributeValueMemberN{Value: "0.5"}},
 		"too many":     {"cidr": text("192.0.2.0/24"), "action": text("limit"), "imports": &types.AttributeValueMemberN{Value: "901"}},
@@ -109,7 +117,7 @@ func TestAnInvalidItemOfLimitsIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows, err := openLimits(t, client, table).List(t.Context())
-		if cidr := readItem(item).text("cidr"); err == nil || !strings.Contains(err.Error(), cidr) {
+		if cidr := readItem(item).text("cidr"); !errors.As(err, new(ratelimit.InvalidRows)) || !strings.Contains(err.Error(), cidr) || !slices.Equal(rows, []ratelimit.Row{valid}) {
 			t.Errorf("%s: %+v, %v", name, rows, err)
 		}
 		if _, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: attributeValues{"cidr": item["cidr"]}}); err != nil {

@@ -45,6 +45,7 @@ const metricsNamespace = "Sluice"
 //	                                  the charge failed
 //	LimitsUnread                      requests decided before the rows of limits were read
 //	LimitsStale                       requests decided by rows that are too old
+//	LimitsInvalid                     requests decided although rows are skipped, because they are not valid
 //	AccessRefusals                    requests rejected because of their API key, origin or host name,
 //	                                  or because they bypassed the trusted proxy
 //
@@ -159,7 +160,10 @@ func metrics(service string, r *request) []slog.Attr {
 	if l.refused != "" {
 		count("AccessRefusals")
 	}
+	_, invalid := errors.AsType[ratelimit.InvalidRows](l.limitsErr)
 	switch {
+	case invalid:
+		count("LimitsInvalid")
 	case errors.Is(l.limitsErr, ratelimit.ErrRowsUnread):
 		count("LimitsUnread")
 	case l.limitsErr != nil:

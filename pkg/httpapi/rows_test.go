@@ -188,3 +188,18 @@ func TestRowsThatWereNeverReadAreReported(t *testing.T) {
 		t.Errorf("%d, line %+v", resp.StatusCode, l)
 	}
 }
+
+// partly is a store with a row that is not valid beside others.
+type partly []ratelimit.Row
+
+func (s partly) List(context.Context) ([]ratelimit.Row, error) {
+	return s, ratelimit.InvalidRows{errors.New(`row "192.0.2.0/24": there is no action "Block"`)}
+}
+
+func TestARowThatIsNotValidUnblocksNobody(t *testing.T) {
+	a := withRows(t, memory.NewCounters(), partly(rowsOf(ratelimit.Limits{Action: ratelimit.ActionBlock}, "198.51.100.7/32")))
+	resp, l := invokeLogged(t, a, "list-entity", lambdatest.Event("GET", "/entity", "198.51.100.7", ""))
+	if resp.StatusCode != 403 || l.Metrics["LimitsInvalid"] != 1 || l.Metrics["LimitsStale"] != 0 || l.Metrics["LimitsUnread"] != 0 || l.Level != "WARN" || !strings.Contains(l.LimitsError, `no action "Block"`) {
+		t.Errorf("%d, line %+v", resp.StatusCode, l)
+	}
+}

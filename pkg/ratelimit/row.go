@@ -117,10 +117,20 @@ func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	return block, nil
 }
 
+// InvalidRows is the error for rows that do not apply because they are not valid. Each of its
+// errors names a row.
+type InvalidRows []error
+
+// Error names the first row.
+func (e InvalidRows) Error() string {
+	return fmt.Sprintf("%d rows of the limits table are not valid and do not apply: %v", len(e), e[0])
+}
+
 // RowStore returns rows. Implementations are safe for concurrent use.
 type RowStore interface {
 	// List returns all rows, as they were last written, in the order of their
-	// blocks (netip.Prefix.Compare). It may omit rows that have expired.
+	// blocks (netip.Prefix.Compare). It may omit rows that have expired. If rows are not
+	// valid, List returns the others, and InvalidRows.
 	List(ctx context.Context) ([]Row, error)
 }
 

@@ -51,6 +51,7 @@ type rowState struct {
 	readAt   time.Time // when the read that returned the rows of table began; zero before the first successful read
 	failedAt time.Time // when the last read failed; zero if it succeeded
 	err      error     // error of the last read
+	invalid  error     // InvalidRows of the read that returned the rows of table; nil if all are valid
 }
 
 // NewRowCache returns a RowCache that has not read any rows yet.
@@ -80,30 +81,31 @@ func (c *RowCache) Limits(address string) Limits {
 // is done. A read takes at most one second. For 5 seconds after a failed read, Refresh neither
 // reads nor waits.
 //
-// Refresh returns nil if the rows are younger than the maximum age. Otherwise the error says
-// why they are not, and matches ErrRowsUnread if no read has succeeded. Limits may still be
-// called after an error.
+// Refresh returns nil if the rows are younger than the maximum age and valid. InvalidRows means
+// that some are not, and that the others apply. Any other error says why the rows are older,
+// and matches ErrRowsUnread if no read has succeeded. Limits may still be called after an
+// error.
 func (c *RowCache) Refresh(ctx context.Context) error {
 	// If the first read began before the process was frozen, its rows may be too old.
 	// Then a second read is needed.
 	for range 2 {
 		s, now := c.state(), c.wallClock()
 		if within(c.maxAge*3/4, s.readAt, now) {
-			return nil
+			return s.invalid
 		}
 		if within(rowRetryAfter, s.failedAt, now) {
 			break
 		}
 		reading := c.reads.DoChan("", func() (any, error) { return nil, c.read(context.WithoutCancel(ctx)) })
 		if within(c.maxAge, s.readAt, now) {
-			return nil
+			return s.invalid
 		}
 		select {
 		case <-reading:
 		case <-ctx.Done():
 		}
 	}
-	return c.tooOld()
+	return c.trouble()
 }
 
 func (c *RowCache) read(ctx context.Context) error {
@@ -111,6 +113,9 @@ func (c *RowCache) read(ctx context.Context) error {
 	defer cancel()
 	s := rowState{readAt: c.wallClock()}
 	rows, err := c.store.List(ctx)
+	if invalid, ok := errors.AsType[InvalidRows](err); ok {
+		s.invalid, err = invalid, nil
+	}
 	if err == nil {
 		s.table, err = NewRows(rows)
 	}
@@ -130,8 +135,8 @@ func (c *RowCache) state() rowState {
 	return c.known
 }
 
-// tooOld says why the rows are too old, or returns nil if they are not.
-func (c *RowCache) tooOld() error {
+// trouble says why the rows are too old or incomplete, or returns nil.
+func (c *RowCache) trouble() error {
 	s := c.state()
 	switch {
 	case s.readAt.IsZero():
@@ -139,7 +144,7 @@ func (c *RowCache) tooOld() error {
 	case !within(c.maxAge, s.readAt, c.wallClock()):
 		return errors.Join(fmt.Errorf("the rows of the limits table were last read at %s and still apply", s.readAt.UTC().Format(time.RFC3339)), s.err)
 	}
-	return nil
+	return s.invalid
 }
 
 // within reports whether less than d has passed from t to now. It has not if t is zero, or

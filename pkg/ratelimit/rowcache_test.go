@@ -273,6 +273,28 @@ func TestAnInvalidRowIsAFailedRead(t *testing.T) {
 	}
 }
 
+func TestTheOtherRowsApplyBesideAnInvalidOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{rows: []ratelimit.Row{rowOf(7)}, err: ratelimit.InvalidRows{errors.New(`row "all": not a block`)}}
+		c := newCache(t, s, ratelimit.RowCacheConfig{})
+		for range 2 { // the second time without a read
+			if _, err := refresh(t, c); err == nil || errors.Is(err, ratelimit.ErrRowsUnread) || !strings.Contains(err.Error(), `row "all"`) {
+				t.Errorf("error %v", err)
+			}
+			checkRecords(t, c, 7)
+		}
+		if s.count() != 1 {
+			t.Errorf("%d reads", s.count())
+		}
+		s.set(nil, rowOf(8))
+		time.Sleep(time.Minute)
+		if _, err := refresh(t, c); err != nil {
+			t.Errorf("after the row was removed: %v", err)
+		}
+		checkRecords(t, c, 8)
+	})
+}
+
 func TestTheMaximumAgeOfRowsIsConfigurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{rows: []ratelimit.Row{rowOf(1)}}
