@@ -118,8 +118,8 @@ func createRecords(t *testing.T, path string, entities, events int) {
 	}
 	for i := range entities {
 		nth = i
-		e := entity.Entity{ID: fmt.Sprintf("e-%d", i), Type: "person", Attributes: attributes(i)}
-		if _, _, err := entity.Create(t.Context(), entityStore, access.DefaultWorkspace, e); err != nil {
+		d := entity.Draft{ID: fmt.Sprintf("e-%d", i), Type: "person", Attributes: attributes(i)}
+		if _, _, err := entity.Create(t.Context(), entityStore, access.DefaultWorkspace, d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -181,11 +181,11 @@ func (s *service) change(t *testing.T) time.Time {
 			err = c.DeleteEntity(ctx, id)
 		case 2: // delete, and create another entity with the same id
 			if err = c.DeleteEntity(ctx, id); err == nil {
-				_, _, err = c.CreateEntity(ctx, client.NewEntity{ID: id, Type: "phoenix"})
+				_, _, err = c.CreateEntity(ctx, entity.Draft{ID: id, Type: "phoenix"})
 			}
 		case 3: // create an entity, and sometimes delete it before a tool can read it
 			id := fmt.Sprintf("new-%d", i)
-			if _, _, err = c.CreateEntity(ctx, client.NewEntity{ID: id, Attributes: attributes(i)}); err == nil && i%2 == 0 {
+			if _, _, err = c.CreateEntity(ctx, entity.Draft{ID: id, Attributes: attributes(i)}); err == nil && i%2 == 0 {
 				err = c.DeleteEntity(ctx, id)
 			}
 		case 4: // create an event that occurred long ago

@@ -125,8 +125,8 @@ func newStore() store {
 	return s
 }
 
-func (s store) Create(_ context.Context, _ string, e event.Event) (event.Event, bool, error) {
-	return e, true, nil
+func (s store) Create(_ context.Context, _ string, d event.Draft) (event.Event, bool, error) {
+	return d.At(time.Now()), true, nil
 }
 
 func (s store) List(context.Context, string, event.Query) (record.Page[event.Event], error) {

@@ -197,7 +197,7 @@ func deploy(b *testing.B) deployment {
 	keys, err := dynamo.NewKeys(client, table["KeysTable"])
 	check(err)
 	for n := range seeded {
-		_, _, err := entity.Create(b.Context(), entities, workspace, entity.Entity{ID: fmt.Sprint("e-", n), Type: "person", Attributes: record.Attributes(attributes)})
+		_, _, err := entity.Create(b.Context(), entities, workspace, entity.Draft{ID: fmt.Sprint("e-", n), Type: "person", Attributes: record.Attributes(attributes)})
 		check(err)
 		_, _, err = event.Create(b.Context(), events, workspace, event.Draft{
 			ID: fmt.Sprint("v-", n), Name: "signed_up", EntityID: "e-7", Attributes: record.Attributes(attributes),

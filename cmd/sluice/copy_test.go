@@ -17,6 +17,7 @@ import (
 	"sluice/cmd/sluice/internal/syncer"
 	"sluice/internal/test/syncwait"
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -64,9 +65,9 @@ func changeRecords(t *testing.T, s *server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var changed []client.NewEntity
+	var changed []entity.Draft
 	for i := range 800 {
-		e := client.NewEntity{ID: fmt.Sprintf("%07d", 2*i), Attributes: record.Attributes(`{"changed":1}`)}
+		e := entity.Draft{ID: fmt.Sprintf("%07d", 2*i), Attributes: record.Attributes(`{"changed":1}`)}
 		if i >= 700 {
 			e.ID = fmt.Sprint("new-", i)
 		}
@@ -82,7 +83,7 @@ func changeRecords(t *testing.T, s *server) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := c.CreateEntity(t.Context(), client.NewEntity{ID: "0001500"}); err != nil {
+	if _, _, err := c.CreateEntity(t.Context(), entity.Draft{ID: "0001500"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {

@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/test/browsertest"
-	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -83,10 +83,10 @@ func visible(id string) string {
 func seedPage(t *testing.T, s *server) {
 	t.Helper()
 	var events []event.Draft
-	var entities []client.NewEntity
+	var entities []entity.Draft
 	for i := range 12 {
 		events = append(events, event.Draft{Name: "order_paid", EntityID: event.OptionalID(fmt.Sprint("customer-", i)), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
-		entities = append(entities, client.NewEntity{ID: fmt.Sprintf("customer-%02d", i), Type: "customer", Attributes: record.Attributes(fmt.Sprintf(`{"plan":"pro","seats":%d}`, i))})
+		entities = append(entities, entity.Draft{ID: fmt.Sprintf("customer-%02d", i), Type: "customer", Attributes: record.Attributes(fmt.Sprintf(`{"plan":"pro","seats":%d}`, i))})
 	}
 	c := newClient(t, s.url)
 	_, err := c.CreateEvents(t.Context(), events)

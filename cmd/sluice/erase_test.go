@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/test/syncwait"
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 )
@@ -22,7 +23,7 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir)
 	c := newClient(t, s.url)
-	if _, _, err := c.CreateEntity(t.Context(), client.NewEntity{ID: "ada"}); err != nil {
+	if _, _, err := c.CreateEntity(t.Context(), entity.Draft{ID: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -62,7 +63,7 @@ func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 		for i := range entities {
 			jobs = append(jobs, func() error {
 				id := fmt.Sprintf("e%02d", i)
-				_, _, err := lossy.CreateEntity(t.Context(), client.NewEntity{ID: id, Attributes: record.Attributes(`{"n":0,"gone":true}`)})
+				_, _, err := lossy.CreateEntity(t.Context(), entity.Draft{ID: id, Attributes: record.Attributes(`{"n":0,"gone":true}`)})
 				if err == nil {
 					_, err = lossy.UpdateEntity(t.Context(), id, record.Attributes(fmt.Sprintf(`{"n":%d,"gone":null}`, i)))
 				}

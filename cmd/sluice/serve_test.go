@@ -26,6 +26,7 @@ import (
 	"sluice/internal/test/openapitest"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 )
 
@@ -238,10 +239,10 @@ func (c *caller) want(t *testing.T, status int, method, target, body string) res
 // v0001 and so on.
 func seed(t *testing.T, s *server, n int) {
 	t.Helper()
-	var entities []client.NewEntity
+	var entities []entity.Draft
 	var events []event.Draft
 	for i := range n {
-		entities = append(entities, client.NewEntity{ID: fmt.Sprintf("e%04d", i)})
+		entities = append(entities, entity.Draft{ID: fmt.Sprintf("e%04d", i)})
 		events = append(events, event.Draft{ID: fmt.Sprintf("v%04d", i), Name: "n"})
 	}
 	c := newClient(t, s.url)

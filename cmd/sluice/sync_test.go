@@ -132,7 +132,7 @@ func (w *written) write(t *testing.T, clients []*client.Client, number int, end 
 			w.mu.Unlock()
 			id = ""
 		case !exists:
-			e, _, err = c.CreateEntity(t.Context(), client.NewEntity{ID: id})
+			e, _, err = c.CreateEntity(t.Context(), entity.Draft{ID: id})
 			state.from, state.to = e.UpdatedAt, e.UpdatedAt
 		case rand.IntN(3) == 0:
 			err = c.DeleteEntity(t.Context(), id)
@@ -349,8 +349,8 @@ func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) 
 	}
 	fill(t, dir, total, open, func(s stores, i int) error {
 		id := fmt.Sprintf("%07d", i)
-		e := entity.Entity{ID: id, Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
-		_, _, err := entity.Create(t.Context(), s.before, "default", e)
+		d := entity.Draft{ID: id, Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
+		_, _, err := entity.Create(t.Context(), s.before, "default", d)
 		if err == nil && i%(total/changed) == 0 && i/(total/changed) < changed {
 			_, err = entity.Update(t.Context(), s.after, "default", id, record.Attributes(`{"changed":true}`))
 		}

@@ -61,8 +61,8 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 	}
 	t.Cleanup(func() { b.close() }) //nolint:errcheck // a temporary directory
 	large := record.Attributes(`{"text":"` + strings.Repeat("x", 200_000) + `"}`)
-	e := entity.Entity{ID: "large", Type: "entity", Attributes: large}
-	if _, _, err := entity.Create(t.Context(), b.stores.Entities, "default", e); err != nil {
+	d := entity.Draft{ID: "large", Attributes: large}
+	if _, _, err := entity.Create(t.Context(), b.stores.Entities, "default", d); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := openExports(b, dir, func(string) string { return "" }, logger); err != nil {

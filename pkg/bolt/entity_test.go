@@ -106,8 +106,8 @@ func transactions(t *testing.T, db *bbolt.DB) (n int) {
 // create creates an entity with the attributes {"a":1}.
 func create(t *testing.T, s entity.Store, id string) {
 	t.Helper()
-	e := entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`)}
-	if _, created, err := entity.Create(t.Context(), s, "default", e); !created || err != nil {
+	d := entity.Draft{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`)}
+	if _, created, err := entity.Create(t.Context(), s, "default", d); !created || err != nil {
 		t.Fatalf("created %v, error %v", created, err)
 	}
 }

@@ -75,7 +75,7 @@ func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	}
 	stamps := make(chan record.Time, 2)
 	go func() {
-		e, _, err := entity.Create(t.Context(), entities, "default", entity.Entity{ID: "a", Type: "t", Attributes: record.Attributes(`{}`)})
+		e, _, err := entity.Create(t.Context(), entities, "default", entity.Draft{ID: "a", Type: "t", Attributes: record.Attributes(`{}`)})
 		if err != nil {
 			t.Error(err)
 		}
@@ -121,8 +121,8 @@ func (c *lateContext) Err() error {
 func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
 	t.Parallel()
 	s := openIn(t, openDBEntity(t), entity.Clock{})
-	e := entity.Entity{ID: "a", Type: "t", Attributes: record.Attributes(`{}`)}
-	if _, _, err := entity.Create(&lateContext{Context: t.Context()}, s, "default", e); record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
+	d := entity.Draft{ID: "a"}
+	if _, _, err := entity.Create(&lateContext{Context: t.Context()}, s, "default", d); record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := s.Get(t.Context(), "default", "a"); record.KindOf(err) != record.NotFound {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 )
 
@@ -84,9 +85,9 @@ func sendEvents(t *testing.T, c *client.Client, ids ...string) (all []sent, err 
 
 func sendEntities(t *testing.T, c *client.Client, ids ...string) (all []sent, err error) {
 	t.Helper()
-	var entities []client.NewEntity
+	var entities []entity.Draft
 	for _, id := range ids {
-		entities = append(entities, client.NewEntity{ID: id})
+		entities = append(entities, entity.Draft{ID: id})
 	}
 	results, err := c.UpsertEntities(t.Context(), entities)
 	for _, r := range results {
@@ -216,7 +217,7 @@ func TestUpsertEntitiesAcceptsResultsWithoutAnEntity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		results, err := c.UpsertEntities(t.Context(), []client.NewEntity{{ID: "a"}})
+		results, err := c.UpsertEntities(t.Context(), []entity.Draft{{ID: "a"}})
 		if err != nil || sent != 2 || results[0].Err != nil || results[0].Created || results[0].Record.ID != "a" {
 			t.Errorf("%d requests, %+v, error %v", sent, results, err)
 		}

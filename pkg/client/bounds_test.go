@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 )
 
@@ -365,7 +366,7 @@ func TestRetriesSendTheSameID(t *testing.T) {
 		if _, _, err := c.CreateEvent(t.Context(), event.Draft{Name: "n"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := c.CreateEntity(t.Context(), client.NewEntity{}); err != nil {
+		if _, _, err := c.CreateEntity(t.Context(), entity.Draft{}); err != nil {
 			t.Fatal(err)
 		}
 		for i := 0; i < 6; i += 3 {

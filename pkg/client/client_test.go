@@ -16,6 +16,7 @@ import (
 
 	"sluice"
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
@@ -67,17 +68,17 @@ var odd = json.RawMessage(`{"n":1.50,"s":"<\u00e9>","z":[null]}`)
 func callEntityRoutes(t *testing.T, c *client.Client) {
 	t.Helper()
 	ctx := t.Context()
-	e, created, err := c.CreateEntity(ctx, client.NewEntity{ID: "e1", Type: "t", Attributes: odd})
+	e, created, err := c.CreateEntity(ctx, entity.Draft{ID: "e1", Type: "t", Attributes: odd})
 	if err != nil || !created || e.ID != "e1" || e.Type != "t" || string(e.Attributes) != string(odd) {
 		t.Fatalf("created %+v, %v, %v", e, created, err)
 	}
-	if again, created, err := c.CreateEntity(ctx, client.NewEntity{ID: "e1", Type: "t", Attributes: odd}); err != nil || created || again.CreatedAt != e.CreatedAt {
+	if again, created, err := c.CreateEntity(ctx, entity.Draft{ID: "e1", Type: "t", Attributes: odd}); err != nil || created || again.CreatedAt != e.CreatedAt {
 		t.Fatalf("a repeat: %+v, %v, %v", again, created, err)
 	}
-	if _, _, err := c.CreateEntity(ctx, client.NewEntity{ID: "e1", Type: "other"}); !errors.Is(err, client.ErrConflict) {
+	if _, _, err := c.CreateEntity(ctx, entity.Draft{ID: "e1", Type: "other"}); !errors.Is(err, client.ErrConflict) {
 		t.Fatalf("other content: %v", err)
 	}
-	unnamed, created, err := c.CreateEntity(ctx, client.NewEntity{})
+	unnamed, created, err := c.CreateEntity(ctx, entity.Draft{})
 	if err != nil || !created || len(unnamed.ID) != 36 || unnamed.Type != "entity" || string(unnamed.Attributes) != "{}" {
 		t.Fatalf("without any field: %+v, %v, %v", unnamed, created, err)
 	}
@@ -90,7 +91,7 @@ func callEntityRoutes(t *testing.T, c *client.Client) {
 	if page, err := c.ListEntities(ctx, client.EntityQuery{Type: "t", Limit: 1}); err != nil || len(page.Data) != 1 || page.NextCursor != nil {
 		t.Fatalf("listed %+v, %v", page, err)
 	}
-	results, err := c.UpsertEntities(ctx, []client.NewEntity{{ID: "e1", Attributes: json.RawMessage(`{"m":null}`)}, {ID: "e1", Type: "t2"}, {ID: "a b"}, {}})
+	results, err := c.UpsertEntities(ctx, []entity.Draft{{ID: "e1", Attributes: json.RawMessage(`{"m":null}`)}, {ID: "e1", Type: "t2"}, {ID: "a b"}, {}})
 	if err != nil || len(results) != 4 {
 		t.Fatalf("%d results, %v", len(results), err)
 	}
@@ -213,7 +214,7 @@ func TestIteratorsReturnTheRecordsOfAllPages(t *testing.T) {
 	for i := range 7 {
 		id := fmt.Sprint("r", i)
 		at := record.Time{}
-		if _, _, err := c.CreateEntity(ctx, client.NewEntity{ID: id}); err != nil {
+		if _, _, err := c.CreateEntity(ctx, entity.Draft{ID: id}); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := c.CreateEvent(ctx, event.Draft{ID: id, Name: "n", OccurredAt: &at}); err != nil {

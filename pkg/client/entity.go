@@ -12,14 +12,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// NewEntity is an entity to create. For UpsertEntities, it may also be a change of an
-// existing entity.
-type NewEntity struct {
-	ID         string            `json:"id"`                  // if empty, the client generates a UUIDv7
-	Type       string            `json:"type,omitzero"`       // if empty, a new entity gets the service's default type, and an existing entity keeps its type
-	Attributes record.Attributes `json:"attributes,omitzero"` // a JSON object; nil means an empty object
-}
-
 // EntityQuery selects entities in order of id. Its zero value selects all entities.
 type EntityQuery struct {
 	Type   string // only entities of this type; empty for all types
@@ -48,12 +40,13 @@ func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }
 
-// CreateEntity creates an entity and returns it as stored. If an entity with the same
+// CreateEntity creates an entity and returns it as stored. If d has no ID, the client
+// generates a UUIDv7. If an entity with the same
 // id and content exists, CreateEntity returns that entity, and created is false. It
 // returns an error that matches [ErrConflict] if the id exists with different content.
-func (c *Client) CreateEntity(ctx context.Context, e NewEntity) (stored entity.Entity, created bool, err error) {
-	e.ID = cmp.Or(e.ID, newID())
-	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, imports}, "/create_entity", e)
+func (c *Client) CreateEntity(ctx context.Context, d entity.Draft) (stored entity.Entity, created bool, err error) {
+	d.ID = cmp.Or(d.ID, newID())
+	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, imports}, "/create_entity", d)
 }
 
 // UpdateEntity merges patch, a JSON object, into the attributes of an entity and
@@ -75,7 +68,7 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 // Results and errors are like those of CreateEvents. If the stored entities are large,
 // the service returns only some of them. For the other entities, BatchResult.Record
 // contains only the ID.
-func (c *Client) UpsertEntities(ctx context.Context, entities []NewEntity) ([]BatchResult[entity.Entity], error) {
+func (c *Client) UpsertEntities(ctx context.Context, entities []entity.Draft) ([]BatchResult[entity.Entity], error) {
 	entities = slices.Clone(entities)
 	for i := range entities {
 		entities[i].ID = cmp.Or(entities[i].ID, newID())

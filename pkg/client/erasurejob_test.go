@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/erasurejob"
 )
 
 func callErasureJobRoutes(t *testing.T, c *client.Client) {
 	t.Helper()
 	ctx := t.Context()
-	if _, _, err := c.CreateEntity(ctx, client.NewEntity{ID: "erased"}); err != nil {
+	if _, _, err := c.CreateEntity(ctx, entity.Draft{ID: "erased"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -59,13 +59,13 @@ func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }
 
-// CreateEvent creates an event and returns it as stored. If e has no ID, the client
+// CreateEvent creates an event and returns it as stored. If d has no ID, the client
 // generates a UUIDv7. If an event with the same id
 // and content exists, CreateEvent returns that event, and created is false. It returns
 // an error that matches [ErrConflict] if the id exists with different content.
-func (c *Client) CreateEvent(ctx context.Context, e event.Draft) (stored event.Event, created bool, err error) {
-	e.ID = cmp.Or(e.ID, newID())
-	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", e)
+func (c *Client) CreateEvent(ctx context.Context, d event.Draft) (stored event.Event, created bool, err error) {
+	d.ID = cmp.Or(d.ID, newID())
+	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", d)
 }
 
 // CreateEvents creates up to MaxBatch events, with a total size of up to MaxBatchBytes,

@@ -8,6 +8,7 @@ import (
 	"log"
 
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/ratelimit"
 )
@@ -27,8 +28,8 @@ func Example() {
 	ctx := context.Background()
 
 	// Nothing changes if an entity is created again with the same id and content.
-	ada := client.NewEntity{ID: "ada", Type: "person", Attributes: json.RawMessage(`{"born":1815}`)}
-	for _, e := range []client.NewEntity{ada, ada, {ID: "charles", Type: "person"}, {ID: "grace", Type: "person"}} {
+	ada := entity.Draft{ID: "ada", Type: "person", Attributes: json.RawMessage(`{"born":1815}`)}
+	for _, e := range []entity.Draft{ada, ada, {ID: "charles", Type: "person"}, {ID: "grace", Type: "person"}} {
 		stored, created, err := c.CreateEntity(ctx, e)
 		if err != nil {
 			log.Fatal(err)
@@ -58,7 +59,7 @@ func Example() {
 
 	_, err = c.GetEntity(ctx, "nobody")
 	fmt.Println("not found:", errors.Is(err, client.ErrNotFound))
-	_, _, err = c.CreateEntity(ctx, client.NewEntity{ID: "ada", Type: "language"})
+	_, _, err = c.CreateEntity(ctx, entity.Draft{ID: "ada", Type: "language"})
 	fmt.Println("conflict:", errors.Is(err, client.ErrConflict))
 	_, _, err = c.CreateEvent(ctx, event.Draft{ID: "e-1", EntityID: "ada"})
 	if failure, ok := errors.AsType[*client.Error](err); ok {

@@ -119,7 +119,7 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 	ctx, note := t.Context(), strings.Repeat("x", 700)
 	create := func(id string) func() error {
 		return func() error {
-			_, _, err := entity.Create(ctx, s, "default", entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"note":"` + note + `"}`)})
+			_, _, err := entity.Create(ctx, s, "default", entity.Draft{ID: id, Type: "account", Attributes: record.Attributes(`{"note":"` + note + `"}`)})
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 				return err
 			}
 			a := found["a"]
-			_, _, err = entity.Upsert(ctx, s, "default", entity.Entity{ID: "a", Attributes: record.Attributes(attributes)}, &a)
+			_, _, err = entity.Upsert(ctx, s, "default", entity.Draft{ID: "a", Attributes: record.Attributes(attributes)}, &a)
 			return err
 		}
 	}
@@ -197,7 +197,7 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	const updates = 200
 	client := &counter{EntitiesClient: dynamolocal.Client(t)}
 	s := openEntities(t, client, dynamolocal.Table(t, "EntitiesTable"))
-	if _, _, err := entity.Create(t.Context(), s, "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}); err != nil {
+	if _, _, err := entity.Create(t.Context(), s, "default", entity.Draft{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // like the timeout of the API

@@ -46,7 +46,7 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 			t.Errorf("the item is %v, error %v; want %v", out.Item, err, want)
 		}
 	}
-	ada := entity.Entity{ID: "ada", Type: "account", Attributes: record.Attributes(`{"a":1.0}`)}
+	ada := entity.Draft{ID: "ada", Type: "account", Attributes: record.Attributes(`{"a":1.0}`)}
 	if _, created, err := entity.Create(t.Context(), s, "default", ada); !created || err != nil {
 		t.Fatal(created, err)
 	}

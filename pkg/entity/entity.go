@@ -44,31 +44,42 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 // columns of a CSV file.
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
-// Parse decodes the JSON of a new entity, which is the body of a request or a line of an
-// import file. Every member may be absent or null. The defaults are an empty ID, the Type
-// DefaultType and the Attributes {}. The parameter ignored lists the names of members that
-// Parse skips. For example, imports skip the times in an exported file, because the service
-// sets them. The error is a *record.Error of kind Malformed or Invalid. If its kind is
-// Invalid, the error contains the names of all invalid members.
-func Parse(text []byte, ignored ...string) (Entity, error) {
-	e, err := ParseChange(text, ignored...)
-	e.Type = cmp.Or(e.Type, DefaultType)
-	return e, err
+// Draft is an entity that a client wants to create, or what it wants to change in one, in the
+// JSON form in which clients send it.
+type Draft struct {
+	ID         string            `json:"id"`
+	Type       string            `json:"type,omitzero"`       // "" for DefaultType, or for the type that the entity has
+	Attributes record.Attributes `json:"attributes,omitzero"` // nil for {}
 }
 
-// ParseChange decodes the JSON of a change for Upsert. It is like Parse, but leaves Type
-// empty if the type is absent.
-func ParseChange(text []byte, ignored ...string) (Entity, error) {
-	e := Entity{Attributes: record.Attributes("{}")}
-	d := record.Decoders{
-		"id":         record.Text(&e.ID, record.CheckID),
-		"type":       record.Text(&e.Type, record.CheckName),
-		"attributes": record.Object(&e.Attributes),
+// Parse decodes the body of a request or a line of an import file. Every member may be absent
+// or null. Parse skips the members in ignored: an import skips the times, because the service
+// sets them. The error is a *record.Error of kind Malformed or Invalid. The latter names all
+// invalid members.
+func Parse(text []byte, ignored ...string) (Draft, error) {
+	d := Draft{Attributes: record.Attributes("{}")}
+	decoders := record.Decoders{
+		"id":         record.Text(&d.ID, record.CheckID),
+		"type":       record.Text(&d.Type, record.CheckName),
+		"attributes": record.Object(&d.Attributes),
 	}
 	for _, name := range ignored {
-		d[name] = nil
+		decoders[name] = nil
 	}
-	return e, d.Decode(text)
+	return d, decoders.Decode(text)
+}
+
+// entity returns the entity that d creates. The error has kind Invalid if a field is not
+// valid.
+func (d Draft) entity() (Entity, error) {
+	e := Entity{ID: d.ID, Type: cmp.Or(d.Type, DefaultType), Attributes: d.Attributes}
+	if e.Attributes == nil {
+		e.Attributes = record.Attributes("{}")
+	}
+	var wrong record.Fields
+	wrong.Check("id", record.CheckID(e.ID))
+	wrong.Check("type", record.CheckName(e.Type))
+	return e, wrong.Err()
 }
 
 // Query requests a page of a workspace's entities in ascending byte order of id.
@@ -111,12 +122,13 @@ type Store interface {
 	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
 }
 
-// Create stores e with the current time. The error has kind Invalid if a field that a client
-// sets is not valid. If an entity with the same id, type and attributes exists, Create
-// changes nothing. It returns the stored entity, and created is false. If the existing entity
-// has another type or other attributes, the error has kind Conflict.
-func Create(ctx context.Context, s Store, workspace string, e Entity) (stored Entity, created bool, err error) {
-	if err := e.validate(); err != nil {
+// Create stores the entity that d describes, with the current time. The error has kind Invalid
+// if a field is not valid. If the same entity exists, Create changes nothing and returns it, and
+// created is false. If the existing entity has another type or other attributes, the error has
+// kind Conflict.
+func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Entity, created bool, err error) {
+	e, err := d.entity()
+	if err != nil {
 		return Entity{}, false, err
 	}
 	latest, created, err := s.Write(ctx, workspace, Write{Kind: CreateWrite, Entity: e})
@@ -127,15 +139,6 @@ func Create(ctx context.Context, s Store, workspace string, e Entity) (stored En
 		return Entity{}, false, record.ConflictError("entity", e.ID)
 	}
 	return stored, created, nil
-}
-
-// validate returns nil if e is valid. Otherwise it returns an error of kind Invalid with the
-// names of the invalid fields.
-func (e Entity) validate() error {
-	var wrong record.Fields
-	wrong.Check("id", record.CheckID(e.ID))
-	wrong.Check("type", record.CheckName(e.Type))
-	return wrong.Err()
 }
 
 // backOff holds the maximum waits between the attempts of retry. The waits are random. They
@@ -164,7 +167,7 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	err := retry(ctx, "update entity", id, func(int) (done bool, err error) {
 		old, err := s.Get(ctx, workspace, id)
 		if err == nil {
-			updated, done, err = merge(ctx, s, workspace, old, Entity{Attributes: patch})
+			updated, done, err = merge(ctx, s, workspace, old, "", patch)
 		}
 		return done, err
 	})
@@ -193,12 +196,12 @@ func retry(ctx context.Context, op, id string, write func(try int) (done bool, e
 	}
 }
 
-// merge merges change into old and stores the result, if it differs from old. done is false
-// if another request has changed old.
-func merge(ctx context.Context, s Store, workspace string, old, change Entity) (merged Entity, done bool, err error) {
-	attributes, err := record.MergeAttributes(old.Attributes, change.Attributes)
+// merge merges patch into the attributes of old, replaces its type unless typ is "", and stores
+// the result, if it differs from old. done is false if another request has changed old.
+func merge(ctx context.Context, s Store, workspace string, old Entity, typ string, patch record.Attributes) (merged Entity, done bool, err error) {
+	attributes, err := record.MergeAttributes(old.Attributes, patch)
 	merged = old
-	merged.Type, merged.Attributes = cmp.Or(change.Type, old.Type), attributes
+	merged.Type, merged.Attributes = cmp.Or(typ, old.Type), attributes
 	switch {
 	case err != nil:
 		return Entity{}, false, fmt.Errorf("update entity: %w", err)

@@ -34,7 +34,7 @@ func openAt(t *testing.T, attributes string, now *time.Time) entity.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ada := entity.Entity{ID: "ada", Type: "person", Attributes: record.Attributes(attributes)}
+	ada := entity.Draft{ID: "ada", Type: "person", Attributes: record.Attributes(attributes)}
 	if _, _, err := entity.Create(t.Context(), s, "default", ada); err != nil {
 		t.Fatal(err)
 	}

@@ -53,12 +53,12 @@ func TestParse(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		text string
-		want entity.Entity
+		want entity.Draft
 	}{
-		{string(text), entity.Entity{ID: "a", Type: "t", Attributes: whole.Attributes}},
-		{`{}`, entity.Entity{Type: "entity", Attributes: record.Attributes("{}")}},
-		{`{"id":null,"type":null,"attributes":null,"created_at":null,"updated_at":5}`, entity.Entity{Type: "entity", Attributes: record.Attributes("{}")}},
-		{` { "attributes" : { "a" : [ 1 , null ] } } `, entity.Entity{Type: "entity", Attributes: record.Attributes(`{"a":[1,null]}`)}},
+		{string(text), entity.Draft{ID: "a", Type: "t", Attributes: whole.Attributes}},
+		{`{}`, entity.Draft{Attributes: record.Attributes("{}")}},
+		{`{"id":null,"type":null,"attributes":null,"created_at":null,"updated_at":5}`, entity.Draft{Attributes: record.Attributes("{}")}},
+		{` { "attributes" : { "a" : [ 1 , null ] } } `, entity.Draft{Attributes: record.Attributes(`{"a":[1,null]}`)}},
 	} {
 		if got, err := entity.Parse([]byte(tt.text), "created_at", "updated_at"); err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, error %v, want %+v", tt.text, got, err, tt.want)

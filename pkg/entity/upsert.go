@@ -1,31 +1,33 @@
 package entity
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
 	"sluice/pkg/record"
 )
 
-// Upsert creates the entity that change describes, or merges change into the existing
-// entity with the same id. It merges attributes as Update does. If change.Type is not
-// empty, it also replaces the type. It returns the stored entity and reports whether
-// Upsert created that entity. A new entity without a type gets DefaultType. A new entity
-// does not contain the attributes that are null in change.
+// Upsert creates the entity that d describes, or merges d into the existing entity with the same
+// id, as Update does, and replaces its type if d has one. It returns the stored entity and
+// reports whether Upsert created it. A new entity does not contain the attributes that are null
+// in d.
 //
 // old is the entity as the caller has read it, or nil if there was none. If another request
-// has changed it since, Upsert reads it again. If the entity already matches change, Upsert
+// has changed it since, Upsert reads it again. If the entity already matches d, Upsert
 // writes nothing. Repeating a call therefore has no effect. The error has kind Invalid or
 // Unavailable in the same cases as in Update.
-func Upsert(ctx context.Context, s Store, workspace string, change Entity, old *Entity) (stored Entity, created bool, err error) {
-	e, err := newFrom(change)
+func Upsert(ctx context.Context, s Store, workspace string, d Draft, old *Entity) (stored Entity, created bool, err error) {
+	e, err := d.entity()
 	if err != nil {
 		return Entity{}, false, err
 	}
-	err = retry(ctx, "upsert entity", change.ID, func(try int) (done bool, err error) {
+	patch := e.Attributes
+	if e.Attributes, err = record.MergeAttributes(record.Attributes("{}"), patch); err != nil {
+		return Entity{}, false, fmt.Errorf("upsert entity: %w", err)
+	}
+	err = retry(ctx, "upsert entity", d.ID, func(try int) (done bool, err error) {
 		if try > 0 {
-			if old, err = find(ctx, s, workspace, change.ID); err != nil {
+			if old, err = find(ctx, s, workspace, d.ID); err != nil {
 				return false, err
 			}
 		}
@@ -37,7 +39,7 @@ func Upsert(ctx context.Context, s Store, workspace string, change Entity, old *
 			}
 			old = &latest.Entity // another request has created it
 		}
-		stored, done, err = merge(ctx, s, workspace, *old, change)
+		stored, done, err = merge(ctx, s, workspace, *old, d.Type, patch)
 		return done, err
 	})
 	if err != nil {
@@ -54,16 +56,4 @@ func find(ctx context.Context, s Store, workspace, id string) (*Entity, error) {
 		return nil, err
 	}
 	return &e, nil
-}
-
-// newFrom returns the entity that Upsert creates from change.
-func newFrom(change Entity) (e Entity, err error) {
-	e = Entity{ID: change.ID, Type: cmp.Or(change.Type, DefaultType)}
-	if err := e.validate(); err != nil {
-		return Entity{}, err
-	}
-	if e.Attributes, err = record.MergeAttributes(record.Attributes("{}"), change.Attributes); err != nil {
-		return Entity{}, fmt.Errorf("upsert entity: %w", err)
-	}
-	return e, nil
 }

@@ -14,21 +14,21 @@ import (
 	"sluice/pkg/record"
 )
 
-func change(id, typ, attributes string) entity.Entity {
-	return entity.Entity{ID: id, Type: typ, Attributes: record.Attributes(attributes)}
+func change(id, typ, attributes string) entity.Draft {
+	return entity.Draft{ID: id, Type: typ, Attributes: record.Attributes(attributes)}
 }
 
-// upsert upserts c after a read.
-func upsert(ctx context.Context, s entity.Store, c entity.Entity) (stored entity.Entity, created bool, err error) {
-	found, err := s.GetEach(ctx, "default", []string{c.ID})
+// upsert upserts d after a read.
+func upsert(ctx context.Context, s entity.Store, d entity.Draft) (stored entity.Entity, created bool, err error) {
+	found, err := s.GetEach(ctx, "default", []string{d.ID})
 	if err != nil {
 		return entity.Entity{}, false, err
 	}
 	var old *entity.Entity
-	if e, exists := found[c.ID]; exists {
+	if e, exists := found[d.ID]; exists {
 		old = &e
 	}
-	return entity.Upsert(ctx, s, "default", c, old)
+	return entity.Upsert(ctx, s, "default", d, old)
 }
 
 func TestUpsertCreatesOrMerges(t *testing.T) {
@@ -70,7 +70,7 @@ func TestUpsertCreatesOrMerges(t *testing.T) {
 func TestUpsertRejectsInvalidChanges(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{"a":"`+strings.Repeat("x", record.MaxAttributesBytes/2)+`"}`)
-	for name, c := range map[string]entity.Entity{
+	for name, c := range map[string]entity.Draft{
 		"no id":                 change("", "", `{}`),
 		"an invalid id":         change("a/b", "", `{}`),
 		"an invalid type":       change("ada", strings.Repeat("x", 129), `{}`),
@@ -95,7 +95,7 @@ func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
 // late is a Store in which another request creates an entity between the read and the create.
 type late struct {
 	entity.Store
-	other entity.Entity
+	other entity.Draft
 }
 
 func (l *late) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {

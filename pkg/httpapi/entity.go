@@ -57,17 +57,20 @@ func createEntity(s *service, r *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	e, err := entity.Parse(body)
+	d, err := newEntity(body)
 	if err != nil {
 		return response{}, err
 	}
-	if e.ID == "" {
-		if e.ID, err = newID(); err != nil {
-			return response{}, err
-		}
-	}
-	stored, created, err := entity.Create(r.Context(), s.stores.Entities, r.workspace, e)
+	stored, created, err := entity.Create(r.Context(), s.stores.Entities, r.workspace, d)
 	return createResponse(stored, created, err)
+}
+
+// newEntity decodes an entity. If the body has no id, newEntity generates one.
+func newEntity(body []byte) (d entity.Draft, err error) {
+	if d, err = entity.Parse(body); err == nil && d.ID == "" {
+		d.ID, err = newID()
+	}
+	return d, err
 }
 
 func updateEntity(s *service, r *request) (response, error) {
@@ -89,13 +92,10 @@ func updateEntity(s *service, r *request) (response, error) {
 func upsertEntities(s *service, r *request) (response, error) {
 	latest := make(map[string]*upserted)
 	return importBatch(s, r, "entity", "entities", func(element []byte) (batchWrite, error) {
-		change, err := entity.ParseChange(element)
-		if err == nil && change.ID == "" {
-			change.ID, err = newID()
-		}
-		return batchWrite{id: change.ID, store: func(ctx context.Context) (api.BatchResult, error) {
-			u := latest[change.ID]
-			stored, created, err := entity.Upsert(ctx, s.stores.Entities, r.workspace, change, u.entity)
+		d, err := newEntity(element)
+		return batchWrite{id: d.ID, store: func(ctx context.Context) (api.BatchResult, error) {
+			u := latest[d.ID]
+			stored, created, err := entity.Upsert(ctx, s.stores.Entities, r.workspace, d, u.entity)
 			if err == nil {
 				u.entity = &stored
 			}

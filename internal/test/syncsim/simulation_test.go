@@ -210,8 +210,8 @@ func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 		}
 		switch rng.IntN(8) {
 		case 0, 1:
-			e := entity.Entity{ID: id, Type: entity.DefaultType, Attributes: record.Attributes(`{}`)}
-			call = func() (err error) { _, _, err = entity.Create(t.Context(), entities, workspace, e); return err }
+			d := entity.Draft{ID: id}
+			call = func() (err error) { _, _, err = entity.Create(t.Context(), entities, workspace, d); return err }
 		case 2:
 			patch := record.Attributes(fmt.Sprintf(`{"%d":%d}`, number, n))
 			call = func() (err error) { _, err = entity.Update(t.Context(), entities, workspace, id, patch); return err }

@@ -299,7 +299,7 @@ func (s *service) createOld(t *testing.T) {
 	e := event.Draft{ID: "old", Name: "n", Attributes: record.Attributes(`{"i":0}`)}
 	_, _, err := event.Create(t.Context(), s.events, "default", e)
 	if err == nil {
-		_, _, err = entity.Create(t.Context(), s.entities, "default", entity.Entity{ID: "old", Type: "n", Attributes: record.Attributes("{}")})
+		_, _, err = entity.Create(t.Context(), s.entities, "default", entity.Draft{ID: "old", Type: "n", Attributes: record.Attributes("{}")})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/recordfile"
@@ -18,8 +17,8 @@ import (
 type row struct {
 	recordfile.Record // the field Err is set if the record cannot be sent
 
-	event  event.Draft      // set if the import imports events
-	entity client.NewEntity // set if the import imports entities
+	event  event.Draft  // set if the import imports events
+	entity entity.Draft // set if the import imports entities
 
 	counts Counts  // result of the record; all counts are 0 before the result is known
 	reject *reject // nil unless the record was rejected
@@ -56,11 +55,9 @@ func (r *recordReader) read() (rec row, err error) {
 			rec.Err = errNoTime
 		}
 	default:
-		var e entity.Entity
-		if e, rec.Err = entity.ParseChange(rec.JSON, "created_at", "updated_at"); e.ID == "" {
-			e.ID = r.makeID(rec.Line)
+		if rec.entity, rec.Err = entity.Parse(rec.JSON, "created_at", "updated_at"); rec.entity.ID == "" {
+			rec.entity.ID = r.makeID(rec.Line)
 		}
-		rec.entity = client.NewEntity{ID: e.ID, Type: e.Type, Attributes: e.Attributes}
 	}
 	return rec, err
 }

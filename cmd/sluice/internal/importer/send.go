@@ -78,7 +78,7 @@ func (im *importer) send(ctx context.Context, records []row) error {
 			func(rec *row) event.Draft { return rec.event }, func(e event.Event) record.Time { return e.CreatedAt })
 	}
 	return sendBatch(ctx, im, batch, im.client.UpsertEntities,
-		func(rec *row) client.NewEntity { return rec.entity }, func(e entity.Entity) record.Time { return e.CreatedAt })
+		func(rec *row) entity.Draft { return rec.entity }, func(e entity.Entity) record.Time { return e.CreatedAt })
 }
 
 // sendOne creates one record with a separate call.

@@ -101,7 +101,7 @@ func (s *service) change(t *testing.T, n int) {
 			if e, err := s.entities.Get(t.Context(), workspace, id); err == nil {
 				old = &e
 			}
-			_, _, err = entity.Upsert(t.Context(), s.entities, workspace, entity.Entity{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"deleted":true,"n":%d}`, s.rng.Int()))}, old)
+			_, _, err = entity.Upsert(t.Context(), s.entities, workspace, entity.Draft{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"deleted":true,"n":%d}`, s.rng.Int()))}, old)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -182,7 +182,7 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.change(t, 300) // some of the new events belong to e1 and e2
 	s.wantErased(t, path, "e1", "e2")
 	s.erase(t, "e3")
-	if _, _, err := entity.Create(t.Context(), s.entities, workspace, entity.Entity{ID: "e3", Type: "t", Attributes: record.Attributes("{}")}); err != nil {
+	if _, _, err := entity.Create(t.Context(), s.entities, workspace, entity.Draft{ID: "e3", Type: "t", Attributes: record.Attributes("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	s.change(t, 0)
