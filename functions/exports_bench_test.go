@@ -35,7 +35,7 @@ func BenchmarkExport(b *testing.B) {
 	check(err)
 	entities, err := dynamo.NewEntities(client, "none", dynamo.EntitiesConfig{})
 	check(err)
-	events, err := dynamo.NewEvents(client, table, dynamo.EventsConfig{Shards: shards})
+	events, err := dynamo.NewEvents(client, table, dynamo.EventsConfig{Shards: dynamo.Shards{Write: shards}})
 	check(err)
 	w, err := worker.New(jobs, entities, events, files, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 	check(err)

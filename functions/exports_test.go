@@ -127,7 +127,7 @@ func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n
 	t.Helper()
 	b := &batches{Client: client, table: table, items: make(chan map[string]types.AttributeValue)}
 	var e event.Event
-	store, err := dynamo.NewEvents(b, table, dynamo.EventsConfig{Shards: shards, Now: func() time.Time { return e.CreatedAt.Time() }})
+	store, err := dynamo.NewEvents(b, table, dynamo.EventsConfig{Shards: dynamo.Shards{Write: shards}, Now: func() time.Time { return e.CreatedAt.Time() }})
 	if err != nil {
 		t.Fatal(err)
 	}

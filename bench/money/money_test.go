@@ -192,7 +192,7 @@ func deploy(b *testing.B) deployment {
 	}
 	entities, err := dynamo.NewEntities(client, table["EntitiesTable"], dynamo.EntitiesConfig{})
 	check(err)
-	events, err := dynamo.NewEvents(client, table["EventsTable"], dynamo.EventsConfig{Shards: 1})
+	events, err := dynamo.NewEvents(client, table["EventsTable"], dynamo.EventsConfig{})
 	check(err)
 	keys, err := dynamo.NewKeys(client, table["KeysTable"])
 	check(err)

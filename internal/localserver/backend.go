@@ -114,8 +114,8 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	var errs [8]error
 	b.counters, errs[0] = dynamo.NewCounters(t.client, t.names["CountersTable"])
 	b.stores.Usage, errs[1] = dynamo.NewUsage(t.client, t.names["CountersTable"])
-	b.stores.Entities, errs[2] = dynamo.NewEntities(t.client, t.names["EntitiesTable"], dynamo.EntitiesConfig{Shards: shards.Write, ReadShards: shards.Read, Clock: clock})
-	b.stores.Events, errs[3] = dynamo.NewEvents(t.client, t.names["EventsTable"], dynamo.EventsConfig{Shards: shards.Write, ReadShards: shards.Read, Now: clock.Now})
+	b.stores.Entities, errs[2] = dynamo.NewEntities(t.client, t.names["EntitiesTable"], dynamo.EntitiesConfig{Shards: shards, Clock: clock})
+	b.stores.Events, errs[3] = dynamo.NewEvents(t.client, t.names["EventsTable"], dynamo.EventsConfig{Shards: shards, Now: clock.Now})
 	b.keys, errs[4] = dynamo.NewKeys(t.client, t.names["KeysTable"])
 	b.jobs, errs[5] = dynamo.NewExportJobs(t.client, t.names["ExportJobsTable"])
 	b.limits, errs[6] = dynamo.NewLimits(t.client, t.names["LimitsTable"])

@@ -47,10 +47,10 @@ func TestConstructorsRequireAClientAndATable(t *testing.T) {
 		}
 	}
 	for _, shards := range []int{-1, MaxShards + 1} {
-		if _, err := NewEvents(some, "t", EventsConfig{Shards: shards}); err == nil {
+		if _, err := NewEvents(some, "t", EventsConfig{Shards: Shards{Write: shards}}); err == nil {
 			t.Errorf("no error for events in %d shards", shards)
 		}
-		if _, err := NewEntities(some, "t", EntitiesConfig{Shards: shards}); err == nil {
+		if _, err := NewEntities(some, "t", EntitiesConfig{Shards: Shards{Write: shards}}); err == nil {
 			t.Errorf("no error for entities in %d shards", shards)
 		}
 	}

@@ -26,13 +26,8 @@ type EntitiesClient interface {
 
 // EntitiesConfig tunes Entities. Its zero value is ready to use.
 type EntitiesConfig struct {
-	// Shards is the number of partition keys over which the index by_updated_at spreads
-	// the changes of a workspace. It must be from 1 (the default) to MaxShards.
-	Shards int
-
-	ReadShards int // how many shards a list reads; Shards by default, and never less
-
-	Clock entity.Clock
+	Shards Shards // of the index by_updated_at
+	Clock  entity.Clock
 }
 
 // Entities is an entity.Store in a DynamoDB table. It is safe for concurrent use.
@@ -64,27 +59,26 @@ type Entities struct {
 	clock  entity.Clock
 }
 
-// NewEntities returns a Store that keeps its entities in table. It returns an error if client is
-// nil, table is empty or cfg.Shards is out of range.
+// NewEntities returns the entities in table.
 func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Entities, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
 	}
-	shards, err := newShards(cfg.Shards, cfg.ReadShards)
+	shards, err := cfg.Shards.checked()
 	if err != nil {
-		return nil, fmt.Errorf("dynamo: %w", err)
+		return nil, err
 	}
 	return &Entities{client: client, table: table, shards: shards, clock: cfg.Clock}, nil
 }
 
-// OpenEntities returns a Store that keeps its entities in the table that the environment variable
-// ENTITIES_TABLE names, in the shards of LoadShards.
+// OpenEntities returns the entities in the table that ENTITIES_TABLE names, in the shards of
+// LoadShards.
 func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock) (*Entities, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewEntities(client, getenv("ENTITIES_TABLE"), EntitiesConfig{Shards: shards.Write, ReadShards: shards.Read, Clock: clock})
+	s, err := NewEntities(client, getenv("ENTITIES_TABLE"), EntitiesConfig{Shards: shards, Clock: clock})
 	if err != nil {
 		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
 	}
@@ -184,7 +178,7 @@ func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 
 // Changes implements entity.Store. Reads of an index are eventually consistent.
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
-	ins := s.shards.SyncQueries(s.table, "by_updated_at", "change", workspace, q)
+	ins := s.shards.syncQueries(s.table, "by_updated_at", "change", workspace, q)
 	return queryPage(ctx, s.client, "change", q.Limit, changeFromItem, ins...)
 }
 

@@ -33,7 +33,7 @@ func openEntities(t *testing.T, client EntitiesClient, table string) *Entities {
 func entitiesIn(t *testing.T, shards int) func(entity.Clock) (entity.Store, error) {
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
 	return func(clock entity.Clock) (entity.Store, error) {
-		return NewEntities(client, table, EntitiesConfig{Shards: shards, Clock: clock})
+		return NewEntities(client, table, EntitiesConfig{Shards: Shards{Write: shards}, Clock: clock})
 	}
 }
 

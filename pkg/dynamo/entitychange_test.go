@@ -128,7 +128,7 @@ func TestReadUnitsOfChanges(t *testing.T) {
 			t.Parallel()
 			table := dynamolocal.Table(t, "EntitiesTable")
 			m := &entityMeter{Client: dynamolocal.Client(t), bytes: make(map[string]int)}
-			s, err := NewEntities(m, table, EntitiesConfig{Shards: shards, Clock: (&at{noon.Add(time.Hour)}).clock()})
+			s, err := NewEntities(m, table, EntitiesConfig{Shards: Shards{Write: shards}, Clock: (&at{noon.Add(time.Hour)}).clock()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +193,7 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shar
 					"workspace": text("default"), "id": text(id), "type": text("person"),
 					"type_key": text("default#person"), "created_at": text(at),
 					"attributes": text(fmt.Sprintf(`{"name":"Ada Lovelace","number":%d,"note":%q}`, i, id)),
-					"shard":      text(shards.Key("default", id)), "change": text(at + "#" + id),
+					"shard":      text(shards.key("default", id)), "change": text(at + "#" + id),
 				}}})
 			}
 			_, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: puts}})

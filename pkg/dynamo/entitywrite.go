@@ -83,7 +83,7 @@ func presumed(w entity.Write) entity.Change {
 // alone what a change of this kind keeps, because latest may only be presumed.
 func (s *Entities) update(workspace string, latest, next entity.Change, condition string) *dynamodb.UpdateItemInput {
 	u := updateExpression{names: make(map[string]string), values: make(attributeValues)}
-	u.set("shard", text(s.shards.Key(workspace, next.ID)))
+	u.set("shard", text(s.shards.key(workspace, next.ID)))
 	u.set("change", text(next.SyncPosition().String()))
 	if next.Deleted {
 		u.set("expires_at", number(next.ExpiresAt().Unix()))

@@ -21,13 +21,8 @@ type EventsClient interface {
 
 // EventsConfig tunes Events. Its zero value is ready to use.
 type EventsConfig struct {
-	// Shards is the number of partition keys over which each of the indexes by_position
-	// and by_created_at spreads the events of a workspace: 1 (the default) to MaxShards.
-	Shards int
-
-	ReadShards int // how many shards a list reads; Shards by default, and never less
-
-	Now func() time.Time // clock; time.Now by default
+	Shards Shards           // of each of the indexes by_position and by_created_at
+	Now    func() time.Time // clock; time.Now by default
 }
 
 // Events is an event.Store. It is safe for concurrent use.
@@ -59,12 +54,12 @@ func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, er
 	if client == nil || table == "" {
 		return nil, errNoTable
 	}
-	shards, err := newShards(cfg.Shards, cfg.ReadShards)
-	if err != nil {
-		return nil, fmt.Errorf("dynamo: %w", err)
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	shards, err := cfg.Shards.checked()
+	if err != nil {
+		return nil, err
 	}
 	return &Events{client: client, table: table, shards: shards, now: cfg.Now}, nil
 }
@@ -75,7 +70,7 @@ func OpenEvents(client EventsClient, getenv func(string) string) (*Events, error
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewEvents(client, getenv("EVENTS_TABLE"), EventsConfig{Shards: shards.Write, ReadShards: shards.Read})
+	s, err := NewEvents(client, getenv("EVENTS_TABLE"), EventsConfig{Shards: shards})
 	if err != nil {
 		return nil, fmt.Errorf("EVENTS_TABLE: %w", err)
 	}
@@ -112,7 +107,7 @@ func (s *Events) List(ctx context.Context, workspace string, q event.Query) (rec
 
 // Changes implements event.Store. The read is eventually consistent, as in List.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Event], error) {
-	ins := s.shards.SyncQueries(s.table, "by_created_at", "change", workspace, q)
+	ins := s.shards.syncQueries(s.table, "by_created_at", "change", workspace, q)
 	return queryPage(ctx, s.client, "change", q.Limit, eventFromItem, ins...)
 }
 
@@ -127,7 +122,7 @@ func (s *Events) Count(ctx context.Context, workspace string, q event.Query, unt
 func (s *Events) queries(workspace string, q event.Query) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	if q.EntityID == "" {
-		return s.shards.Queries(s.table, "by_position", "position", workspace, low, high, q.Ascending)
+		return s.shards.queries(s.table, "by_position", "position", workspace, low, high, q.Ascending)
 	}
 	in := between(s.table, "by_entity", "entity_key", eventKey(workspace, string(q.EntityID)), "position", low, high, q.Ascending)
 	if in == nil {
@@ -149,7 +144,7 @@ func (s *Events) toItem(workspace string, e event.Event) attributeValues {
 		"occurred_at": text(e.OccurredAt.String()),
 		"attributes":  text(string(e.Attributes)),
 		"created_at":  text(e.CreatedAt.String()),
-		"shard":       text(s.shards.Key(workspace, e.ID)),
+		"shard":       text(s.shards.key(workspace, e.ID)),
 		"position":    text(e.Position().String()),
 		"change":      text(e.SyncPosition().String()),
 	}

@@ -22,7 +22,7 @@ import (
 func eventsIn(t *testing.T, client EventsClient, shards int) func(now func() time.Time) (event.Store, error) {
 	table := dynamolocal.Table(t, "EventsTable")
 	return func(now func() time.Time) (event.Store, error) {
-		return NewEvents(client, table, EventsConfig{Shards: shards, Now: now})
+		return NewEvents(client, table, EventsConfig{Shards: Shards{Write: shards}, Now: now})
 	}
 }
 
@@ -87,7 +87,7 @@ func TestTheNumberOfShardsMayGrow(t *testing.T) {
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
 	var want []string
 	for _, shards := range []int{1, 3, MaxShards} {
-		s, err := NewEvents(client, table, EventsConfig{Shards: shards})
+		s, err := NewEvents(client, table, EventsConfig{Shards: Shards{Write: shards}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestEventsAreSpreadEvenlyOverShards(t *testing.T) {
 	t.Parallel()
 	const shards, each = 16, 40
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
-	s, err := NewEvents(client, table, EventsConfig{Shards: shards})
+	s, err := NewEvents(client, table, EventsConfig{Shards: Shards{Write: shards}})
 	if err != nil {
 		t.Fatal(err)
 	}

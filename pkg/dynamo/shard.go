@@ -23,17 +23,16 @@ const MaxShards = 64
 // run at the same time while a version is deployed or rolled back. So there are two numbers, and
 // Read is raised one deployment before Write. Read must never be lowered.
 type Shards struct {
-	Write int // number of shards to which records are written, from 1 to Read
-	Read  int // number of shards from which lists read, up to MaxShards
+	Write int // number of shards to which records are written, from 1 (the default) to Read
+	Read  int // number of shards from which lists read, up to MaxShards; Write by default
 }
 
-// newShards returns shards whose zero fields are 1, or Write for Read. It returns an error if a
-// number is out of range.
-func newShards(write, read int) (Shards, error) {
-	s := Shards{Write: cmp.Or(write, 1)}
-	s.Read = cmp.Or(read, s.Write)
+// checked returns s with its defaults, or an error if a number is out of range.
+func (s Shards) checked() (Shards, error) {
+	s.Write = cmp.Or(s.Write, 1)
+	s.Read = cmp.Or(s.Read, s.Write)
 	if s.Write < 1 || s.Read < s.Write || s.Read > MaxShards {
-		return Shards{}, fmt.Errorf("%d shards to write and %d to read, want 1 to %d, and no more to write than to read", s.Write, s.Read, MaxShards)
+		return Shards{}, fmt.Errorf("dynamo: %d shards to write and %d to read, want 1 to %d, and no more to write than to read", s.Write, s.Read, MaxShards)
 	}
 	return s, nil
 }
@@ -53,16 +52,16 @@ func LoadShards(getenv func(string) string) (Shards, error) {
 			return Shards{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, MaxShards)
 		}
 	}
-	s, err := newShards(n[0], n[1])
+	s, err := Shards{n[0], n[1]}.checked()
 	if err != nil {
 		return Shards{}, fmt.Errorf("EVENT_READ_SHARDS=%d must not be less than EVENT_SHARDS=%d", n[1], n[0])
 	}
 	return s, nil
 }
 
-// Key returns the partition key of the shard to which a record is written. A hash of the id
+// key returns the partition key of the shard to which a record is written. A hash of the id
 // spreads the records evenly, even if the ids are consecutive.
-func (s Shards) Key(workspace, id string) string {
+func (s Shards) key(workspace, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return shardKey(workspace, int(binary.BigEndian.Uint64(sum[:8])%uint64(s.Write)))
 }
@@ -71,11 +70,11 @@ func (s Shards) Key(workspace, id string) string {
 // because the name of a workspace cannot contain '#'.
 func shardKey(workspace string, n int) string { return workspace + "#" + strconv.Itoa(n) }
 
-// Queries returns one query for each shard of a workspace in an index, for the items
+// queries returns one query for each shard of a workspace in an index, for the items
 // whose sort keys are between low and high, inclusive. The partition key of the index is
 // the attribute shard (S). The sort key (S) begins with the text of a record.Time. If low or
-// high is empty, there is no such bound. Queries returns nil if low is greater than high.
-func (s Shards) Queries(table, index, sortKey, workspace, low, high string, ascending bool) (ins []*dynamodb.QueryInput) {
+// high is empty, there is no such bound. queries returns nil if low is greater than high.
+func (s Shards) queries(table, index, sortKey, workspace, low, high string, ascending bool) (ins []*dynamodb.QueryInput) {
 	for n := range s.Read {
 		in := between(table, index, "shard", shardKey(workspace, n), sortKey, low, high, ascending)
 		if in == nil {
@@ -86,9 +85,9 @@ func (s Shards) Queries(table, index, sortKey, workspace, low, high string, asce
 	return ins
 }
 
-// between returns a query for items of an index. The parameter key is the value of their
-// partition key. Their sort keys are between low and high, as in Queries. Between returns
-// nil if low is greater than high, because DynamoDB rejects such a query.
+// between returns a query for items of an index. key is the value of their partition key, and
+// their sort keys are between low and high, as in queries. between returns nil if low is
+// greater than high, because DynamoDB rejects such a query.
 func between(table, index, partitionKey, key, sortKey, low, high string, ascending bool) *dynamodb.QueryInput {
 	// Times begin with a digit, so all of them sort after "0" and before ":".
 	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")
@@ -107,8 +106,8 @@ func between(table, index, partitionKey, key, sortKey, low, high string, ascendi
 	}
 }
 
-// SyncQueries returns the result of Queries for the bounds and the direction of q.
-func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.SyncQuery) []*dynamodb.QueryInput {
+// syncQueries returns the result of queries for the bounds and the direction of q.
+func (s Shards) syncQueries(table, index, sortKey, workspace string, q record.SyncQuery) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
-	return s.Queries(table, index, sortKey, workspace, low, high, !q.Descending)
+	return s.queries(table, index, sortKey, workspace, low, high, !q.Descending)
 }

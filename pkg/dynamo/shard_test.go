@@ -56,7 +56,7 @@ func TestTheNumberOfShardsIsRaisedInTwoDeployments(t *testing.T) {
 	} {
 		table := dynamolocal.Table(t, "EventsTable")
 		open := func(s Shards) *Events {
-			events, err := NewEvents(client, table, EventsConfig{Shards: s.Write, ReadShards: s.Read})
+			events, err := NewEvents(client, table, EventsConfig{Shards: s})
 			if err != nil {
 				t.Fatal(err)
 			}
