@@ -130,8 +130,8 @@ $(PROSE):
 
 sam: $(SAM_READY)
 
-template: $(SAM_READY) ## lint template.yaml and build every function for AWS
-	.cache/sam/bin/cfn-lint --include-checks I -- template.yaml
+template: $(SAM_READY) ## lint template.yaml and edge.yaml, and build every function for AWS
+	.cache/sam/bin/cfn-lint --include-checks I -- template.yaml edge.yaml
 	$(SAM) validate --lint
 	$(SAM) build
 	@for f in $$(sed -n 's/^  \([A-Za-z0-9]\{1,\}Function\):.*/\1/p' template.yaml); do \
@@ -141,12 +141,12 @@ template: $(SAM_READY) ## lint template.yaml and build every function for AWS
 		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "compressed, $$largest has $$size bytes, more than $(MOST_ZIPPED)"; exit 1; }
 
 # Not part of "make test", because the installation takes minutes.
-checkov: $(call ready,checkov) ## check template.yaml for insecure settings; .checkov.yaml lists the skipped checks
+checkov: $(call ready,checkov) ## check template.yaml and edge.yaml for insecure settings; .checkov.yaml lists the skipped checks
 	.cache/checkov/bin/checkov --config-file .checkov.yaml
 
 # Contains the parameters and conditions of template.yaml, and the tables that remain when the
 # stack is deleted.
-tables.yaml: template.yaml ## write the template that imports existing tables into a stack (docs/recover.md)
+tables.yaml: template.yaml ## write the template that imports existing tables into a stack (docs/adopt.md)
 	awk '/^[A-Z]/ { section = $$1 } \
 		/^  [A-Za-z]/ { table = /Table:$$/ && !/Counters/ } \
 		section ~ /^(AWSTemplateFormatVersion|Parameters|Conditions):/ || /^Resources:/ || section == "Resources:" && table && !/^  #/' $< > $@

@@ -52,9 +52,9 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 		want     []string
 	}{
 		"an admitted request":      {list, dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
-		"without a key":            {list, dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
+		"without a key":            {list, dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "ClientErrors", "Requests"}},
 		"unreachable counters":     {list, unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
-		"a forged line of the log": {forged, dynamolocal.Endpoint(t), nil, http.StatusBadRequest, []string{"Allowed", "ChargeLatency", "Requests"}},
+		"a forged line of the log": {forged, dynamolocal.Endpoint(t), nil, http.StatusBadRequest, []string{"Allowed", "ChargeLatency", "ClientErrors", "Requests"}},
 		// The instance keeps the counters in its own memory and admits this request. The
 		// status is 503 because the instance cannot read the records.
 		"with the failure mode open": {list, unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
@@ -90,7 +90,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}
 }
 
-// A job that fails changes the metric ExportJobFailures once.
+// A job that fails changes the metric JobFailures once.
 func TestLogLineOfAFailedExportJob(t *testing.T) {
 	t.Parallel()
 	const shards, perEvent = 1, 500
@@ -110,7 +110,7 @@ func TestLogLineOfAFailedExportJob(t *testing.T) {
 	starter.Kill()
 	failures := 0
 	for line := range strings.Lines(starter.Log()) {
-		if slices.Contains(metrics(t, line), "ExportJobFailures") {
+		if slices.Contains(metrics(t, line), "JobFailures") {
 			failures++
 		}
 	}

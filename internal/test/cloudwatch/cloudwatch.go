@@ -89,7 +89,7 @@ func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]f
 }
 
 // comparison is a comparison in a pattern, such as $.record.status = "error".
-var comparison = regexp.MustCompile(`\$\.([\w.]+) (=|>=) ("[^"]*"|\d+)`)
+var comparison = regexp.MustCompile(`\$\.([\w.]+) (=|>=|<) ("[^"]*"|\d+)`)
 
 // matches replaces each comparison of the pattern by its result. What is left is an expression
 // of Go.
@@ -110,7 +110,7 @@ func (f Filter) matches(t testing.TB, event map[string]any) bool {
 }
 
 // holds compares the member at a path with a quoted text, in which * stands for any text, or
-// with a number. A member of another type is neither equal nor larger.
+// with a number. No comparison holds for a member of another type.
 func holds(event map[string]any, path, operator, operand string) bool {
 	var at any = event
 	for name := range strings.SplitSeq(path, ".") {
@@ -124,7 +124,16 @@ func holds(event map[string]any, path, operator, operand string) bool {
 	}
 	got, ok := at.(float64)
 	want, err := strconv.ParseFloat(operand, 64)
-	return ok && err == nil && (got == want || operator == ">=" && got > want)
+	if !ok || err != nil {
+		return false
+	}
+	switch operator {
+	case "<":
+		return got < want
+	case ">=":
+		return got >= want
+	}
+	return got == want
 }
 
 // Evaluate returns the value of a constant expression in the syntax of Go.

@@ -246,31 +246,76 @@ var notInBudget = map[string][]string{
 	"Read":  {"TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 }
 
-// Every table and index is in an alarm for throttled calls. The tables and indexes that
-// are not in notInBudget are also in the budget alarms.
+// With Alarms=all, every table and index is in one alarm for throttled reads and in one for
+// throttled writes. Those that are not in notInBudget are also in the budget alarms.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
-	r := render(t)["prod"]
+	r := render(t, everything)[everything]
+	checkAlarms(t, r)
+	checkDashboard(t, r)
+	var meant, throttled []string
 	budget := make(map[string][]string) // "Read" or "Write" → name and dimensions of each metric
 	for _, table := range parse(t) {
 		dimensions := []string{"TableName=" + table.LogicalID}
 		for _, index := range table.GlobalSecondaryIndexes {
 			dimensions = append(dimensions, "GlobalSecondaryIndexName="+string(index.IndexName)+",TableName="+table.LogicalID)
 		}
-		var throttled []string
 		for _, kind := range []string{"Read", "Write"} {
 			for _, d := range dimensions {
-				throttled = append(throttled, kind+"ThrottleEvents "+d)
+				meant = append(meant, kind+"ThrottleEvents "+d)
 				if !slices.Contains(notInBudget[kind], d) {
 					budget[kind] = append(budget[kind], "Consumed"+kind+"CapacityUnits "+d)
 				}
 			}
 		}
-		id := strings.TrimSuffix(table.LogicalID, "Table") + "ThrottledAlarm"
-		same(t, table.LogicalID, throttled, id, watched(t, r, id))
 	}
+	for id := range r.ofType("AWS::CloudWatch::Alarm") {
+		if strings.HasSuffix(id, "ThrottledAlarm") {
+			throttled = append(throttled, watched(t, r, id)...)
+		}
+	}
+	same(t, "the tables", meant, "the alarms for throttled calls", throttled)
 	for kind, metrics := range budget {
 		same(t, "the tables", metrics, kind+"UnitsAlarm", watched(t, r, kind+"UnitsAlarm"))
+	}
+}
+
+// By default, the stack has the alarms that watch what users notice. They include throttled
+// writes to the counters, to the records and to the indexes of the records, because a walk of
+// changes relies on an index that is not far behind (docs/incremental-sync.md). docs/cost.md says
+// what the alarms of a stack without traffic cost.
+func TestEssentialAlarms(t *testing.T) {
+	t.Parallel()
+	prices := make(map[string]int) // in cents a month
+	for name, r := range render(t, "prod", everything) {
+		for id := range r.ofType("AWS::CloudWatch::Alarm") {
+			prices[name] += 10 * len(watched(t, r, id))
+		}
+	}
+	r := render(t)["prod"]
+	same(t, "the test", []string{
+		"ServerErrorsAlarm", "FunctionFailuresAlarm", "GatewayErrorsAlarm", "GatewayRefusalsAlarm", "ChargeFailuresAlarm",
+		"LatencyAlarm", "JobFailuresAlarm", "ExportQueueAlarm", "WritesThrottledAlarm",
+	}, "the template", slices.Collect(maps.Keys(r.ofType("AWS::CloudWatch::Alarm"))))
+	var meant []string
+	for _, table := range parse(t) {
+		if slices.Contains([]string{"CountersTable", "EntitiesTable", "EventsTable"}, table.LogicalID) {
+			meant = append(meant, "WriteThrottleEvents TableName="+table.LogicalID)
+			for _, index := range table.GlobalSecondaryIndexes {
+				meant = append(meant, "WriteThrottleEvents GlobalSecondaryIndexName="+string(index.IndexName)+",TableName="+table.LogicalID)
+			}
+		}
+	}
+	same(t, "the tables", meant, "WritesThrottledAlarm", watched(t, r, "WritesThrottledAlarm"))
+	const most = 370 // cents; with the metric of the monitor, at most 4.00 USD
+	if prices["prod"] > most {
+		t.Errorf("the essential alarms cost %d cents a month, want at most %d", prices["prod"], most)
+	}
+	page := strings.Join(strings.Fields(read(t, "docs/cost.md")), " ")
+	for _, cents := range prices {
+		if want := fmt.Sprintf("%d.%02d a month for its alarms, which watch %d metrics", cents/100, cents%100, cents/10); !strings.Contains(page, want) {
+			t.Errorf("docs/cost.md does not say %q", want)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // operatorPages are the pages with commands for operators.
-var operatorPages = []string{"deploy", "operate", "recover", "keys", "pipeline", "cost"}
+var operatorPages = []string{"deploy", "operate", "recover", "adopt", "move", "edge", "quotas", "keys", "pipeline", "cost", "sam-local"}
 
 // commands returns the commands in the indented blocks of the operator pages. The keys of the
 // map are the first words of the commands.
@@ -102,7 +102,7 @@ func checkOwnCommands(t *testing.T, commands []string) {
 
 // tables.yaml is the template for a CloudFormation resource import. It contains the parameters,
 // the conditions and all retained tables of template.yaml, with the same definitions. It contains
-// no other resources, and no section that a resource import does not support. docs/recover.md
+// no other resources, and no section that a resource import does not support. docs/adopt.md
 // lists the tables.
 func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	t.Parallel()
@@ -137,8 +137,8 @@ func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 		t.Errorf("tables.yaml has %d bytes, want at most %d", len(out), limit)
 	}
 	for id := range want.Resources {
-		if !strings.Contains(read(t, "docs/recover.md"), `"LogicalResourceId": "`+id+`"`) {
-			t.Errorf("docs/recover.md does not adopt %s", id)
+		if !strings.Contains(read(t, "docs/adopt.md"), `"LogicalResourceId": "`+id+`"`) {
+			t.Errorf("docs/adopt.md does not adopt %s", id)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // everything is an argument for render. With this argument, the rendered template has all
 // resources.
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
-	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret,PermissionsBoundaryArn=" + boundary
+	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret,Alarms=all,MonthlyBudget=100,PermissionsBoundaryArn=" + boundary
 
 // unused lists permissions that this stack does not need. The handlers of the resource types need
 // them for properties that this template does not have.
@@ -25,7 +25,7 @@ var unused = []string{
 	"dynamodb:*Item", "dynamodb:Query", "dynamodb:Scan", "dynamodb:*ResourcePolicy", // for replicas and resource policies; the role must not access records
 	"dynamodb:DescribeImport", "dynamodb:ImportTable", "logs:*LogStream*", "logs:PutLogEvents", "s3:GetObjectMetadata", // imports from S3
 	"dynamodb:*KinesisStreamingDestination", "dynamodb:UpdateContributorInsights", "kms:ListAliases",
-	"iam:*GroupPolicy", "iam:*UserPolicy", "sns:PutDataProtectionPolicy",
+	"billing:GetBillingViewData", "iam:*GroupPolicy", "iam:*UserPolicy", "sns:PutDataProtectionPolicy",
 	"logs:*DataProtectionPolicy", "logs:*IndexPolicy", "logs:DeleteResourcePolicy", "logs:PutBearerTokenAuthentication", "logs:PutLogGroupDeletionProtection", "s3:REST.PUT.OBJECT",
 	"s3:*Metadata*Configuration", "s3:DeleteBucketAnalyticsConfiguration", "s3:DeleteBucketMetricsConfiguration", "s3:DeleteBucketCors",
 	"s3:DeleteBucketEncryption", "s3:DeleteBucketLifecycle", "s3:DeleteBucketReplication", "s3:DeleteBucketWebsite", "s3:DeleteObject", "s3:PutObject*",

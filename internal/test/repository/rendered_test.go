@@ -170,9 +170,8 @@ func TestRenderedTemplate(t *testing.T) {
 			want("access log", valueAt(stage, "AccessLogSettings", "DestinationArn"), attribute("AccessLogs", "Arn"))
 			checkAccessLog(t, fmt.Sprint(valueAt(stage, "AccessLogSettings", "Format")))
 			want("rate of requests", valueAt(stage, "DefaultRouteSettings", "ThrottlingRateLimit"), "600")
-			want("burst of requests", valueAt(stage, "DefaultRouteSettings", "ThrottlingBurstLimit"), "300")
-			want("rate of batches", valueAt(stage, "RouteSettings", "POST /create_events", "ThrottlingRateLimit"), "180")
-			want("burst of batches", valueAt(stage, "RouteSettings", "POST /create_events", "ThrottlingBurstLimit"), "200")
+			want("burst of requests", valueAt(stage, "DefaultRouteSettings", "ThrottlingBurstLimit"), "200")
+			want("throttles of single routes", valueAt(stage, "RouteSettings"), nil)
 
 			var names, deployed []string
 			for id, resource := range r.Resolved.Resources {

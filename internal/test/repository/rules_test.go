@@ -21,6 +21,7 @@ func TestRulesRefuseParametersThatDoNotFitTogether(t *testing.T) {
 		"prod": "",
 		"prod" + domain + certificate + secret + acl:                           "",
 		"prod,ClientIpHeader=X-Client-Ip" + secret:                             "",
+		"prod,MonthlyBudget=100":                                               "MonthlyBudget needs AlarmEmail",
 		"prod,HostedZoneId=Z1":                                                 "HostedZoneId needs DomainName",
 		"prod" + certificate + secret:                                          "CloudFrontCertificateArn needs DomainName",
 		"prod" + domain + certificate:                                          "CloudFrontCertificateArn needs OriginSecret",

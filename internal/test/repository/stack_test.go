@@ -16,7 +16,7 @@ import (
 // notMade contains the types of resources that moto cannot create. testdata/create_stack.py
 // replaces references to an alias with references to its function.
 var notMade = []string{
-	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage",
+	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::Budgets::Budget",
 	"AWS::CertificateManager::Certificate", "AWS::CloudFront::Distribution", "AWS::CloudFront::OriginRequestPolicy", "AWS::CloudWatch::Alarm", "AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup",
 	"AWS::Lambda::Alias", "AWS::Logs::MetricFilter", "AWS::S3::BucketPolicy", "AWS::SNS::Subscription",
 	"AWS::SSM::Parameter", // moto's parameter has no attribute Value

@@ -16,7 +16,10 @@ from botocore import xform_name
 
 GLOBAL = {"region", "query", "output", "profile", "max-items"}
 SERVICES = {"deploy": "codedeploy"}  # names in the CLI that differ from those in botocore
-CUSTOM = {"s3": {"rb": {"force"}}}  # CLI commands without a botocore model
+CUSTOM = {  # CLI commands without a botocore model
+    "s3": {"rb": {"force"}},
+    "cloudformation": {"deploy": {"stack-name", "template-file", "parameter-overrides"}},
+}
 
 session = botocore.session.get_session()
 
@@ -27,7 +30,7 @@ def options(words):
 
 def aws(words):
     service, operation, *rest = words[1:]
-    if service in CUSTOM:
+    if operation in CUSTOM.get(service, {}):
         return options(rest) - CUSTOM[service][operation] - GLOBAL
     service = SERVICES.get(service, service)
     model = session.get_service_model(service)

@@ -43,8 +43,10 @@ def adapt(template):
             return stand_ins.get(node["Ref"], node["Ref"])
         if "Fn::GetAtt" in node and node["Fn::GetAtt"][0] in unmade:
             return ".".join(node["Fn::GetAtt"])
-        if isinstance(node.get("Fn::Sub"), str):
-            return {"Fn::Sub": re.sub(r"\$\{(\w+)(\.\w+)?\}", lambda m: m[0][2:-1] if m[1] in unmade else m[0], node["Fn::Sub"])}
+        if "Fn::Sub" in node:
+            text, *names = node["Fn::Sub"] if isinstance(node["Fn::Sub"], list) else [node["Fn::Sub"]]
+            text = re.sub(r"\$\{(\w+)(\.\w+)?\}", lambda m: m[0][2:-1] if m[1] in unmade else m[0], text)
+            return {"Fn::Sub": [text, cut(names[0])] if names else text}
         return {k: cut(v) for k, v in node.items()}
 
     return cut(template), types

@@ -55,7 +55,8 @@ def resolve(node, values, conditions):
             text, names = argument
             return resolve({name: text}, values | resolve(names, values, conditions), conditions)
         if name == "Fn::Sub":
-            text = re.sub(r"\$\{([^}!]+)\}", lambda m: str(values.get(m[1], m[0])), argument)
+            texts = {k: v.get("Fn::Sub", v) if isinstance(v, dict) else v for k, v in values.items()}
+            text = re.sub(r"\$\{([^}!]+)\}", lambda m: str(texts.get(m[1], m[0])), argument)
             return {name: text} if "${" in text else text
         if name == "Fn::Join":
             separator, parts = resolve(argument, values, conditions)

@@ -1,0 +1,83 @@
+package repository_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+)
+
+// edge is what the test reads of edge.yaml.
+type edge struct {
+	Parameters map[string]struct {
+		Default yaml.Node `yaml:"Default"`
+	} `yaml:"Parameters"`
+	Resources struct {
+		WebACL struct {
+			Properties struct {
+				Scope string `yaml:"Scope"`
+				Rules []struct {
+					Name      string `yaml:"Name"`
+					Statement struct {
+						Rate struct {
+							Limit     yaml.Node `yaml:"Limit"`
+							Window    int       `yaml:"EvaluationWindowSec"`
+							ScopeDown struct {
+								Regex struct {
+									String string `yaml:"RegexString"`
+								} `yaml:"RegexMatchStatement"`
+							} `yaml:"ScopeDownStatement"`
+						} `yaml:"RateBasedStatement"`
+					} `yaml:"Statement"`
+				} `yaml:"Rules"`
+			} `yaml:"Properties"`
+		} `yaml:"WebAcl"`
+	} `yaml:"Resources"`
+}
+
+// The rules of the web ACL select the routes that they name, stop a client long before it
+// fills a route of API Gateway, and do not stop one that makes imports at its limit.
+func TestTheEdgeStopsAClientBeforeItFillsARoute(t *testing.T) {
+	t.Parallel()
+	var e edge
+	if err := yaml.Unmarshal([]byte(read(t, "edge.yaml")), &e); err != nil {
+		t.Fatal(err)
+	}
+	admitted := int(gatewayRoutes(t, render(t)["prod"])[0].rate)
+	isBatch := func(r httpapi.Route) bool { return slices.Contains(batches, r.Name) }
+	selected := map[string]func(httpapi.Route) bool{ // rule → routes that it is meant for
+		"batches":  isBatch,
+		"imports":  func(r httpapi.Route) bool { return r.Class == ratelimit.Import },
+		"requests": func(httpapi.Route) bool { return true },
+	}
+	rules := e.Resources.WebACL.Properties.Rules
+	if len(rules) != len(selected)+1 || rules[0].Name != "blocked" || e.Resources.WebACL.Properties.Scope != "CLOUDFRONT" {
+		t.Fatalf("%d rules of the scope %s, the first of which is %q", len(rules), e.Resources.WebACL.Properties.Scope, rules[0].Name)
+	}
+	for _, rule := range rules[1:] {
+		rate := rule.Statement.Rate
+		scope := regexp.MustCompile(rate.ScopeDown.Regex.String)
+		for _, r := range httpapi.Routes() {
+			_, path, _ := strings.Cut(r.Keys()[0], " ")
+			if got, want := scope.MatchString(path), selected[rule.Name](r); got != want {
+				t.Errorf("the rule %s applies to %s: %t, want %t", rule.Name, path, got, want)
+			}
+		}
+		limit := e.Parameters[rate.Limit.Value].Default
+		var most int
+		if err := limit.Decode(&most); err != nil || rate.Limit.Tag != "!Ref" || rate.Window != 60 {
+			t.Fatalf("%s: the limit %v in %d s: %v", rule.Name, rate.Limit.Value, rate.Window, err)
+		}
+		if most/rate.Window >= admitted {
+			t.Errorf("%s lets an address make %d requests a second, and API Gateway admits %d to a route", rule.Name, most/rate.Window, admitted)
+		}
+		if rule.Name == "imports" && most <= ratelimit.DefaultLimit*rate.Window {
+			t.Errorf("%s stops an address at %d requests a minute, which its limit allows", rule.Name, most)
+		}
+	}
+}
