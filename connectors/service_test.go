@@ -28,6 +28,7 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
 
@@ -224,22 +225,23 @@ func (s *service) exportAll(t *testing.T, key, dir string) tables {
 }
 
 func download(ctx context.Context, c *client.Client, j client.NewExportJob, path string) error {
-	job, _, err := c.CreateExportJob(ctx, j)
+	created, _, err := c.CreateExportJob(ctx, j)
 	if err != nil {
 		return err
 	}
-	if job, err = c.AwaitExportJob(ctx, job.ID, nil); err != nil {
+	ended, err := c.AwaitExportJob(ctx, created.ID, nil)
+	if err != nil {
 		return err
 	}
-	if job.Status != exportjob.Succeeded {
-		return fmt.Errorf("export job %s: %s", job.ID, job.Status)
+	if ended.Status != job.Succeeded {
+		return fmt.Errorf("export job %s: %s", ended.ID, ended.Status)
 	}
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // if the file is incomplete, reading it fails
-	_, err = c.DownloadExport(ctx, job.ID, 0, file)
+	_, err = c.DownloadExport(ctx, ended.ID, 0, file)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"sluice"
 	"sluice/internal/test/child"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
@@ -24,6 +26,7 @@ import (
 	"sluice/pkg/dynamo"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
+	"sluice/pkg/job"
 )
 
 // erasedEvents returns the number of events that the test erases: the environment variable
@@ -80,7 +83,7 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	d := deploy(t, engine.Endpoint)
 	table := engine.Table(t, "ErasureJobsTable")
 	d.env = append(d.env, "ERASURE_JOBS_TABLE="+table)
-	jobs, err := dynamo.NewErasureJobs(engine.Client(), table)
+	jobs, err := dynamo.NewJobs(engine.Client(), erasurejob.Kind, table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,17 +100,17 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 
 	proxy := dynamoproxy.Start(t, engine.Endpoint)
 	binary, env := lambdatest.Build(t, "erasure-worker"), append(slices.Clone(d.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL)
-	job := func() erasurejob.Job {
-		j, err := jobs.Get(t.Context(), "default", id)
+	stored := func() erasurejob.Job {
+		j, err := erasurejob.Get(t.Context(), jobs, "default", id, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return j
 	}
 	began := time.Now()
-	killWorker(t, lambdatest.Start(t, binary, env...), ev, func() bool { return job().EventsErased >= int64(n/4) })
+	killWorker(t, lambdatest.Start(t, binary, env...), ev, func() bool { return stored().EventsErased >= int64(n/4) })
 	left := count(t, d.events)
-	t.Logf("killed after %s with %d of %d events left; the job is %s with %d erased", time.Since(began).Round(time.Millisecond), left, n, job().Status, job().EventsErased)
+	t.Logf("killed after %s with %d of %d events left; the job is %s with %d erased", time.Since(began).Round(time.Millisecond), left, n, stored().Status, stored().EventsErased)
 	if left == 0 || left > n*3/4 {
 		t.Fatalf("%d of %d events were left", left, n)
 	}
@@ -115,13 +118,27 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	if _, err := lambdatest.Start(t, binary, env...).Handle(t.Context(), ev, workerTimeout); err != nil { // Lambda retries the run
 		t.Fatal(err)
 	}
-	j := job()
+	j := stored()
 	t.Logf("continued for %s: the job is %s with %d erased", time.Since(began).Round(time.Millisecond), j.Status, j.EventsErased)
-	if j.Status != erasurejob.Succeeded || j.EventsErased > int64(n) || j.EventsErased < int64(n)-100 {
+	if j.Status != job.Succeeded || j.EventsErased > int64(n) || j.EventsErased < int64(n)-100 {
 		t.Errorf("the job is %+v", j)
 	}
 	checkGrants(t, "erasure-worker", proxy)
-	wantErased(t, d, table, id)
+	wantErased(t, d, jobs, table, id)
+}
+
+// halfAPartition is half of the write units that a DynamoDB partition supports per second.
+const halfAPartition = 500
+
+func TestConcurrentErasuresLeaveHalfOfAPartitionToNewEvents(t *testing.T) {
+	t.Parallel()
+	m := regexp.MustCompile(`(?s)EventSourceArn: !GetAtt ErasureJobsTable\.StreamArn.*?ParallelizationFactor: (\d+)`).FindSubmatch(sluice.Template)
+	if m == nil {
+		t.Fatal("the template has no stream of ErasureJobsTable")
+	}
+	if runs, err := strconv.Atoi(string(m[1])); err != nil || runs*erasurejob.MaxRate > halfAPartition {
+		t.Errorf("%d runs erase %d events per second each, error %v", runs, erasurejob.MaxRate, err)
+	}
 }
 
 // killWorker invokes a worker with ev. It kills the worker as soon as the given function
@@ -150,9 +167,9 @@ func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() b
 
 // wantErased checks that only the tombstone of an entity and the erasure job are left in
 // the tables.
-func wantErased(t *testing.T, d deployment, jobs, id string) {
+func wantErased(t *testing.T, d deployment, jobs job.Store, table, id string) {
 	t.Helper()
-	tombstones, erasures := items(t, d.entities), items(t, jobs)
+	tombstones, erasures := items(t, d.entities), items(t, table)
 	if len(tombstones) != 1 || len(erasures) != 1 || len(items(t, d.events)) != 0 {
 		t.Fatalf("the tables have the entities %v, the jobs %v and %d events", tombstones, erasures, len(items(t, d.events)))
 	}
@@ -164,7 +181,7 @@ func wantErased(t *testing.T, d deployment, jobs, id string) {
 	if got := strings.Join(names, " "); got != "change created_at erased_at expires_at id shard type workspace" || text(tombstones[0], "id") != id {
 		t.Errorf("the tombstone of %s has %s", text(tombstones[0], "id"), got)
 	}
-	j, err := erasurejob.Unmarshal([]byte(text(erasures[0], "job")))
+	j, err := jobs.Get(t.Context(), "default", id)
 	if err != nil || j.FinishedAt == nil || time.Since(j.FinishedAt.Time()) > time.Minute {
 		t.Fatalf("the job is %+v, error %v", j, err)
 	}

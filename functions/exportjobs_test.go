@@ -16,6 +16,7 @@ import (
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
 )
 
 // Five instances get 50 requests for new jobs at the same time. They create only as many jobs
@@ -73,10 +74,10 @@ func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 		if try == 6 {
 			break
 		}
-		x.runUntil(t, ev, "a", func(j exportjob.Job) bool { return j.Progress.Tries == try })
+		x.runUntil(t, ev, "a", func(j exportJob) bool { return j.Tries == try })
 	}
 	x.run(t, x.starter, ev, starterTimeout)
-	if j := x.job(t, "a"); j.Status != exportjob.Failed {
+	if j := x.job(t, "a"); j.Status != job.Failed {
 		t.Errorf("the job is %+v", j)
 	}
 	invoke(t, create, request("b"), http.StatusCreated)
@@ -97,7 +98,7 @@ func TestWhatExportFunctionsMayDo(t *testing.T) {
 			if _, err := instance.Handle(t.Context(), x.order(t, id, order), time.Minute); err != nil {
 				t.Fatal(err)
 			}
-			if j := x.job(t, id); j.Status != exportjob.Succeeded {
+			if j := x.job(t, id); j.Status != job.Succeeded {
 				t.Errorf("%s: %+v", order, j)
 			}
 		}

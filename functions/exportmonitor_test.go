@@ -20,12 +20,12 @@ import (
 func TestExportMonitorMeasuresTheOldestQueuedJob(t *testing.T) {
 	t.Parallel()
 	table := dynamolocal.Table(t, "ExportJobsTable")
-	jobs, err := dynamo.NewExportJobs(dynamolocal.Client(t), table)
+	jobs, err := dynamo.NewJobs(dynamolocal.Client(t), exportjob.Kind, table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := exportjob.Job{ID: "left", Workspace: "default", Resource: record.Event, Format: exportjob.NDJSON}
-	if _, _, err := exportjob.Create(t.Context(), jobs, job, exportjob.DefaultQuota, time.Now().Add(-2*time.Hour)); err != nil {
+	order := exportjob.Order{ID: "left", Resource: record.Event, Format: exportjob.NDJSON}
+	if _, _, err := exportjob.Create(t.Context(), jobs, "default", order, exportjob.DefaultQuota, time.Now().Add(-2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	event, err := os.ReadFile("../events/export-monitor.json")

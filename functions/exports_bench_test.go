@@ -10,8 +10,8 @@ import (
 	"sluice/internal/test/s3local"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/exportjob"
-	"sluice/pkg/exportjob/worker"
 	"sluice/pkg/files"
+	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
 
@@ -31,20 +31,22 @@ func BenchmarkExport(b *testing.B) {
 	}
 	files, err := files.NewS3(server.Client(), server.Bucket(b))
 	check(err)
-	jobs, err := dynamo.NewExportJobs(client, engine.Table(b, "ExportJobsTable"))
+	jobs, err := dynamo.NewJobs(client, exportjob.Kind, engine.Table(b, "ExportJobsTable"))
 	check(err)
 	entities, err := dynamo.NewEntities(client, "none", dynamo.EntitiesConfig{})
 	check(err)
 	events, err := dynamo.NewEvents(client, table, dynamo.EventsConfig{Shards: dynamo.Shards{Write: shards}})
 	check(err)
-	w, err := worker.New(jobs, entities, events, files, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+	exporter, err := exportjob.NewExporter(entities, events, files, exportjob.Config{})
+	check(err)
+	w, err := job.NewWorker(exportjob.Kind, jobs, exporter, job.Config{Logger: slog.New(slog.DiscardHandler)})
 	check(err)
 	n := 0
 	for b.Loop() {
-		job := exportjob.Job{ID: fmt.Sprint(n), Workspace: "default", Resource: record.Event, Format: exportjob.NDJSON}
-		_, _, err := exportjob.Create(b.Context(), jobs, job, exportjob.DefaultQuota, time.Now())
+		order := exportjob.Order{ID: fmt.Sprint(n), Resource: record.Event, Format: exportjob.NDJSON}
+		_, _, err := exportjob.Create(b.Context(), jobs, "default", order, exportjob.DefaultQuota, time.Now())
 		check(err)
-		check(w.Run(b.Context(), "default", job.ID))
+		check(w.Run(b.Context(), "default", order.ID))
 		n++
 	}
 	b.ReportMetric(float64(records*n)/b.Elapsed().Seconds(), "records/s")

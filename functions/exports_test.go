@@ -31,6 +31,7 @@ import (
 	"sluice/pkg/dynamo"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
 
@@ -161,7 +162,7 @@ type exports struct {
 	deployment
 	client          *dynamodb.Client
 	starter, worker string // paths of the binaries
-	jobs            *dynamo.ExportJobs
+	jobs            *dynamo.Jobs
 	fast, slow      *stream // streams of the starter and of the worker
 	create          *lambdatest.Instance
 	get             *lambdatest.Instance
@@ -175,7 +176,7 @@ func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *export
 	d := deployOn(t, engine, engine.Endpoint)
 	d.env = append(d.env, "EVENT_SHARDS="+strconv.Itoa(shards), "EXPORT_JOBS_TABLE="+table,
 		"EXPORT_JOBS_BUCKET="+bucket, "EXPORT_FILE_DAYS=7", "AWS_ENDPOINT_URL_S3="+server.Endpoint)
-	jobs, err := dynamo.NewExportJobs(engine.Client(), table)
+	jobs, err := dynamo.NewJobs(engine.Client(), exportjob.Kind, table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,10 +206,25 @@ func (x *exports) order(t *testing.T, id, rest string) any {
 	return x.fast.next(t)
 }
 
+// exportJob is a stored job, with what it shows and what its next run continues from.
+type exportJob struct {
+	job.Job
+	shown    exportjob.Job
+	progress struct {
+		Parts   []string
+		Records int64
+		Written bool
+		Survey  struct{ Records int64 }
+	}
+}
+
 // job returns the stored job.
-func (x *exports) job(t *testing.T, id string) exportjob.Job {
+func (x *exports) job(t *testing.T, id string) (j exportJob) {
 	t.Helper()
-	j, err := x.jobs.Get(t.Context(), "default", id)
+	var err error
+	if j.Job, err = x.jobs.Get(t.Context(), "default", id); err == nil {
+		err = j.Decode(&j.shown, &j.progress)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +243,7 @@ func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration
 
 // runUntil runs the worker. It kills the worker as soon as the given function returns true for
 // the stored job.
-func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjob.Job) bool) {
+func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportJob) bool) {
 	t.Helper()
 	killWorker(t, lambdatest.Start(t, x.worker, x.env...), ev, func() bool { return killed(x.job(t, id)) })
 }
@@ -241,7 +257,7 @@ func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	if err := json.Unmarshal([]byte(invoke(t, x.get, ev, http.StatusOK).Body), &j); err != nil {
 		t.Fatal(err)
 	}
-	if j.Status != exportjob.Succeeded || j.DownloadURL == nil || j.RecordsWritten != int64(records) || *j.RecordsExpected != int64(records) {
+	if j.Status != job.Succeeded || j.DownloadURL == nil || j.RecordsWritten != int64(records) || *j.RecordsExpected != int64(records) {
 		t.Fatalf("the job is %+v, want %d records", j, records)
 	}
 	resp, err := http.Get(*j.DownloadURL)
@@ -293,13 +309,13 @@ func TestLargeExports(t *testing.T) {
 		const id = "cancelled"
 		cancel := x.start(t, "cancel-export-job", 1)[0]
 		ev := x.order(t, id, `"resource":"event","format":"ndjson"`)
-		x.runUntil(t, ev, id, func(j exportjob.Job) bool { return len(j.Progress.Parts) > 0 })
+		x.runUntil(t, ev, id, func(j exportJob) bool { return len(j.progress.Parts) > 0 })
 		if x.files() == 0 {
 			t.Fatal("there was no upload, so this test proves nothing")
 		}
 		invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", "192.0.2.1", `{"id":"`+id+`"}`), http.StatusOK)
 		x.run(t, x.starter, x.fast.next(t), starterTimeout) // a cancelled job goes to the fast lane, even if the worker has run it
-		if n := x.files(); n != 0 || x.job(t, id).Status != exportjob.Cancelled {
+		if n := x.files(); n != 0 || x.job(t, id).Status != job.Cancelled {
 			t.Errorf("%d files and uploads are left; the job is %+v", n, x.job(t, id))
 		}
 		x.run(t, x.worker, ev, workerTimeout) // Lambda retries the run that was killed
@@ -323,12 +339,12 @@ func TestLargeExports(t *testing.T) {
 		slow.env = append(slices.Clone(x.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
 		slow.run(t, x.starter, ev, starterTimeout)
 		j := x.job(t, id)
-		t.Logf("the starter left the job %s with %d records in %d parts", j.Status, j.Progress.Records+j.Progress.Survey.Records, len(j.Progress.Parts))
-		if j.Status != exportjob.Queued {
+		t.Logf("the starter left the job %s with %d records in %d parts", j.Status, j.progress.Records+j.progress.Survey.Records, len(j.progress.Parts))
+		if j.Status != job.Queued {
 			t.Errorf("the job is %+v after its first run, want it queued", j)
 		}
 		x.run(t, x.worker, x.slow.next(t), workerTimeout)
-		if j := x.job(t, id); j.Status != exportjob.Succeeded || j.RecordsWritten != int64(n) {
+		if j := x.job(t, id); j.Status != job.Succeeded || j.shown.RecordsWritten != int64(n) {
 			t.Errorf("the job is %+v", j)
 		}
 	})
@@ -342,16 +358,16 @@ func TestLargeExports(t *testing.T) {
 			e.ID, e.CreatedAt = fmt.Sprint("late-", i), record.TimeOf(after)
 			return e
 		})
-		var before exportjob.Job
+		var before exportJob
 		for _, parts := range []int{1, 2} {
-			x.runUntil(t, ev, id, func(j exportjob.Job) bool {
+			x.runUntil(t, ev, id, func(j exportJob) bool {
 				before = j
-				return len(j.Progress.Parts) >= parts
+				return len(j.progress.Parts) >= parts
 			})
-			if j := x.job(t, id); j.Status != exportjob.Running || len(j.Progress.Parts) < parts || j.Progress.Written {
+			if j := x.job(t, id); j.Status != job.Running || len(j.progress.Parts) < parts || j.progress.Written {
 				t.Fatalf("the worker was killed when the job was %+v; now it is %+v", before, j)
 			} else {
-				t.Logf("killed with %d of %d records in %d parts", j.Progress.Records, n, len(j.Progress.Parts))
+				t.Logf("killed with %d of %d records in %d parts", j.progress.Records, n, len(j.progress.Parts))
 			}
 		}
 		x.run(t, x.worker, ev, workerTimeout)
@@ -379,7 +395,7 @@ func TestLargeExports(t *testing.T) {
 				t.Fatal(err)
 			}
 			j := x.job(t, id)
-			t.Logf("%d records, %d bytes in %v: peak memory %d KB", j.RecordsWritten, *j.SizeBytes, j.FinishedAt.Time().Sub(j.StartedAt.Time()), peak>>10)
+			t.Logf("%d records, %d bytes in %v: peak memory %d KB", j.shown.RecordsWritten, *j.shown.SizeBytes, j.FinishedAt.Time().Sub(j.StartedAt.Time()), peak>>10)
 			peaks = append(peaks, peak)
 		}
 		if peaks[2] > max(peaks[0], peaks[1])*12/10 || peaks[2] >= 128<<20 {

@@ -12,8 +12,8 @@ import (
 	"sluice/internal/test/syncwait"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
+	"sluice/pkg/job"
 )
 
 // A server is killed during an erasure. "sluice erase" waits until a new server with the same
@@ -51,7 +51,7 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	defer look.Stop()
 	for running := false; !running; <-look.C {
 		j, err := c.GetErasureJob(t.Context(), "ada")
-		running = err == nil && j.Status == erasurejob.Running
+		running = err == nil && j.Status == job.Running
 	}
 	s.Kill()
 	again := startIn(t, []string{"DATA_DIR=" + dir, "ADDR=" + strings.TrimPrefix(s.url, "http://")})

@@ -129,7 +129,8 @@ func (o *exportOptions) check() (err error) {
 	if err := o.checkSince(); err != nil {
 		return err
 	}
-	order := exportjob.Job{ID: "valid", Resource: o.Order.Resource, Format: o.Order.Format, Filters: o.Order.Filters, CSVFormulas: o.Order.CSVFormulas}
+	order := o.Order
+	order.ID = "valid" // the client chooses the id
 	if err := order.Validate(); err != nil {
 		return usageError("%w", err)
 	}

@@ -2,6 +2,23 @@
 // the erasure jobs' table invokes it.
 package main
 
-import "sluice/functions/internal/erasureworker"
+import (
+	"os"
 
-func main() { erasureworker.Start() }
+	"sluice/functions/internal/bootstrap"
+	"sluice/functions/internal/jobs"
+	"sluice/pkg/dynamo"
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+)
+
+func main() {
+	jobs.Start(erasurejob.Kind, record.SyncLag, func(c bootstrap.Clients) (job.Work, error) {
+		events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		return erasurejob.NewEraser(events, erasurejob.Config{MaxRate: erasurejob.MaxRate})
+	})
+}

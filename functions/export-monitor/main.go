@@ -3,19 +3,8 @@
 package main
 
 import (
-	"context"
-	"log"
-	"os"
-
-	"github.com/aws/aws-lambda-go/lambda"
-
-	"sluice/functions/internal/exportmonitor"
+	"sluice/functions/internal/jobs"
+	"sluice/pkg/exportjob"
 )
 
-func main() {
-	monitor, err := exportmonitor.New(context.Background(), os.Getenv, os.Stdout)
-	if err != nil {
-		log.Fatal(err)
-	}
-	lambda.Start(monitor.Handle)
-}
+func main() { jobs.StartMonitor(exportjob.Kind) }

@@ -3,6 +3,10 @@
 // the files of large jobs, and export-worker completes them.
 package main
 
-import "sluice/functions/internal/exportworker"
+import (
+	"sluice/functions/internal/exportwork"
+	"sluice/functions/internal/jobs"
+	"sluice/pkg/exportjob"
+)
 
-func main() { exportworker.Start() }
+func main() { jobs.Start(exportjob.Kind, exportwork.Settle, exportwork.Open) }

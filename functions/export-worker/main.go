@@ -2,6 +2,10 @@
 // has begun. The stream of the export jobs' table invokes it.
 package main
 
-import "sluice/functions/internal/exportworker"
+import (
+	"sluice/functions/internal/exportwork"
+	"sluice/functions/internal/jobs"
+	"sluice/pkg/exportjob"
+)
 
-func main() { exportworker.Start() }
+func main() { jobs.Start(exportjob.Kind, exportwork.Settle, exportwork.Open) }

@@ -23,7 +23,10 @@ import (
 	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/job"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
@@ -31,17 +34,17 @@ import (
 
 // backend holds the stores of the service.
 type backend struct {
-	counters   ratelimit.Store
-	stores     httpapi.Stores
-	jobs       jobStore // export jobs
-	erasures   erasureStore
-	settle     time.Duration // time from the creation of a record until all indexes contain it
-	keys       access.Store
-	limits     ratelimit.RowStore
-	records    string // location of the records, for the output of the server
-	countersIn string // location of the counters, for the output of the server
-	keyFlags   string // flags with which "sluice keys" manages the API keys in this backend
-	close      func() error
+	counters    ratelimit.Store
+	stores      httpapi.Stores // without those of openBackground
+	exportJobs  job.Backlog
+	erasureJobs job.Backlog
+	settle      time.Duration // time from the creation of a record until all indexes contain it
+	keys        access.Store
+	limits      ratelimit.RowStore
+	records     string // location of the records, for the output of the server
+	countersIn  string // location of the counters, for the output of the server
+	keyFlags    string // flags with which "sluice keys" manages the API keys in this backend
+	close       func() error
 }
 
 // openBackend opens the stores that o selects.
@@ -80,9 +83,9 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = bolt.NewEntities(db, clock)
 	b.stores.Events, errs[2] = bolt.NewEvents(db, clock.Time)
-	b.jobs, errs[3] = bolt.NewExportJobs(db)
+	b.exportJobs, errs[3] = bolt.NewJobs(db, exportjob.Kind)
 	b.limits, errs[4] = OpenLimits(dir)
-	b.erasures, errs[5] = bolt.NewErasureJobs(db)
+	b.erasureJobs, errs[5] = bolt.NewJobs(db, erasurejob.Kind)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -117,9 +120,9 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	b.stores.Entities, errs[2] = dynamo.NewEntities(t.client, t.names["EntitiesTable"], dynamo.EntitiesConfig{Shards: shards, Clock: clock})
 	b.stores.Events, errs[3] = dynamo.NewEvents(t.client, t.names["EventsTable"], dynamo.EventsConfig{Shards: shards, Now: clock.Now})
 	b.keys, errs[4] = dynamo.NewKeys(t.client, t.names["KeysTable"])
-	b.jobs, errs[5] = dynamo.NewExportJobs(t.client, t.names["ExportJobsTable"])
+	b.exportJobs, errs[5] = dynamo.NewJobs(t.client, exportjob.Kind, t.names["ExportJobsTable"])
 	b.limits, errs[6] = dynamo.NewLimits(t.client, t.names["LimitsTable"])
-	b.erasures, errs[7] = dynamo.NewErasureJobs(t.client, t.names["ErasureJobsTable"])
+	b.erasureJobs, errs[7] = dynamo.NewJobs(t.client, erasurejob.Kind, t.names["ErasureJobsTable"])
 	return b, errors.Join(errs[:]...)
 }
 

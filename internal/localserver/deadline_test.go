@@ -65,10 +65,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 	if _, _, err := entity.Create(t.Context(), b.stores.Entities, "default", d); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openExports(b, dir, func(string) string { return "" }, logger); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openErasures(b, logger); err != nil {
+	if _, err := openBackground(b, dir, func(string) string { return "" }, logger); err != nil {
 		t.Fatal(err)
 	}
 	handler, err := newHandler(httpapi.Config{AccessOff: true}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, b, logger)

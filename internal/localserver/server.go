@@ -76,11 +76,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	exports, err := openExports(b, o.DataDir, getenv, logger)
-	if err != nil {
-		return err
-	}
-	erasures, err := openErasures(b, logger)
+	jobs, err := openBackground(b, o.DataDir, getenv, logger)
 	if err != nil {
 		return err
 	}
@@ -97,15 +93,12 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		debug.SetGCPercent(gcPercent)
 	}
 	running, stop := context.WithCancel(ctx)
-	defer func() { stop(); exports.runner.Wait(); erasures.runner.Wait() }() // unfinished jobs continue at the next start
-	if err := exports.start(running); err != nil {
-		return err
-	}
-	if err := erasures.start(running); err != nil {
+	defer func() { stop(); jobs.wait() }() // unfinished jobs continue at the next start
+	if err := jobs.start(running); err != nil {
 		return err
 	}
 	greet(stdout, listener.Addr(), b, cfg)
-	return serve(ctx, newServer(exports.beside(handler), logger), listener, stdout)
+	return serve(ctx, newServer(jobs.beside(handler), logger), listener, stdout)
 }
 
 // loadConfig is httpapi.LoadConfig for a local server, which by default requires no API keys,

@@ -5,8 +5,8 @@ package api
 
 import (
 	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
+	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
 
@@ -59,8 +59,8 @@ type Deleted struct {
 // Erasing is the body of the response to a deletion of an entity and its events. It
 // describes the erasure job.
 type Erasing struct {
-	ID     string            `json:"id"`
-	Status erasurejob.Status `json:"status"`
+	ID     string     `json:"id"`
+	Status job.Status `json:"status"`
 }
 
 // Usage holds the limits of an address and its usage in the last minute.

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/pkg/entity"
+	"sluice/pkg/job"
 )
 
 // openRecords opens the database at path. The result close is a function that closes the database.
@@ -135,12 +136,11 @@ func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
 func TestConstructorsRequireAFile(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"Entities":    ignore(NewEntities(nil, entity.Clock{})),
-		"ErasureJobs": ignore(NewErasureJobs(nil)),
-		"Events":      ignore(NewEvents(nil, time.Now)),
-		"ExportJobs":  ignore(NewExportJobs(nil)),
-		"Keys":        ignore(NewKeys("")),
-		"Limits":      ignore(NewLimits("")),
+		"Entities": ignore(NewEntities(nil, entity.Clock{})),
+		"Events":   ignore(NewEvents(nil, time.Now)),
+		"Jobs":     ignore(NewJobs(nil, job.Kind{Name: "report"})),
+		"Keys":     ignore(NewKeys("")),
+		"Limits":   ignore(NewLimits("")),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)

@@ -20,6 +20,7 @@ import (
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/job"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -156,7 +157,7 @@ func callExportJobRoutes(t *testing.T, c *client.Client) {
 	at := record.Time{}
 	order := client.NewExportJob{ID: "j1", Resource: record.Event, Format: exportjob.CSV, Filters: exportjob.Filters{EntityID: "e1", From: &at}}
 	j, created, err := c.CreateExportJob(ctx, order)
-	if err != nil || !created || j.Status != exportjob.Queued || j.Filters.EntityID != "e1" || j.Filters.From == nil || *j.Filters.From != at {
+	if err != nil || !created || j.Status != job.Queued || j.Filters.EntityID != "e1" || j.Filters.From == nil || *j.Filters.From != at {
 		t.Fatalf("created %+v, %v, %v", j, created, err)
 	}
 	if again, created, err := c.CreateExportJob(ctx, order); err != nil || created || again.CreatedAt != j.CreatedAt {
@@ -169,11 +170,11 @@ func callExportJobRoutes(t *testing.T, c *client.Client) {
 	if j, created, err := c.CreateExportJob(ctx, client.NewExportJob{Resource: record.Entity, Format: exportjob.NDJSON}); err != nil || !created || len(j.ID) != 36 {
 		t.Fatalf("without an id: %+v, %v, %v", j, created, err)
 	}
-	if got, err := c.GetExportJob(ctx, "j1"); err != nil || got.Status != exportjob.Queued || got.DownloadURL != nil {
+	if got, err := c.GetExportJob(ctx, "j1"); err != nil || got.Status != job.Queued || got.DownloadURL != nil {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	for range 2 {
-		if j, err := c.CancelExportJob(ctx, "j1"); err != nil || j.Status != exportjob.Cancelled {
+		if j, err := c.CancelExportJob(ctx, "j1"); err != nil || j.Status != job.Cancelled {
 			t.Fatalf("cancelled %+v, %v", j, err)
 		}
 	}

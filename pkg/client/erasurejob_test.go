@@ -6,7 +6,7 @@ import (
 
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
+	"sluice/pkg/job"
 )
 
 func callErasureJobRoutes(t *testing.T, c *client.Client) {
@@ -16,15 +16,15 @@ func callErasureJobRoutes(t *testing.T, c *client.Client) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		job, err := c.EraseEntity(ctx, "erased")
-		if err != nil || job.ID != "erased" || job.Status != erasurejob.Queued {
-			t.Fatalf("erasure %+v, %v", job, err)
+		requested, err := c.EraseEntity(ctx, "erased")
+		if err != nil || requested.ID != "erased" || requested.Status != job.Queued {
+			t.Fatalf("erasure %+v, %v", requested, err)
 		}
 	}
 	if _, err := c.GetEntity(ctx, "erased"); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("after the erasure: %v", err)
 	}
-	if j, err := c.GetErasureJob(ctx, "erased"); err != nil || j.Status != erasurejob.Queued {
+	if j, err := c.GetErasureJob(ctx, "erased"); err != nil || j.Status != job.Queued {
 		t.Errorf("the job is %+v, %v", j, err)
 	}
 	if _, err := c.GetErasureJob(ctx, "none"); !errors.Is(err, client.ErrNotFound) {

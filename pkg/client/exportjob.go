@@ -12,18 +12,12 @@ import (
 	"time"
 
 	"sluice/pkg/exportjob"
-	"sluice/pkg/record"
+	"sluice/pkg/job"
 )
 
-// NewExportJob is an export job to create. An export job writes records to a file. It
-// is for exports that are too large for lists.
-type NewExportJob struct {
-	ID          string             `json:"id"` // if empty, the client generates a UUIDv7
-	Resource    record.Resource    `json:"resource"`
-	Format      exportjob.Format   `json:"format"`
-	Filters     exportjob.Filters  `json:"filters"`               // the zero value selects all records
-	CSVFormulas exportjob.Formulas `json:"csv_formulas,omitzero"` // if empty, the service uses its default
-}
+// NewExportJob is an export job to create. It writes records to a file, and is for what is too
+// large for lists. If it has no ID, the client generates a UUIDv7.
+type NewExportJob = exportjob.Order
 
 // ExportJobQuery selects export jobs, newest first. Its zero value selects all jobs.
 type ExportJobQuery struct {
@@ -156,7 +150,7 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 func downloadable(j exportjob.Job, offset int64) error {
 	e := &Error{Route: downloadRoute}
 	switch {
-	case j.Status != exportjob.Succeeded:
+	case j.Status != job.Succeeded:
 		e.Detail = fmt.Sprintf("the export job is %s, so there is no file", j.Status)
 	case j.Error != nil:
 		e.Detail = *j.Error

@@ -14,6 +14,7 @@ import (
 
 	"sluice/pkg/client"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
 )
 
 // fileOf is the content of the export file.
@@ -190,7 +191,7 @@ func TestAwaitExportJobReturnsTheFinalState(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var seen []exportjob.Status
+			var seen []job.Status
 			j, err := c.AwaitExportJob(t.Context(), "j", func(j exportjob.Job) { seen = append(seen, j.Status) })
 			if err != nil || string(j.Status) != last || fmt.Sprint(seen) != "[queued running running "+last+"]" {
 				t.Errorf("%+v, %v after %v", j, err, seen)

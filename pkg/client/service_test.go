@@ -13,6 +13,8 @@ import (
 	"sluice/pkg/bolt"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/exportjob"
 	"sluice/pkg/files"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
@@ -37,10 +39,10 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	if stores.Events, err = bolt.NewEvents(db, time.Now); err != nil {
 		return "", nil, err
 	}
-	if stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
+	if stores.ErasureJobs, err = bolt.NewJobs(db, erasurejob.Kind); err != nil {
 		return "", nil, err
 	}
-	if stores.ExportJobs, err = bolt.NewExportJobs(db); err != nil {
+	if stores.ExportJobs, err = bolt.NewJobs(db, exportjob.Kind); err != nil {
 		return "", nil, err
 	}
 	if stores.ExportLinks, err = files.NewDir(dir, time.Now); err != nil {

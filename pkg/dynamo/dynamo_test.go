@@ -33,14 +33,13 @@ func TestConstructorsRequireAClientAndATable(t *testing.T) {
 	t.Parallel()
 	some := &dynamodb.Client{}
 	for name, errs := range map[string][2]error{
-		"Counters":    {ignore(NewCounters(nil, "t")), ignore(NewCounters(some, ""))},
-		"Entities":    {ignore(NewEntities(nil, "t", EntitiesConfig{})), ignore(NewEntities(some, "", EntitiesConfig{}))},
-		"ErasureJobs": {ignore(NewErasureJobs(nil, "t")), ignore(NewErasureJobs(some, ""))},
-		"Events":      {ignore(NewEvents(nil, "t", EventsConfig{})), ignore(NewEvents(some, "", EventsConfig{}))},
-		"ExportJobs":  {ignore(NewExportJobs(nil, "t")), ignore(NewExportJobs(some, ""))},
-		"Keys":        {ignore(NewKeys(nil, "t")), ignore(NewKeys(some, ""))},
-		"Limits":      {ignore(NewLimits(nil, "t")), ignore(NewLimits(some, ""))},
-		"Usage":       {ignore(NewUsage(nil, "t")), ignore(NewUsage(some, ""))},
+		"Counters": {ignore(NewCounters(nil, "t")), ignore(NewCounters(some, ""))},
+		"Entities": {ignore(NewEntities(nil, "t", EntitiesConfig{})), ignore(NewEntities(some, "", EntitiesConfig{}))},
+		"Events":   {ignore(NewEvents(nil, "t", EventsConfig{})), ignore(NewEvents(some, "", EventsConfig{}))},
+		"Jobs":     {ignore(NewJobs(nil, reports, "t")), ignore(NewJobs(some, reports, ""))},
+		"Keys":     {ignore(NewKeys(nil, "t")), ignore(NewKeys(some, ""))},
+		"Limits":   {ignore(NewLimits(nil, "t")), ignore(NewLimits(some, ""))},
+		"Usage":    {ignore(NewUsage(nil, "t")), ignore(NewUsage(some, ""))},
 	} {
 		if errs[0] == nil || errs[1] == nil {
 			t.Errorf("%s: without a client %v, without a table %v", name, errs[0], errs[1])

@@ -29,13 +29,13 @@ const DirPrefix = "/export_file/"
 // of the key that asked for it.
 const LinkLifetime = 5 * time.Minute
 
-// uploads is the directory of the uploads. No workspace has it, because FileKey escapes dots.
+// uploads is the directory of the uploads. No workspace has it, because dots are escaped in a key.
 const uploads = ".uploads"
 
 // Dir is an exportjob.Files and exportjob.Links in a directory, and the http.Handler of its
 // links. A link is valid only for the Dir that created it. Dir is safe for concurrent use.
 //
-// The path of a file is its exportjob.Job.FileKey. An upload is a directory below .uploads,
+// The path of a file is its exportjob.File.Key. An upload is a directory below .uploads,
 // with a file per part. Each file is written under a temporary name and then renamed, so none
 // is ever incomplete.
 type Dir struct {
@@ -54,7 +54,7 @@ func NewDir(dir string, now func() time.Time) (*Dir, error) {
 }
 
 // Start implements exportjob.Files.
-func (s *Dir) Start(context.Context, exportjob.Job) (upload string, err error) {
+func (s *Dir) Start(context.Context, exportjob.File) (upload string, err error) {
 	upload = rand.Text()
 	if err := os.Mkdir(s.upload(upload), 0o700); err != nil {
 		return "", fmt.Errorf("start upload: %w", err)
@@ -69,10 +69,10 @@ func (s *Dir) part(upload string, n int) string {
 }
 
 // Put implements exportjob.Files. The etag is the SHA-256 of the part.
-func (s *Dir) Put(_ context.Context, j exportjob.Job, n int, part []byte) (etag string, err error) {
+func (s *Dir) Put(_ context.Context, f exportjob.File, n int, part []byte) (etag string, err error) {
 	sum := sha256.Sum256(part)
-	err = replace(s.part(j.Progress.Upload, n), func(f *os.File) error {
-		_, err := f.Write(part)
+	err = replace(s.part(f.Upload, n), func(to *os.File) error {
+		_, err := to.Write(part)
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,16 +103,16 @@ func replace(name string, write func(*os.File) error) (err error) {
 }
 
 // Complete implements exportjob.Files.
-func (s *Dir) Complete(ctx context.Context, j exportjob.Job) error {
-	name := s.file(j.FileKey())
+func (s *Dir) Complete(ctx context.Context, f exportjob.File) error {
+	name := s.file(f.Key)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return fmt.Errorf("complete upload: %w", err)
 	}
-	err := replace(name, func(f *os.File) error { return s.join(f, j) })
+	err := replace(name, func(to *os.File) error { return s.join(to, f) })
 	if errors.Is(err, fs.ErrNotExist) {
 		// If the whole file exists, the upload was completed earlier. Otherwise the
 		// upload was removed.
-		if info, statErr := os.Stat(name); statErr == nil && info.Size() == *j.SizeBytes {
+		if info, statErr := os.Stat(name); statErr == nil && info.Size() == f.Size {
 			return nil
 		}
 		return exportjob.ErrUpload
@@ -120,19 +120,19 @@ func (s *Dir) Complete(ctx context.Context, j exportjob.Job) error {
 	if err != nil {
 		return fmt.Errorf("complete upload: %w", err)
 	}
-	return s.Abort(ctx, j)
+	return s.Abort(ctx, f)
 }
 
-// join writes the job's parts to w in order.
-func (s *Dir) join(w io.Writer, j exportjob.Job) error {
-	for i, etag := range j.Progress.Parts {
-		f, err := os.Open(s.part(j.Progress.Upload, i+1))
+// join writes the parts of f to w in order.
+func (s *Dir) join(w io.Writer, f exportjob.File) error {
+	for i, etag := range f.Parts {
+		part, err := os.Open(s.part(f.Upload, i+1))
 		if err != nil {
 			return err
 		}
 		sum := sha256.New()
-		_, err = io.Copy(io.MultiWriter(w, sum), f)
-		if err := errors.Join(err, f.Close()); err != nil {
+		_, err = io.Copy(io.MultiWriter(w, sum), part)
+		if err := errors.Join(err, part.Close()); err != nil {
 			return err
 		}
 		if hex.EncodeToString(sum.Sum(nil)) != etag {
@@ -145,19 +145,19 @@ func (s *Dir) join(w io.Writer, j exportjob.Job) error {
 func (s *Dir) file(key string) string { return filepath.Join(s.dir, filepath.FromSlash(key)) }
 
 // Abort implements exportjob.Files.
-func (s *Dir) Abort(_ context.Context, j exportjob.Job) error {
-	if j.Progress.Upload == "" {
+func (s *Dir) Abort(_ context.Context, f exportjob.File) error {
+	if f.Upload == "" {
 		return nil
 	}
-	if err := os.RemoveAll(s.upload(j.Progress.Upload)); err != nil {
+	if err := os.RemoveAll(s.upload(f.Upload)); err != nil {
 		return fmt.Errorf("abort upload: %w", err)
 	}
 	return nil
 }
 
 // Delete implements exportjob.Files.
-func (s *Dir) Delete(_ context.Context, j exportjob.Job) error {
-	if err := os.Remove(s.file(j.FileKey())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (s *Dir) Delete(_ context.Context, f exportjob.File) error {
+	if err := os.Remove(s.file(f.Key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete file: %w", err)
 	}
 	return nil
@@ -182,10 +182,10 @@ func (s *Dir) Expire(days int) error {
 }
 
 // Link implements exportjob.Links. The link is a path of the local server.
-func (s *Dir) Link(_ context.Context, j exportjob.Job) (string, error) {
-	key := j.FileKey()
+func (s *Dir) Link(_ context.Context, f exportjob.File) (string, error) {
+	key := f.Key
 	expires := strconv.FormatInt(s.now().Add(LinkLifetime).Unix(), 10)
-	query := url.Values{"name": {j.FileName()}, "expires": {expires}, "signature": {s.sign(key, j.FileName(), expires)}}
+	query := url.Values{"name": {f.Name}, "expires": {expires}, "signature": {s.sign(key, f.Name, expires)}}
 	return (&url.URL{Path: DirPrefix + key, RawQuery: query.Encode()}).String(), nil
 }
 

@@ -31,8 +31,8 @@ func open(t *testing.T, dir string, clock *time.Time) *files.Dir {
 func TestFilesOfDir(t *testing.T) {
 	storetest.Files(t, func(t *testing.T) storetest.FileStore {
 		dir := t.TempDir()
-		return storetest.FileStore{Files: open(t, dir, &now), Read: func(t *testing.T, j exportjob.Job) []byte {
-			b, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(j.FileKey())))
+		return storetest.FileStore{Files: open(t, dir, &now), Read: func(t *testing.T, f exportjob.File) []byte {
+			b, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(f.Key)))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
@@ -41,9 +41,9 @@ func TestFilesOfDir(t *testing.T) {
 	})
 }
 
-func link(t *testing.T, s *files.Dir, j exportjob.Job) string {
+func link(t *testing.T, s *files.Dir, f exportjob.File) string {
 	t.Helper()
-	l, err := s.Link(t.Context(), j)
+	l, err := s.Link(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestALinkServesItsFile(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if got := whole.Header().Get("Content-Disposition"); !strings.Contains(got, "filename="+j.FileName()) {
+	if got := whole.Header().Get("Content-Disposition"); !strings.Contains(got, "filename="+j.Name) {
 		t.Errorf("the file is called %s", got)
 	}
 	if r := ask(s, "HEAD", target); r.Code != http.StatusOK || r.Body.Len() != 0 || r.Header().Get("Content-Length") != "10" {
@@ -163,7 +163,7 @@ func TestOldFilesAndUploadsExpire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.Progress.Upload = upload
+	j.Upload = upload
 	if _, err := s.Put(t.Context(), j, 1, []byte("part")); err != nil {
 		t.Fatal(err)
 	}

@@ -48,11 +48,11 @@ func OpenS3(sdk aws.Config, getenv func(string) string) (*S3, error) {
 }
 
 // Start implements exportjob.Files.
-func (s *S3) Start(ctx context.Context, j exportjob.Job) (upload string, err error) {
+func (s *S3) Start(ctx context.Context, f exportjob.File) (upload string, err error) {
 	out, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
-		Bucket: &s.bucket, Key: aws.String(j.FileKey()),
+		Bucket: &s.bucket, Key: &f.Key,
 		ContentType:        aws.String("application/gzip"),
-		ContentDisposition: aws.String(mime.FormatMediaType("attachment", map[string]string{"filename": j.FileName()})),
+		ContentDisposition: aws.String(mime.FormatMediaType("attachment", map[string]string{"filename": f.Name})),
 	})
 	if err != nil {
 		return "", fmt.Errorf("start upload: %w", err)
@@ -61,9 +61,9 @@ func (s *S3) Start(ctx context.Context, j exportjob.Job) (upload string, err err
 }
 
 // Put implements exportjob.Files.
-func (s *S3) Put(ctx context.Context, j exportjob.Job, n int, part []byte) (etag string, err error) {
+func (s *S3) Put(ctx context.Context, f exportjob.File, n int, part []byte) (etag string, err error) {
 	out, err := s.client.UploadPart(ctx, &s3.UploadPartInput{
-		Bucket: &s.bucket, Key: aws.String(j.FileKey()), UploadId: &j.Progress.Upload,
+		Bucket: &s.bucket, Key: &f.Key, UploadId: &f.Upload,
 		PartNumber: aws.Int32(int32(n)), Body: bytes.NewReader(part),
 	})
 	if err != nil {
@@ -74,13 +74,13 @@ func (s *S3) Put(ctx context.Context, j exportjob.Job, n int, part []byte) (etag
 
 // Complete implements exportjob.Files. S3 removes an upload when the upload is completed.
 // A repeated call therefore finds only the file.
-func (s *S3) Complete(ctx context.Context, j exportjob.Job) error {
-	parts := make([]types.CompletedPart, len(j.Progress.Parts))
-	for i, etag := range j.Progress.Parts {
+func (s *S3) Complete(ctx context.Context, f exportjob.File) error {
+	parts := make([]types.CompletedPart, len(f.Parts))
+	for i, etag := range f.Parts {
 		parts[i] = types.CompletedPart{PartNumber: aws.Int32(int32(i + 1)), ETag: &etag}
 	}
 	_, err := s.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
-		Bucket: &s.bucket, Key: aws.String(j.FileKey()), UploadId: &j.Progress.Upload,
+		Bucket: &s.bucket, Key: &f.Key, UploadId: &f.Upload,
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
 	})
 	if err == nil {
@@ -89,20 +89,20 @@ func (s *S3) Complete(ctx context.Context, j exportjob.Job) error {
 	if err = s3Error("complete upload", err); !errors.Is(err, exportjob.ErrUpload) {
 		return err
 	}
-	head, headErr := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
-	if headErr == nil && aws.ToInt64(head.ContentLength) == *j.SizeBytes {
+	head, headErr := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.bucket, Key: &f.Key})
+	if headErr == nil && aws.ToInt64(head.ContentLength) == f.Size {
 		return nil
 	}
 	return err
 }
 
 // Abort implements exportjob.Files.
-func (s *S3) Abort(ctx context.Context, j exportjob.Job) error {
-	if j.Progress.Upload == "" {
+func (s *S3) Abort(ctx context.Context, f exportjob.File) error {
+	if f.Upload == "" {
 		return nil
 	}
 	_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
-		Bucket: &s.bucket, Key: aws.String(j.FileKey()), UploadId: &j.Progress.Upload,
+		Bucket: &s.bucket, Key: &f.Key, UploadId: &f.Upload,
 	})
 	if err != nil && !errors.Is(s3Error("", err), exportjob.ErrUpload) {
 		return fmt.Errorf("abort upload: %w", err)
@@ -111,8 +111,8 @@ func (s *S3) Abort(ctx context.Context, j exportjob.Job) error {
 }
 
 // Delete implements exportjob.Files. S3 reports success if the file does not exist.
-func (s *S3) Delete(ctx context.Context, j exportjob.Job) error {
-	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
+func (s *S3) Delete(ctx context.Context, f exportjob.File) error {
+	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &f.Key})
 	if err != nil {
 		return fmt.Errorf("delete file: %w", err)
 	}
@@ -121,8 +121,8 @@ func (s *S3) Delete(ctx context.Context, j exportjob.Job) error {
 
 // Link implements exportjob.Links. It makes no call to S3 and does not check that the
 // file exists.
-func (s *S3) Link(ctx context.Context, j exportjob.Job) (string, error) {
-	link, err := s.links.PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
+func (s *S3) Link(ctx context.Context, f exportjob.File) (string, error) {
+	link, err := s.links.PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &f.Key})
 	if err != nil {
 		return "", fmt.Errorf("sign link: %w", err)
 	}
@@ -130,7 +130,7 @@ func (s *S3) Link(ctx context.Context, j exportjob.Job) (string, error) {
 }
 
 // s3Error wraps err. If err means that the upload does not exist or differs from the
-// job's Progress, the result also wraps ErrUpload.
+// file's parts, the result also wraps ErrUpload.
 func s3Error(op string, err error) error {
 	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
 		switch apiError.ErrorCode() {

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/test/s3local"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/files"
+	"sluice/pkg/job"
 	"sluice/pkg/record"
 	"sluice/pkg/storetest"
 )
@@ -30,8 +31,8 @@ func TestFilesOfS3(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return storetest.FileStore{Files: s, Read: func(t *testing.T, j exportjob.Job) []byte {
-			out, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: aws.String(j.FileKey())})
+		return storetest.FileStore{Files: s, Read: func(t *testing.T, f exportjob.File) []byte {
+			out, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: aws.String(f.Key)})
 			if missing := new(types.NoSuchKey); errors.As(err, &missing) {
 				return nil
 			}
@@ -64,7 +65,7 @@ func TestALinkServesOnlyItsFile(t *testing.T) {
 	}
 	resp, body := get(t, link)
 	if resp.StatusCode != http.StatusOK || string(body) != content || resp.Header.Get("Content-Type") != "application/gzip" ||
-		!strings.Contains(resp.Header.Get("Content-Disposition"), "filename="+j.FileName()) {
+		!strings.Contains(resp.Header.Get("Content-Disposition"), "filename="+j.Name) {
 		t.Errorf("%d %q %v", resp.StatusCode, body, resp.Header)
 	}
 	if resp, body := get(t, link, "Range", "bytes=2-4"); resp.StatusCode != http.StatusPartialContent || string(body) != "234" {
@@ -170,7 +171,7 @@ func TestLinksNameTheBucketInTheHostOnAWS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := s.Link(t.Context(), exportjob.Job{Workspace: "default", Resource: record.Event, Format: exportjob.NDJSON, ID: "a"})
+	link, err := s.Link(t.Context(), exportjob.NewFile(job.Job{Workspace: "default", ID: "a"}, exportjob.Order{Resource: record.Event, Format: exportjob.NDJSON}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ func TestAnUnreachableServerIsNotALostUpload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := exportjob.Job{ID: "a", Workspace: "default", Progress: exportjob.Progress{Upload: "u"}}
+	j := exportjob.File{Key: "default/a", Upload: "u"}
 	_, startErr := s.Start(t.Context(), j)
 	_, putErr := s.Put(t.Context(), j, 1, []byte("b"))
 	for call, err := range map[string]error{"start": startErr, "put": putErr, "complete": s.Complete(t.Context(), j), "abort": s.Abort(t.Context(), j)} {

@@ -22,10 +22,10 @@ import (
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/job"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 )
@@ -110,7 +110,7 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 
 // untouchable holds stores that panic on every read and write. If a route used one of
 // them, the response would be a 500.
-var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ erasurejob.Store }{}, ExportJobs: struct{ exportjob.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
+var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ job.Store }{}, ExportJobs: struct{ job.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
 // state maps each class of routes to the value of the RateLimit header after one request
 // that found no record.

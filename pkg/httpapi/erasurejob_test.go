@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/pkg/erasurejob"
+	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
 
@@ -64,21 +65,21 @@ func TestErasureJobs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j = j.Finish(erasurejob.Succeeded, at)
-		j.EventsErased = 7
+		j = erasurejob.Kind.Finish(j, job.Succeeded, at)
+		j.Details = []byte(`{"events_erased":7}`)
 		j.Revision++
-		if replaced, err := a.stores.ErasureJobs.Replace(t.Context(), j); !replaced || err != nil {
-			t.Fatalf("%v, error %v", replaced, err)
+		if _, put, err := a.stores.ErasureJobs.Put(t.Context(), j); !put || err != nil {
+			t.Fatalf("%v, error %v", put, err)
 		}
 	}
 	end(now())
 	a.erasureJob(t, http.StatusOK, `"status":"succeeded","events_erased":7,`)
 	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`) // another job
 	a.erasureJob(t, http.StatusOK, queued)
-	end(now().Add(-erasurejob.HistoryAge).Add(time.Millisecond))
+	end(now().Add(-erasurejob.Kind.Keep).Add(time.Millisecond))
 	a.erasureJob(t, http.StatusOK, `"status":"succeeded"`)
 	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, "")
-	end(now().Add(-erasurejob.HistoryAge))
+	end(now().Add(-erasurejob.Kind.Keep))
 	a.erasureJob(t, http.StatusNotFound, "not_found")
 
 	if _, err := erasurejob.Request(t.Context(), a.stores.ErasureJobs, "other", "bob", record.TimeOf(now()), now()); err != nil {

@@ -9,41 +9,42 @@ import (
 )
 
 func createExportJob(s *service, r *request) (response, error) {
-	j := exportjob.Job{Workspace: r.workspace}
+	var o exportjob.Order
 	err := decodeBody(r, record.Decoders{
-		"id":           record.Text(&j.ID, record.CheckID),
-		"resource":     record.Text(&j.Resource, nil),
-		"format":       record.Text(&j.Format, nil),
-		"csv_formulas": record.Text(&j.CSVFormulas, exportjob.CheckFormulas),
+		"id":           record.Text(&o.ID, record.CheckID),
+		"resource":     record.Text(&o.Resource, nil),
+		"format":       record.Text(&o.Format, nil),
+		"csv_formulas": record.Text(&o.CSVFormulas, exportjob.CheckFormulas),
 		"filters": record.Decoders{
-			"type":      record.Text(&j.Filters.Type, record.CheckName),
-			"entity_id": record.Text(&j.Filters.EntityID, record.CheckID),
-			"from":      record.Instant(&j.Filters.From),
-			"to":        record.Instant(&j.Filters.To),
+			"type":      record.Text(&o.Filters.Type, record.CheckName),
+			"entity_id": record.Text(&o.Filters.EntityID, record.CheckID),
+			"from":      record.Instant(&o.Filters.From),
+			"to":        record.Instant(&o.Filters.To),
 		}.Decode,
 	})
 	if err != nil {
 		return response{}, err
 	}
-	if j.ID == "" {
-		if j.ID, err = newID(); err != nil {
+	if o.ID == "" {
+		if o.ID, err = newID(); err != nil {
 			return response{}, err
 		}
 	}
-	stored, created, err := exportjob.Create(r.Context(), s.stores.ExportJobs, j, s.ExportJobs, s.Now())
+	stored, created, err := exportjob.Create(r.Context(), s.stores.ExportJobs, r.workspace, o, s.ExportJobs, s.Now())
 	return createResponse(stored, created, err)
 }
 
 func listExportJob(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor")
-	q := exportjob.Query{Limit: p.limit(maxPageLength)}
+	limit := p.limit(maxPageLength)
+	var after *record.Position
 	if c := p.cursor(r, true, false); c.At != nil {
-		q.Before = &record.Position{At: *c.At, ID: c.ID}
+		after = &record.Position{At: *c.At, ID: c.ID}
 	}
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	page, err := s.stores.ExportJobs.List(r.Context(), r.workspace, q)
+	page, err := exportjob.List(r.Context(), s.stores.ExportJobs, r.workspace, after, limit)
 	if err != nil {
 		return response{}, err
 	}
@@ -60,10 +61,7 @@ func getExportJob(s *service, r *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	j, err := s.stores.ExportJobs.Get(r.Context(), r.workspace, id)
-	if err == nil {
-		j, err = exportjob.Show(r.Context(), s.stores.ExportLinks, j, s.Now())
-	}
+	j, err := exportjob.Get(r.Context(), s.stores.ExportJobs, s.stores.ExportLinks, r.workspace, id, s.Now())
 	if err != nil {
 		return response{}, err
 	}

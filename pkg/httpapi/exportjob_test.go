@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
 
@@ -101,8 +102,8 @@ func TestTooManyExportJobs(t *testing.T) {
 func TestExportJobsAreListedNewestFirst(t *testing.T) {
 	a := newAPI(t)
 	for i := range 5 {
-		j := exportjob.Job{ID: fmt.Sprint(i), Workspace: "default", Resource: record.Event, Format: exportjob.NDJSON}
-		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, j, exportjob.DefaultQuota, now().Add(time.Duration(i)*time.Second)); err != nil {
+		o := exportjob.Order{ID: fmt.Sprint(i), Resource: record.Event, Format: exportjob.NDJSON}
+		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, "default", o, exportjob.DefaultQuota, now().Add(time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,24 +142,26 @@ func TestExportJobsAreListedNewestFirst(t *testing.T) {
 func TestStatesOfExportJobs(t *testing.T) {
 	a := newAPI(t)
 	at, later := record.TimeOf(now()), record.TimeOf(now().Add(time.Hour))
-	n, reason := int64(7), "The file was too large."
-	done := exportjob.Job{Status: exportjob.Succeeded, RecordsWritten: 7, RecordsExpected: &n, SizeBytes: &n, StartedAt: &at, FinishedAt: &at, FileExpiresAt: &later}
-	expired := done
-	expired.FileExpiresAt = &at
+	reason := "The file was too large."
+	finished := func(status job.Status) job.Job { return exportjob.Kind.Finish(job.Job{StartedAt: &at}, status, now()) }
+	failed := finished(job.Failed)
+	failed.Error = &reason
+	const order, done = `{"resource":"event","format":"csv"`, `,"records_written":7,"records_expected":7,"size_bytes":7,"file_expires_at":`
 	for name, tt := range map[string]struct {
-		job    exportjob.Job
-		want   []string
-		cancel int
+		job     job.Job
+		details string
+		want    []string
+		cancel  int
 	}{
-		"running":   {exportjob.Job{Status: exportjob.Running, StartedAt: &at, RecordsExpected: &n}, []string{`"status":"running"`, `"records_expected":7`, `"download_url":null`}, 200},
-		"succeeded": {done, []string{`"download_url":"https://api.example.com/file/default/event-succeeded.csv.gz"`, `"error":null`}, 409},
-		"expired":   {expired, []string{`"status":"succeeded"`, `"download_url":null`, `"error":"The file expired at 2026-01-02T15:04:05.678Z`}, 409},
-		"failed":    {exportjob.Job{Status: exportjob.Failed, FinishedAt: &at, Error: &reason}, []string{`"error":"The file was too large."`, `"download_url":null`}, 409},
+		"running":   {job.Job{Status: job.Running, StartedAt: &at}, order + `,"records_expected":7}`, []string{`"status":"running"`, `"records_expected":7`, `"download_url":null`}, 200},
+		"succeeded": {finished(job.Succeeded), order + done + `"` + later.String() + `"}`, []string{`"download_url":"https://api.example.com/file/default/event-succeeded.csv.gz"`, `"size_bytes":7`, `"error":null`}, 409},
+		"expired":   {finished(job.Succeeded), order + done + `"` + at.String() + `"}`, []string{`"status":"succeeded"`, `"download_url":null`, `"error":"The file expired at 2026-01-02T15:04:05.678Z`}, 409},
+		"failed":    {failed, order + `}`, []string{`"error":"The file was too large."`, `"download_url":null`}, 409},
 	} {
 		j := tt.job
-		j.ID, j.Workspace, j.Resource, j.Format, j.CreatedAt, j.Revision = name, "default", record.Event, exportjob.CSV, at, 1
-		if _, _, err := a.stores.ExportJobs.Create(t.Context(), j, exportjob.DefaultQuota); err != nil {
-			t.Fatal(err)
+		j.ID, j.Workspace, j.CreatedAt, j.Revision, j.Details = name, "default", at, 1, []byte(tt.details)
+		if _, put, err := a.stores.ExportJobs.Put(t.Context(), j); !put || err != nil {
+			t.Fatalf("put %v, error %v", put, err)
 		}
 		ev := sample(t, "get-export-job")
 		ev.RawPath = "/export_job/" + name

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/test/lambdatest"
 	"sluice/pkg/bolt"
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/record"
 )
@@ -37,7 +38,7 @@ func newFuzzed(f *testing.F) fuzzed {
 	if a.stores.Entities, err = bolt.NewEntities(db, entity.Clock{Now: now}); err != nil {
 		f.Fatal(err)
 	}
-	if a.stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
+	if a.stores.ErasureJobs, err = bolt.NewJobs(db, erasurejob.Kind); err != nil {
 		f.Fatal(err)
 	}
 	if a.stores.Events, err = bolt.NewEvents(db, now); err != nil {

@@ -19,9 +19,9 @@ import (
 
 	"sluice/pkg/access"
 	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
 	"sluice/pkg/ratelimit"
 )
 
@@ -30,8 +30,8 @@ import (
 type Stores struct {
 	Entities    entity.Store
 	Events      event.Store
-	ErasureJobs erasurejob.Store
-	ExportJobs  exportjob.Store
+	ErasureJobs job.Store
+	ExportJobs  job.Store
 	ExportLinks exportjob.Links // creates the download links of export files
 	Usage       ratelimit.UsageStore
 	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard

@@ -22,6 +22,7 @@ import (
 	"sluice/pkg/bolt"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
@@ -59,10 +60,10 @@ func newAPI(t testing.TB) service {
 	if a.stores.Events, err = bolt.NewEvents(db, func() time.Time { return clock() }); err != nil {
 		t.Fatal(err)
 	}
-	if a.stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
+	if a.stores.ErasureJobs, err = bolt.NewJobs(db, erasurejob.Kind); err != nil {
 		t.Fatal(err)
 	}
-	if a.stores.ExportJobs, err = bolt.NewExportJobs(db); err != nil {
+	if a.stores.ExportJobs, err = bolt.NewJobs(db, exportjob.Kind); err != nil {
 		t.Fatal(err)
 	}
 	a.stores.ExportLinks = links{}
@@ -75,8 +76,8 @@ func newAPI(t testing.TB) service {
 // links is an exportjob.Links that returns paths on the same server.
 type links struct{}
 
-func (links) Link(_ context.Context, j exportjob.Job) (string, error) {
-	return "/file/" + j.FileKey(), nil
+func (links) Link(_ context.Context, f exportjob.File) (string, error) {
+	return "/file/" + f.Key, nil
 }
 
 func (a service) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {

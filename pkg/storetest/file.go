@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
+	"sluice/pkg/record"
 )
 
 // partBytes is the minimum size that S3 requires of every part but the last.
@@ -18,16 +20,16 @@ const odd = "a workspace/of ../ é"
 // FileStore is an exportjob.Files whose files a test can read.
 type FileStore struct {
 	exportjob.Files
-	Read func(t *testing.T, j exportjob.Job) []byte // returns the content of the job's file; nil if the file does not exist
+	Read func(t *testing.T, f exportjob.File) []byte // nil if the file does not exist
 }
 
-// File stores a file with the given content for a new job, and returns the job.
-func File(t *testing.T, files exportjob.Files, workspace, id, content string) exportjob.Job {
+// File stores a file of a workspace.
+func File(t *testing.T, files exportjob.Files, workspace, id, content string) exportjob.File {
 	t.Helper()
-	f := FileStore{Files: files}
-	j := putPart(t, f, upload(t, f, workspace, id), []byte(content))
-	complete(t, f, j)
-	return j
+	s := FileStore{Files: files}
+	f := putPart(t, s, upload(t, s, workspace, id), []byte(content))
+	complete(t, s, f)
+	return f
 }
 
 // Files checks that the files returned by open fulfill the contract of exportjob.Files. Each
@@ -44,16 +46,19 @@ func Files(t *testing.T, open func(t *testing.T) FileStore) {
 	})
 }
 
-// upload starts an upload for a new job.
-func upload(t *testing.T, f FileStore, workspace, id string) exportjob.Job {
+func newFile(workspace, id string) exportjob.File {
+	return exportjob.NewFile(job.Job{Workspace: workspace, ID: id, CreatedAt: record.TimeOf(jobsCreatedAt)}, exportjob.Order{Resource: record.Event, Format: exportjob.NDJSON})
+}
+
+// upload starts an upload of a new file.
+func upload(t *testing.T, s FileStore, workspace, id string) exportjob.File {
 	t.Helper()
-	j := plainExportJob(id)
-	j.Workspace = workspace
+	f := newFile(workspace, id)
 	var err error
-	if j.Progress.Upload, err = f.Start(t.Context(), j); err != nil {
+	if f.Upload, err = s.Start(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
-	return j
+	return f
 }
 
 // part returns n pseudorandom bytes, the same for the same seed.
@@ -63,135 +68,131 @@ func part(seed byte, n int) []byte {
 	return b
 }
 
-// putPart uploads b as the next part and adds it to the job.
-func putPart(t *testing.T, f FileStore, j exportjob.Job, b []byte) exportjob.Job {
+// putPart uploads b as the next part of f, and returns f with it.
+func putPart(t *testing.T, s FileStore, f exportjob.File, b []byte) exportjob.File {
 	t.Helper()
-	n := len(j.Progress.Parts) + 1
-	etag, err := f.Put(t.Context(), j, n, b)
+	n := len(f.Parts) + 1
+	etag, err := s.Put(t.Context(), f, n, b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := int64(len(b))
-	j.Progress.Parts = append(j.Progress.Parts[:n-1:n-1], etag)
-	if j.SizeBytes != nil {
-		size += *j.SizeBytes
-	}
-	j.SizeBytes = &size
-	return j
+	f.Parts = append(f.Parts[:n-1:n-1], etag)
+	f.Size += int64(len(b))
+	return f
 }
 
 // complete completes an upload twice, as a worker does if the first response was
 // lost.
-func complete(t *testing.T, f FileStore, j exportjob.Job) {
+func complete(t *testing.T, s FileStore, f exportjob.File) {
 	t.Helper()
 	for range 2 {
-		if err := f.Complete(t.Context(), j); err != nil {
+		if err := s.Complete(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func wantFile(t *testing.T, f FileStore, j exportjob.Job, parts ...[]byte) {
+func wantFile(t *testing.T, s FileStore, f exportjob.File, parts ...[]byte) {
 	t.Helper()
-	if got, want := f.Read(t, j), bytes.Join(parts, nil); !bytes.Equal(got, want) {
+	if got, want := s.Read(t, f), bytes.Join(parts, nil); !bytes.Equal(got, want) {
 		t.Errorf("the file has %d bytes, not the %d that were put", len(got), len(want))
 	}
 }
 
-func testParts(t *testing.T, f FileStore) {
-	j := upload(t, f, odd, "a")
+func testParts(t *testing.T, s FileStore) {
+	f := upload(t, s, odd, "a")
 	one, two, three := part(1, partBytes), part(2, partBytes+1), part(3, 1)
-	j = putPart(t, f, putPart(t, f, putPart(t, f, j, one), two), three)
-	if got := f.Read(t, j); got != nil {
+	f = putPart(t, s, putPart(t, s, putPart(t, s, f, one), two), three)
+	if got := s.Read(t, f); got != nil {
 		t.Errorf("a file of %d bytes exists before the upload is complete", len(got))
 	}
-	complete(t, f, j)
-	wantFile(t, f, j, one, two, three)
-	if err := f.Abort(t.Context(), j); err != nil {
+	complete(t, s, f)
+	wantFile(t, s, f, one, two, three)
+	if err := s.Abort(t.Context(), f); err != nil {
 		t.Error(err)
 	}
-	wantFile(t, f, j, one, two, three)
+	wantFile(t, s, f, one, two, three)
 }
 
-func testPartAgain(t *testing.T, f FileStore) {
-	j := upload(t, f, odd, "a")
-	putPart(t, f, j, part(9, partBytes))
-	j = putPart(t, f, j, part(1, partBytes))
-	complete(t, f, putPart(t, f, j, part(2, 10)))
-	wantFile(t, f, j, part(1, partBytes), part(2, 10))
+func testPartAgain(t *testing.T, s FileStore) {
+	f := upload(t, s, odd, "a")
+	putPart(t, s, f, part(9, partBytes))
+	f = putPart(t, s, f, part(1, partBytes))
+	complete(t, s, putPart(t, s, f, part(2, 10)))
+	wantFile(t, s, f, part(1, partBytes), part(2, 10))
 }
 
-func testSmallFiles(t *testing.T, f FileStore) {
+func testSmallFiles(t *testing.T, s FileStore) {
 	for id, b := range map[string][]byte{"one": part(1, 1), "gzip-of-nothing": part(2, 23)} {
-		j := putPart(t, f, upload(t, f, odd, id), b)
-		complete(t, f, j)
-		wantFile(t, f, j, b)
+		f := putPart(t, s, upload(t, s, odd, id), b)
+		complete(t, s, f)
+		wantFile(t, s, f, b)
 	}
 }
 
-func testOtherParts(t *testing.T, f FileStore) {
-	whole := putPart(t, f, putPart(t, f, upload(t, f, odd, "a"), part(1, partBytes)), part(2, 10))
+func testOtherParts(t *testing.T, s FileStore) {
+	whole := putPart(t, s, putPart(t, s, upload(t, s, odd, "a"), part(1, partBytes)), part(2, 10))
 	missing := whole
-	missing.Progress.Parts = append(missing.Progress.Parts[:2:2], whole.Progress.Parts[0])
-	if err := f.Complete(t.Context(), missing); !errors.Is(err, exportjob.ErrUpload) {
+	missing.Parts = append(missing.Parts[:2:2], whole.Parts[0])
+	if err := s.Complete(t.Context(), missing); !errors.Is(err, exportjob.ErrUpload) {
 		t.Errorf("with a missing part: %v", err)
 	}
 	overwritten := whole
-	putPart(t, f, exportjob.Job{ID: whole.ID, Workspace: whole.Workspace, Resource: whole.Resource, Format: whole.Format, Progress: exportjob.Progress{Upload: whole.Progress.Upload}}, part(3, partBytes))
-	if err := f.Complete(t.Context(), overwritten); !errors.Is(err, exportjob.ErrUpload) {
+	putPart(t, s, exportjob.File{Key: whole.Key, Name: whole.Name, Upload: whole.Upload}, part(3, partBytes))
+	if err := s.Complete(t.Context(), overwritten); !errors.Is(err, exportjob.ErrUpload) {
 		t.Errorf("with a part that another worker replaced: %v", err)
 	}
-	if got := f.Read(t, whole); got != nil {
+	if got := s.Read(t, whole); got != nil {
 		t.Errorf("there is a file of %d bytes", len(got))
 	}
 }
 
-func testAbort(t *testing.T, f FileStore) {
-	j := putPart(t, f, upload(t, f, odd, "a"), part(1, 10))
+func testAbort(t *testing.T, s FileStore) {
+	f := putPart(t, s, upload(t, s, odd, "a"), part(1, 10))
 	for range 2 {
-		if err := f.Abort(t.Context(), j); err != nil {
+		if err := s.Abort(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.Put(t.Context(), j, 2, part(2, 10)); !errors.Is(err, exportjob.ErrUpload) {
+	if _, err := s.Put(t.Context(), f, 2, part(2, 10)); !errors.Is(err, exportjob.ErrUpload) {
 		t.Errorf("put: %v", err)
 	}
-	if err := f.Complete(t.Context(), j); !errors.Is(err, exportjob.ErrUpload) {
+	if err := s.Complete(t.Context(), f); !errors.Is(err, exportjob.ErrUpload) {
 		t.Errorf("complete: %v", err)
 	}
-	if got := f.Read(t, j); got != nil {
+	if got := s.Read(t, f); got != nil {
 		t.Errorf("there is a file of %d bytes", len(got))
 	}
-	if err := f.Abort(t.Context(), plainExportJob("never-started")); err != nil {
+	if err := s.Abort(t.Context(), newFile(workspace, "never-started")); err != nil {
 		t.Errorf("abort of no upload: %v", err)
 	}
 }
 
-func testFileDelete(t *testing.T, f FileStore) {
-	other := File(t, f, odd, "other", "stays")
+func testFileDelete(t *testing.T, s FileStore) {
+	other := File(t, s, odd, "other", "stays")
 	for range 2 {
-		j := putPart(t, f, upload(t, f, odd, "a"), part(1, 10))
-		complete(t, f, j)
+		f := putPart(t, s, upload(t, s, odd, "a"), part(1, 10))
+		complete(t, s, f)
 		for range 2 {
-			if err := f.Delete(t.Context(), j); err != nil {
+			if err := s.Delete(t.Context(), f); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := f.Read(t, j); got != nil {
+		if got := s.Read(t, f); got != nil {
 			t.Errorf("there is a file of %d bytes", len(got))
 		}
 	}
-	wantFile(t, f, other, []byte("stays"))
+	wantFile(t, s, other, []byte("stays"))
 }
 
-func testFileReplace(t *testing.T, f FileStore) {
-	first, second := upload(t, f, odd, "a"), upload(t, f, odd, "a")
-	if first.Progress.Upload == second.Progress.Upload {
-		t.Fatalf("both uploads are %s", first.Progress.Upload)
+func testFileReplace(t *testing.T, s FileStore) {
+	first, second := upload(t, s, odd, "a"), upload(t, s, odd, "a")
+	if first.Upload == second.Upload {
+		t.Fatalf("both uploads are %s", first.Upload)
 	}
-	first, second = putPart(t, f, first, part(1, 100)), putPart(t, f, second, part(2, 101))
-	complete(t, f, first)
-	wantFile(t, f, first, part(1, 100))
-	complete(t, f, second)
-	wantFile(t, f, second, part(2, 101))
+	first, second = putPart(t, s, first, part(1, 100)), putPart(t, s, second, part(2, 101))
+	complete(t, s, first)
+	wantFile(t, s, first, part(1, 100))
+	complete(t, s, second)
+	wantFile(t, s, second, part(2, 101))
 }

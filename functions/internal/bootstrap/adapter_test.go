@@ -25,6 +25,7 @@ import (
 	"sluice/pkg/bolt"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
@@ -61,10 +62,10 @@ func newService(t *testing.T) *service {
 	if s.stores.Events, err = bolt.NewEvents(db, now); err != nil {
 		t.Fatal(err)
 	}
-	if s.stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
+	if s.stores.ErasureJobs, err = bolt.NewJobs(db, erasurejob.Kind); err != nil {
 		t.Fatal(err)
 	}
-	if s.stores.ExportJobs, err = bolt.NewExportJobs(db); err != nil {
+	if s.stores.ExportJobs, err = bolt.NewJobs(db, exportjob.Kind); err != nil {
 		t.Fatal(err)
 	}
 	if s.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {
@@ -414,4 +415,4 @@ func (s keyStore) Get(_ context.Context, id string) (access.Key, error) {
 // noLinks is an exportjob.Links that creates no links.
 type noLinks struct{}
 
-func (noLinks) Link(context.Context, exportjob.Job) (string, error) { return "", fs.ErrNotExist }
+func (noLinks) Link(context.Context, exportjob.File) (string, error) { return "", fs.ErrNotExist }

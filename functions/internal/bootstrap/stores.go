@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"sluice/pkg/dynamo"
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
 )
 
@@ -25,13 +27,13 @@ func Events(c Clients, stores *httpapi.Stores) (err error) {
 
 // ExportJobs is the Opener of Stores.ExportJobs.
 func ExportJobs(c Clients, stores *httpapi.Stores) (err error) {
-	stores.ExportJobs, err = dynamo.NewExportJobs(c.DynamoDB, os.Getenv("EXPORT_JOBS_TABLE"))
+	stores.ExportJobs, err = dynamo.OpenJobs(c.DynamoDB, exportjob.Kind, os.Getenv)
 	return err
 }
 
 // ErasureJobs is the Opener of Stores.ErasureJobs.
 func ErasureJobs(c Clients, stores *httpapi.Stores) (err error) {
-	stores.ErasureJobs, err = dynamo.OpenErasureJobs(c.DynamoDB, os.Getenv)
+	stores.ErasureJobs, err = dynamo.OpenJobs(c.DynamoDB, erasurejob.Kind, os.Getenv)
 	return err
 }
 

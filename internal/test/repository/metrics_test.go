@@ -85,7 +85,7 @@ func ownMetrics(t *testing.T, r rendered) (metrics []cloudwatch.Metric) {
 	if len(metrics) < 8 {
 		t.Fatalf("log.go has only the metrics %v, so this test reads the wrong thing", metrics)
 	}
-	monitor := read(t, "functions/internal/exportmonitor/exportmonitor.go")
+	monitor := read(t, "functions/internal/jobs/monitor.go")
 	metrics = append(metrics, cloudwatch.MetricOf("Sluice", regexp.MustCompile(`metric = "(\w+)"`).FindStringSubmatch(monitor)[1], service))
 	for _, f := range cloudwatch.Filters(t, r.Stack) {
 		metrics = append(metrics, f.Metric)

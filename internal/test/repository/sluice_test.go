@@ -1,6 +1,7 @@
 package repository_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -160,19 +161,55 @@ func TestTheAPILinksNoAWSPackage(t *testing.T) {
 }
 
 // The S3 package is linked only into the functions that need it, because a larger binary starts
-// more slowly. The packages that run jobs are not linked into functions that only request or
-// show jobs.
-func TestS3AndTheWorkersAreLinkedOnlyWhereNeeded(t *testing.T) {
-	for linked, users := range map[string][]string{
-		"github.com/aws/aws-sdk-go-v2/service/s3": {"functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportworker", "cmd/sluice"},
-		"sluice/pkg/exportjob/worker":             {"functions/export-starter", "functions/export-worker", "functions/internal/exportworker", "cmd/sluice"},
-		"sluice/pkg/erasurejob/worker":            {"functions/erasure-worker", "functions/internal/erasureworker", "cmd/sluice"},
+// more slowly.
+func TestS3IsLinkedOnlyWhereNeeded(t *testing.T) {
+	const s3 = "github.com/aws/aws-sdk-go-v2/service/s3"
+	uses := imports(t, `{{$p := .ImportPath}}{{range .Deps}}{{if eq . "`+s3+`"}}{{$p}}{{end}}{{end}}`, "./functions/...", "./cmd/...", "./pkg/client")
+	for i := range uses {
+		uses[i] = strings.TrimPrefix(uses[i], "sluice/")
+	}
+	same(t, "the test", []string{"functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportwork", "cmd/sluice"}, "the users of "+s3, uses)
+}
+
+// Every function imports the packages of jobs, which also hold what runs do. The linker drops
+// that from the functions that only request or show jobs.
+func TestRunsOfJobsAreLinkedOnlyWhereNeeded(t *testing.T) {
+	runs := map[string]string{
+		"the life of runs": "sluice/pkg/job.(*Worker).Run",
+		"exports":          "sluice/pkg/exportjob.(*Exporter).Do",
+		"erasures":         "sluice/pkg/erasurejob.(*Eraser).Do",
+	}
+	for function, want := range map[string][]string{
+		"create-export-job": nil,
+		"get-export-job":    nil,
+		"delete-entity":     nil,
+		"export-monitor":    nil,
+		"export-worker":     {"the life of runs", "exports"},
+		"erasure-worker":    {"the life of runs", "erasures"},
 	} {
-		uses := imports(t, `{{$p := .ImportPath}}{{range .Deps}}{{if eq . "`+linked+`"}}{{$p}}{{end}}{{end}}`, "./functions/...", "./cmd/...", "./pkg/client")
-		for i := range uses {
-			uses[i] = strings.TrimPrefix(uses[i], "sluice/")
-		}
-		same(t, "the test", users, "the users of "+linked, uses)
+		t.Run(function, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), function)
+			build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc,nethttpomithttp2", "-o", path, "./functions/"+function)
+			build.Env = append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			symbols, err := exec.CommandContext(t.Context(), "go", "tool", "nm", path).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var linked []string
+			for what, symbol := range runs {
+				if strings.Contains(string(symbols), " "+symbol+"\n") {
+					linked = append(linked, what)
+				}
+			}
+			same(t, "the test", want, function, linked)
+			if !strings.Contains(string(symbols), " main.main\n") {
+				t.Error("the binary has no symbols, so this test proves nothing")
+			}
+		})
 	}
 }
 
@@ -188,19 +225,18 @@ func TestImportsPointDownwards(t *testing.T) {
 
 // domain lists what each domain package may import beside the standard library.
 var domain = map[string][]string{
-	"sluice/pkg/access":            {"golang.org/x/sync/singleflight"},
-	"sluice/pkg/ratelimit":         {"github.com/gaissmai/bart", "golang.org/x/sync/singleflight"},
-	"sluice/pkg/record":            {"github.com/go-json-experiment/json/jsontext"}, // unlike encoding/json, it rejects duplicate names and invalid UTF-8
-	"sluice/pkg/recordfile":        {"github.com/go-json-experiment/json/jsontext", "sluice/pkg/record"},
-	"sluice/pkg/entity":            {"sluice/pkg/record"},
-	"sluice/pkg/event":             {"sluice/pkg/record"},
-	"sluice/pkg/exportjob":         {"sluice/pkg/record", "sluice/pkg/recordfile"},
-	"sluice/pkg/exportjob/worker":  {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record", "sluice/pkg/recordfile", "golang.org/x/sync/errgroup"},
-	"sluice/pkg/erasurejob":        {"sluice/pkg/record"},
-	"sluice/pkg/erasurejob/worker": {"sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"},
-	"sluice/pkg/api":               {"sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"},
+	"sluice/pkg/access":     {"golang.org/x/sync/singleflight"},
+	"sluice/pkg/ratelimit":  {"github.com/gaissmai/bart", "golang.org/x/sync/singleflight"},
+	"sluice/pkg/record":     {"github.com/go-json-experiment/json/jsontext"}, // unlike encoding/json, it rejects duplicate names and invalid UTF-8
+	"sluice/pkg/recordfile": {"github.com/go-json-experiment/json/jsontext", "sluice/pkg/record"},
+	"sluice/pkg/entity":     {"sluice/pkg/record"},
+	"sluice/pkg/event":      {"sluice/pkg/record"},
+	"sluice/pkg/job":        {"sluice/pkg/record"},
+	"sluice/pkg/exportjob":  {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record", "sluice/pkg/recordfile", "golang.org/x/sync/errgroup"},
+	"sluice/pkg/erasurejob": {"sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record"},
+	"sluice/pkg/api":        {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record"},
 	// The client links the domain packages, but no server packages.
-	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record", "github.com/google/uuid"},
+	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/job", "sluice/pkg/record", "github.com/google/uuid"},
 }
 
 // rooms lists the packages of stores, with the libraries that only they may import.

@@ -11,6 +11,7 @@ import (
 
 	"sluice/pkg/client"
 	"sluice/pkg/erasurejob"
+	"sluice/pkg/job"
 )
 
 // Run erases an entity and its events and waits until the erasure job has ended. It writes
@@ -36,7 +37,7 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 			when = "once the service accepts the request, the"
 		}
 		return erasurejob.Job{}, fmt.Errorf("%w\nThe erasure continues in the service; %s same command also erases later events and waits for the job", err, when)
-	case j.Status == erasurejob.Failed:
+	case j.Status == job.Failed:
 		reason := "the service gave no reason"
 		return j, fmt.Errorf("the erasure of %s failed: %s", id, *cmp.Or(j.Error, &reason))
 	}

@@ -22,6 +22,7 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
@@ -182,7 +183,7 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 		switch {
 		case err != nil:
 			return exportjob.Job{}, err
-		case j.Status == exportjob.Succeeded && j.DownloadURL != nil && j.SizeBytes != nil:
+		case j.Status == job.Succeeded && j.DownloadURL != nil && j.SizeBytes != nil:
 			return j, nil
 		case !ex.resumed:
 			return exportjob.Job{}, fmt.Errorf("the export job %s", describeEnd(j))
@@ -197,7 +198,7 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 // describeEnd returns a text that says how j ended. It is used for a job that has no file.
 func describeEnd(j exportjob.Job) string {
 	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
-	if j.Status == exportjob.Cancelled {
+	if j.Status == job.Cancelled {
 		text = fmt.Sprintf("%s was canceled", j.ID)
 	}
 	if j.Error != nil {

@@ -1,0 +1,40 @@
+// Package exportwork opens what the runs of export jobs need, for the two functions that share
+// it.
+package exportwork
+
+import (
+	"os"
+	"time"
+
+	"sluice/functions/internal/bootstrap"
+	"sluice/pkg/dynamo"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/files"
+	"sluice/pkg/job"
+)
+
+// Settle is the age of a job at which its first run begins to read. An index lags by a fraction
+// of a second, so it then has all records that were created before the job.
+const Settle = 2 * time.Second
+
+// Open is configured by the environment variables ENTITIES_TABLE, EVENTS_TABLE,
+// EXPORT_JOBS_BUCKET and EXPORT_FILE_DAYS.
+func Open(c bootstrap.Clients) (job.Work, error) {
+	entities, err := dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock)
+	if err != nil {
+		return nil, err
+	}
+	events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	files, err := files.OpenS3(c.AWS, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	days, err := exportjob.ParseFileDays(os.Getenv("EXPORT_FILE_DAYS"))
+	if err != nil {
+		return nil, err
+	}
+	return exportjob.NewExporter(entities, events, files, exportjob.Config{FileDays: days})
+}

@@ -1,0 +1,82 @@
+// Package jobs runs and watches background jobs of any kind as Lambda functions.
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/functions/internal/bootstrap"
+	"sluice/pkg/dynamo"
+	"sluice/pkg/job"
+)
+
+const (
+	// margin is how long before the function's timeout the context of a run ends, so that it
+	// can finish what it does and save its progress.
+	margin = 30 * time.Second
+
+	// attempts is how often an AWS call is tried. It is high because a failed run repeats
+	// much work.
+	attempts = 8
+)
+
+// Start runs the jobs of a kind that arrive on the stream of its table. open opens the stores
+// that the work needs. settle is [job.Config].Settle. Start does not return; it exits the
+// process if the function cannot be set up.
+func Start(kind job.Kind, settle time.Duration, open func(bootstrap.Clients) (job.Work, error)) {
+	clients, jobs, err := connect(context.Background(), kind, os.Getenv)
+	if err != nil {
+		log.Fatal(err)
+	}
+	work, err := open(clients)
+	if err != nil {
+		log.Fatal(err)
+	}
+	w, err := job.NewWorker(kind, jobs, work, job.Config{Settle: settle, Grace: margin, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil))})
+	if err != nil {
+		log.Fatal(err)
+	}
+	lambda.Start(handler(w.Run))
+}
+
+// connect returns AWS clients and the store of a kind's jobs.
+func connect(ctx context.Context, kind job.Kind, getenv func(string) string) (bootstrap.Clients, *dynamo.Jobs, error) {
+	sdk, err := bootstrap.LoadAWS(ctx)
+	if err != nil {
+		return bootstrap.Clients{}, nil, err
+	}
+	sdk.RetryMaxAttempts = attempts
+	clients := bootstrap.Clients{AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk)}
+	jobs, err := dynamo.OpenJobs(clients.DynamoDB, kind, getenv)
+	return clients, jobs, err
+}
+
+// handler returns the Lambda handler of a stream. It calls run for the job of each record, one
+// after the other. After an error, Lambda delivers the records again.
+func handler(run func(ctx context.Context, workspace, id string) error) func(context.Context, events.DynamoDBEvent) error {
+	return func(ctx context.Context, ev events.DynamoDBEvent) error {
+		if deadline, ok := ctx.Deadline(); ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
+			defer cancel()
+		}
+		for _, r := range ev.Records {
+			keys := r.Change.Keys
+			if keys["workspace"].DataType() != events.DataTypeString || keys["id"].DataType() != events.DataTypeString {
+				return fmt.Errorf("record %s does not come from a jobs table", r.EventID)
+			}
+			if err := run(ctx, keys["workspace"].String(), keys["id"].String()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

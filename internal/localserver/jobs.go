@@ -1,0 +1,122 @@
+package localserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/files"
+	"sluice/pkg/job"
+)
+
+const (
+	exportsAtOnce  = 2 // without those in their first turn
+	exportsTurn    = 5 * time.Second
+	erasuresAtOnce = 4
+)
+
+// background runs the jobs of all kinds in this process, and serves the files that they write.
+type background struct {
+	runners []*job.Runner
+	files   *files.Dir
+	days    int // for which files are kept
+	logger  *slog.Logger
+}
+
+// openBackground sets the stores of jobs and of links in b.stores. The export files are in a
+// subdirectory of dir.
+func openBackground(b *backend, dir string, getenv func(string) string, logger *slog.Logger) (*background, error) {
+	days, err := exportjob.ParseFileDays(cmp.Or(getenv("EXPORT_FILE_DAYS"), "7"))
+	if err != nil {
+		return nil, err
+	}
+	files, err := files.NewDir(filepath.Join(dir, "exports"), time.Now)
+	if err != nil {
+		return nil, err
+	}
+	exporter, err := exportjob.NewExporter(b.stores.Entities, b.stores.Events, files, exportjob.Config{FileDays: days})
+	if err != nil {
+		return nil, err
+	}
+	exports, err := job.NewRunner(exportjob.Kind, b.exportJobs, exporter, job.RunnerConfig{
+		Slots: exportsAtOnce, FirstTurn: exportsTurn, Config: job.Config{Logger: logger},
+	})
+	if err != nil {
+		return nil, err
+	}
+	eraser, err := erasurejob.NewEraser(b.stores.Events, erasurejob.Config{})
+	if err != nil {
+		return nil, err
+	}
+	erasures, err := job.NewRunner(erasurejob.Kind, b.erasureJobs, eraser, job.RunnerConfig{
+		Slots: erasuresAtOnce, Config: job.Config{Settle: b.settle, Logger: logger},
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.stores.ExportJobs, b.stores.ExportLinks, b.stores.ErasureJobs = exports, files, erasures
+	return &background{runners: []*job.Runner{exports, erasures}, files: files, days: days, logger: logger}, nil
+}
+
+// start runs jobs, also the unfinished ones of an earlier process, and removes old files until
+// ctx is done.
+func (b *background) start(ctx context.Context) error {
+	for _, r := range b.runners {
+		if err := r.Start(ctx); err != nil {
+			return err
+		}
+	}
+	go func() {
+		daily := time.NewTicker(24 * time.Hour)
+		defer daily.Stop()
+		for {
+			if err := b.files.Expire(b.days); err != nil {
+				b.logger.Error("cannot remove old export files", "error", err)
+			}
+			select {
+			case <-daily.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// wait waits for the runs in progress.
+func (b *background) wait() {
+	for _, r := range b.runners {
+		r.Wait()
+	}
+}
+
+// beside returns a handler that serves the export files at their download links. It passes all
+// other requests to next.
+func (b *background) beside(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, files.DirPrefix) {
+			b.files.ServeHTTP(downloadWriter{w}, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// downloadWriter extends the write deadline of the connection with each write. The duration of
+// a download is therefore unlimited if the client keeps reading.
+type downloadWriter struct{ http.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (w downloadWriter) Write(b []byte) (int, error) {
+	if err := http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, fmt.Errorf("extend the deadline of a download: %w", err)
+	}
+	return w.ResponseWriter.Write(b)
+}

@@ -1,0 +1,58 @@
+package bolt_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/pkg/bolt"
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+	"sluice/pkg/storetest"
+)
+
+func openJobs(t *testing.T, kind job.Kind) *bolt.Jobs {
+	t.Helper()
+	s, err := bolt.NewJobs(openDBEntity(t), kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestJobs(t *testing.T) {
+	storetest.Jobs(t, func(t *testing.T, kind job.Kind) job.Backlog { return openJobs(t, kind) })
+}
+
+func TestExpiredJobsAreRemoved(t *testing.T) {
+	kind := job.Kind{Name: "report", Keep: 30 * 24 * time.Hour}
+	s, noon := openJobs(t, kind), time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	end := func(id string, at time.Time) {
+		t.Helper()
+		j := kind.Finish(job.Job{ID: id, Workspace: "default", CreatedAt: record.TimeOf(at), Revision: 1}, job.Succeeded, at)
+		if _, put, err := s.Put(t.Context(), j); !put || err != nil {
+			t.Fatalf("%v, error %v", put, err)
+		}
+	}
+	for i := range 15 {
+		end(fmt.Sprint("old-", i), noon)
+	}
+	end("younger", noon.Add(time.Second))
+	for i := range 2 {
+		end(fmt.Sprint("new-", i), noon.Add(kind.Keep+time.Millisecond))
+	}
+	for i := range 15 {
+		if _, err := s.Get(t.Context(), "default", fmt.Sprint("old-", i)); record.KindOf(err) != record.NotFound {
+			t.Errorf("old-%d: error %v", i, err)
+		}
+	}
+	page, err := s.List(t.Context(), "default", nil, 20)
+	if len(page.Records) != 3 || page.More || err != nil {
+		t.Fatalf("%d jobs are left, %v, error %v", len(page.Records), page.More, err)
+	}
+	for i, id := range []string{"new-1", "new-0", "younger"} {
+		if page.Records[i].ID != id {
+			t.Errorf("job %d is %s, want %s", i, page.Records[i].ID, id)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package dynamo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+)
+
+// JobsClient is the part of *dynamodb.Client that Jobs uses.
+type JobsClient interface {
+	getter
+	putter
+	querier
+	dynamodb.ScanAPIClient
+	TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// Jobs is the job.Backlog of one kind, in a table of its own. It is safe for concurrent use.
+//
+// The table's partition key is workspace (S) and its sort key is id (S). The attributes job and
+// progress (S) hold the whole job, as JSON. DynamoDB needs the others:
+//
+//   - status and lane (S) are for the filters of the table's stream. A job that waits for no run
+//     has no lane.
+//   - position (S, record.Position.String) is for the indexes.
+//   - revision (N) is for conditional writes.
+//   - expires_at (N, Unix time in seconds) is for the TTL. Only jobs that have ended have it.
+//
+// A workspace whose unfinished jobs are counted has an item with the id #unfinished, which no
+// job can have. Its attribute jobs (SS) holds their ids. It changes in the same transaction as
+// a job that begins or ends, so it always agrees with the jobs.
+//
+// The index by_position has the keys workspace and position, for List. It projects job, but not
+// progress. The index by_status has the keys status and position, for OldestQueued. It projects
+// only keys, so saving progress writes nothing to it. A table needs only the indexes of the
+// methods that are called.
+type Jobs struct {
+	client JobsClient
+	kind   job.Kind
+	table  string
+}
+
+// NewJobs returns the store of a kind's jobs in the named table.
+func NewJobs(client JobsClient, kind job.Kind, table string) (*Jobs, error) {
+	if client == nil || table == "" {
+		return nil, errors.New("dynamo: a client and a table name are required")
+	}
+	return &Jobs{client: client, kind: kind, table: table}, nil
+}
+
+// OpenJobs returns the store of a kind's jobs in the table that an environment variable names,
+// such as REPORT_JOBS_TABLE for report jobs.
+func OpenJobs(client JobsClient, kind job.Kind, getenv func(string) string) (*Jobs, error) {
+	variable := strings.ToUpper(kind.Name) + "_JOBS_TABLE"
+	s, err := NewJobs(client, kind, getenv(variable))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	return s, nil
+}
+
+// A write that conflicts with a transaction, or a transaction that is throttled, is tried again
+// after a random wait, at most maxTries times. The first wait is at most firstWait; the longest
+// one doubles with each try.
+const (
+	maxTries  = 10
+	firstWait = 5 * time.Millisecond
+)
+
+// Put implements job.Store.
+func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, err error) {
+	op := "put " + s.kind.String()
+	item, err := jobToItem(j)
+	if err != nil {
+		return job.Job{}, false, fmt.Errorf("%s: %w", op, err)
+	}
+	for try := range maxTries {
+		var there attributeValues
+		there, err = s.write(ctx, j, item)
+		var conflict *types.TransactionConflictException
+		var cancelled *types.TransactionCanceledException
+		switch {
+		case err == nil && there == nil:
+			return j, true, nil
+		case err == nil:
+			stored, err = jobFromItem(there)
+			// The SDK repeats a put whose response was lost, and then finds what it has put.
+			return stored, !counts(j) && reflect.DeepEqual(there, item), err
+		case errors.As(err, &conflict), errors.As(err, &cancelled) && hasCode(cancelled.CancellationReasons, passing...):
+		case record.KindOf(err) != 0:
+			return job.Job{}, false, err
+		default:
+			return job.Job{}, false, storeError(op, err)
+		}
+		select {
+		case <-time.After(rand.N(firstWait << try)):
+		case <-ctx.Done():
+		}
+	}
+	return job.Job{}, false, record.UnavailableError(op, err)
+}
+
+// passing are the codes of a cancelled transaction that may succeed if it is repeated.
+var passing = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
+
+// counts reports whether a put of j changes the count of unfinished jobs.
+func counts(j job.Job) bool { return j.Quota > 0 && (j.StartedAt == nil || j.Status.Final()) }
+
+// write tries once to put j, whose item is item. If a condition fails, it returns the item that
+// is there instead, or an error of kind NotFound or TooMany. The SDK repeats a transaction with
+// the same token if the response was lost, and DynamoDB then reports success without writing
+// again.
+func (s *Jobs) write(ctx context.Context, j job.Job, item attributeValues) (there attributeValues, err error) {
+	condition, names, values := aws.String("attribute_not_exists(#revision)"), map[string]string{"#revision": "revision"}, attributeValues(nil)
+	if j.Revision > 1 {
+		condition, values = aws.String("#revision = :was"), attributeValues{":was": number(j.Revision - 1)}
+	}
+	const old = types.ReturnValuesOnConditionCheckFailureAllOld
+	if !counts(j) {
+		_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
+			TableName: &s.table, Item: item,
+			ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values, ReturnValuesOnConditionCheckFailure: old,
+		})
+		var failed *types.ConditionalCheckFailedException
+		switch {
+		case !errors.As(err, &failed):
+			return nil, err
+		case len(failed.Item) == 0:
+			return nil, s.kind.NotFoundError(j.ID)
+		}
+		return failed.Item, nil
+	}
+	_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{Put: &types.Put{
+		TableName: &s.table, Item: item,
+		ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values, ReturnValuesOnConditionCheckFailure: old,
+	}}, {Update: s.count(j)}}})
+	var cancelled *types.TransactionCanceledException
+	if !errors.As(err, &cancelled) {
+		return nil, err
+	}
+	ofJob, ofCount := cancelled.CancellationReasons[:1], cancelled.CancellationReasons[1:]
+	switch {
+	case ofJob[0].Item != nil:
+		return ofJob[0].Item, nil
+	case hasCode(cancelled.CancellationReasons, passing...):
+		return nil, err
+	case hasCode(ofJob, "ConditionalCheckFailed"):
+		return nil, s.kind.NotFoundError(j.ID)
+	case hasCode(ofCount, "ConditionalCheckFailed"):
+		return nil, s.kind.TooManyError(j.Quota)
+	}
+	return nil, err
+}
+
+// hasCode reports whether any of the reasons has one of the codes.
+func hasCode(reasons []types.CancellationReason, codes ...string) bool {
+	return slices.ContainsFunc(reasons, func(r types.CancellationReason) bool { return slices.Contains(codes, aws.ToString(r.Code)) })
+}
+
+// count returns the update of the workspace's unfinished jobs that belongs to a put of j.
+func (s *Jobs) count(j job.Job) *types.Update {
+	u := &types.Update{
+		TableName:                 &s.table,
+		Key:                       jobKey(j.Workspace, "#unfinished"),
+		UpdateExpression:          aws.String("DELETE #jobs :job"),
+		ExpressionAttributeNames:  map[string]string{"#jobs": "jobs"},
+		ExpressionAttributeValues: attributeValues{":job": &types.AttributeValueMemberSS{Value: []string{j.ID}}},
+	}
+	if !j.Status.Final() {
+		u.UpdateExpression = aws.String("ADD #jobs :job")
+		u.ConditionExpression = aws.String("attribute_not_exists(#jobs) OR size(#jobs) < :quota OR contains(#jobs, :id)")
+		u.ExpressionAttributeValues[":quota"], u.ExpressionAttributeValues[":id"] = number(int64(j.Quota)), text(j.ID)
+	}
+	return u
+}
+
+// Get implements job.Store. The read is strongly consistent.
+func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
+	j, found, err := getItem(ctx, s.client, s.table, jobKey(workspace, id), jobFromItem)
+	if err == nil && !found {
+		err = s.kind.NotFoundError(id)
+	}
+	return j, err
+}
+
+// List implements job.Store. The index is eventually consistent, so a job may be missing or in
+// an earlier state for a moment after a change.
+func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[job.Job], error) {
+	in := &dynamodb.QueryInput{
+		TableName:                 &s.table,
+		IndexName:                 aws.String("by_position"),
+		ScanIndexForward:          aws.Bool(false),
+		KeyConditionExpression:    aws.String("#workspace = :workspace"),
+		ExpressionAttributeNames:  map[string]string{"#workspace": "workspace"},
+		ExpressionAttributeValues: attributeValues{":workspace": text(workspace)},
+	}
+	if after != nil {
+		*in.KeyConditionExpression += " AND #position < :after"
+		in.ExpressionAttributeNames["#position"] = "position"
+		in.ExpressionAttributeValues[":after"] = text(after.String())
+	}
+	return queryPage(ctx, s.client, "position", limit, jobFromItem, in)
+}
+
+// Unfinished implements job.Backlog. It reads the whole table.
+func (s *Jobs) Unfinished(ctx context.Context) ([]job.Key, error) {
+	return scanItems(ctx, s.client, &dynamodb.ScanInput{
+		TableName:                 &s.table,
+		ConsistentRead:            aws.Bool(true),
+		FilterExpression:          aws.String("#status IN (:queued, :running)"),
+		ExpressionAttributeNames:  map[string]string{"#status": "status"},
+		ExpressionAttributeValues: attributeValues{":queued": text(string(job.Queued)), ":running": text(string(job.Running))},
+	}, func(item attributeValues) (job.Key, error) {
+		r := readItem(item)
+		return job.Key{Workspace: r.text("workspace"), ID: r.text("id")}, r.err()
+	})
+}
+
+// OldestQueued returns the creation time of the oldest queued job in all workspaces, and whether
+// there is one. It reads one item of the index by_status, which is eventually consistent.
+func (s *Jobs) OldestQueued(ctx context.Context) (created record.Time, ok bool, err error) {
+	op := "find the oldest queued " + s.kind.String()
+	out, err := s.client.Query(ctx, &dynamodb.QueryInput{
+		TableName:                 &s.table,
+		IndexName:                 aws.String("by_status"),
+		Limit:                     aws.Int32(1),
+		KeyConditionExpression:    aws.String("#status = :queued"),
+		ExpressionAttributeNames:  map[string]string{"#status": "status"},
+		ExpressionAttributeValues: attributeValues{":queued": text(string(job.Queued))},
+	})
+	if err != nil {
+		return record.Time{}, false, storeError(op, err)
+	}
+	if len(out.Items) == 0 {
+		return record.Time{}, false, nil
+	}
+	position, err := record.ParsePosition(readItem(out.Items[0]).text("position"))
+	if err != nil {
+		return record.Time{}, false, fmt.Errorf("%s: %w", op, err)
+	}
+	return position.At, true, nil
+}
+
+func jobKey(workspace, id string) attributeValues {
+	return attributeValues{"workspace": text(workspace), "id": text(id)}
+}
+
+func jobToItem(j job.Job) (attributeValues, error) {
+	item := jobKey(j.Workspace, j.ID)
+	item["status"] = text(string(j.Status))
+	item["position"] = text(j.Position().String())
+	item["revision"] = number(j.Revision)
+	if j.Progress != nil {
+		item["progress"] = text(string(j.Progress))
+	}
+	if lane := j.Lane(); lane != "" {
+		item["lane"] = text(string(lane))
+	}
+	if j.ExpiresAt != nil {
+		item["expires_at"] = number(j.ExpiresAt.Time().Unix())
+	}
+	j.Progress = nil
+	whole, err := json.Marshal(j)
+	item["job"] = text(string(whole))
+	return item, err
+}
+
+func jobFromItem(item attributeValues) (j job.Job, err error) {
+	r := readItem(item)
+	whole, progress := r.text("job"), r.optionalText("progress")
+	if err = r.err(); err == nil {
+		err = json.Unmarshal([]byte(whole), &j)
+	}
+	if err != nil {
+		return job.Job{}, fmt.Errorf("read job: %w", err)
+	}
+	if progress != "" {
+		j.Progress = json.RawMessage(progress)
+	}
+	return j, nil
+}

@@ -1,0 +1,107 @@
+package erasurejob
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+)
+
+// Events is the part of event.Store that an Eraser uses.
+type Events interface {
+	Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error)
+}
+
+// MaxRate is the Config.MaxRate of the runs on AWS, whose number ParallelizationFactor in
+// template.yaml bounds. Together they use at most half of what an index's partition can write,
+// and leave the rest to new events: all events of an entity are in one partition of by_entity,
+// and with one shard, all of a workspace are in one partition of the other indexes.
+const MaxRate = 250
+
+// Config tunes an Eraser. Its zero value is ready to use.
+type Config struct {
+	PageSize  int           // most events of a page; 100 by default
+	MaxRate   int           // events that a run reads in a second, at most and roughly; 0, the default, for any number
+	RetryWait time.Duration // how long a run waits if the events are unavailable; doubled each time, up to 16 times as long; 1 s by default
+}
+
+// Eraser is the [job.Work] of this kind: it erases events page by page, and saves its progress
+// after each. It is safe for concurrent use.
+type Eraser struct {
+	events Events
+	Config
+}
+
+// NewEraser returns an Eraser. It returns an error if events is nil.
+func NewEraser(events Events, cfg Config) (*Eraser, error) {
+	if events == nil {
+		return nil, errors.New("erasurejob: events are required")
+	}
+	cfg.PageSize = cmp.Or(cfg.PageSize, 100)
+	cfg.RetryWait = cmp.Or(cfg.RetryWait, time.Second)
+	return &Eraser{events: events, Config: cfg}, nil
+}
+
+// progress is what a run continues from.
+type progress struct {
+	After *record.Position `json:"after,omitempty"` // of the last event that was read; nil before the first
+}
+
+// Do implements [job.Work]. If a page fails because the events are unavailable, it waits and
+// tries again.
+func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
+	var done details
+	var at progress
+	if err := r.Job.Decode(&done, &at); err != nil {
+		return nil, err
+	}
+	defer func() { r.Log = r.Log.With("events_erased", done.EventsErased) }()
+	retryWait, longest := e.RetryWait, 16*e.RetryWait
+	for {
+		began := r.Now()
+		erased, err := e.events.Erase(r.Calls, r.Job.Workspace, event.Erasure{
+			EntityID: r.Job.ID, Until: r.Job.Until, Limit: e.PageSize, After: at.After,
+		})
+		done.EventsErased += erased.Events
+		if err == nil {
+			if !erased.More {
+				return done, nil
+			}
+			if erased.Last != nil {
+				at.After = erased.Last
+			}
+			retryWait = e.RetryWait
+		}
+		if err == nil || erased.Events > 0 {
+			if err := r.Save(done, at, err == nil); err != nil {
+				return nil, err
+			}
+		}
+		pause := e.pace() - r.Now().Sub(began)
+		if record.KindOf(err) == record.Unavailable {
+			r.Log.WarnContext(ctx, "a page of events was not erased completely", "error", err, "again_after", retryWait)
+			pause, retryWait = retryWait, min(2*retryWait, longest)
+		} else if err != nil {
+			return nil, fmt.Errorf("erase events: %w", err)
+		}
+		if err := job.Wait(ctx, pause, longest); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pace is the least time between the starts of two pages.
+func (e *Eraser) pace() time.Duration {
+	if e.MaxRate == 0 {
+		return 0
+	}
+	return time.Duration(e.PageSize) * time.Second / time.Duration(e.MaxRate)
+}
+
+// Clean implements [job.Work]. Nothing is left to remove.
+func (e *Eraser) Clean(context.Context, job.Job) error { return nil }

@@ -1,0 +1,142 @@
+package exportjob
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+)
+
+// Config tunes an Exporter. Its zero value is ready to use.
+type Config struct {
+	PartBytes int           // least size of every part but the last, in bytes; 5 MiB by default, the minimum of S3
+	MaxParts  int           // most parts of a file; 4,000 by default, whose ETags fit into job.MaxProgress
+	SaveEvery time.Duration // how often the number of written records is saved, roughly; 1 s by default
+	FileDays  int           // days for which a file is kept; 7 by default
+}
+
+// ParseFileDays parses the environment variable EXPORT_FILE_DAYS for Config.FileDays.
+func ParseFileDays(text string) (int, error) {
+	days, err := strconv.Atoi(text)
+	if err != nil || days < 1 {
+		return 0, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number of at least 1", text)
+	}
+	return days, nil
+}
+
+// Exporter is the [job.Work] of this kind: it reads the records of a job, writes them to the
+// file in parts, and saves its progress after each. It is safe for concurrent use.
+type Exporter struct {
+	entities Entities
+	events   Events
+	files    Files
+	Config
+}
+
+// NewExporter returns an Exporter. It returns an error if a store is nil.
+func NewExporter(entities Entities, events Events, files Files, cfg Config) (*Exporter, error) {
+	if entities == nil || events == nil || files == nil {
+		return nil, errors.New("exportjob: records and files are required")
+	}
+	cfg.PartBytes = cmp.Or(cfg.PartBytes, 5<<20)
+	cfg.MaxParts = cmp.Or(cfg.MaxParts, 4000)
+	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
+	cfg.FileDays = cmp.Or(cfg.FileDays, 7)
+	return &Exporter{entities: entities, events: events, files: files, Config: cfg}, nil
+}
+
+// run is one run of a job.
+type run struct {
+	*job.Run
+	*Exporter
+	state           // as saved
+	saved time.Time // when that was
+
+	counted atomic.Pointer[int64] // how many records the job has; nil until they have been counted
+}
+
+// Do implements [job.Work].
+func (x *Exporter) Do(ctx context.Context, running *job.Run) (any, error) {
+	r := &run{Run: running, Exporter: x}
+	if err := r.Job.Decode(&r.details, &r.progress); err != nil {
+		return nil, err
+	}
+	r.RecordsWritten = r.Records // what is in no part will be written again
+	defer func() { r.Log = r.Log.With("records", r.RecordsWritten) }()
+	if r.Format == CSV && !r.Survey.Done {
+		if err := r.survey(ctx); err != nil {
+			return nil, err
+		}
+	}
+	err := r.file(ctx)
+	if errors.Is(err, ErrUpload) { // write the file again from the first record
+		if err := r.files.Abort(r.Calls, r.upload()); err != nil {
+			return nil, err
+		}
+		next := state{details{Order: r.Order, RecordsExpected: r.RecordsExpected}, progress{Survey: r.Survey}}
+		if err := r.save(next, false); err != nil {
+			return nil, err
+		}
+	}
+	return r.details, err
+}
+
+// Clean implements [job.Work]: it removes the upload and the file.
+func (x *Exporter) Clean(ctx context.Context, j job.Job) error {
+	var d details
+	if err := j.Decode(&d, nil); err != nil {
+		return err
+	}
+	f := fileOf(j, d, nil)
+	return errors.Join(x.files.Abort(ctx, f), x.files.Delete(ctx, f))
+}
+
+// upload returns the file with its upload as saved.
+func (r *run) upload() File { return fileOf(r.Job, r.details, r.Parts) }
+
+// file writes the file, and completes the details of the job.
+func (r *run) file(ctx context.Context) error {
+	if r.Upload == "" {
+		next := r.state
+		var err error
+		if next.Upload, err = r.files.Start(r.Calls, r.upload()); err != nil {
+			return err
+		}
+		if err := r.save(next, false); err != nil {
+			_ = r.files.Abort(r.Calls, fileOf(r.Job, next.details, nil)) // no other run knows this upload
+			return err
+		}
+	}
+	if !r.Written {
+		if err := r.write(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.files.Complete(r.Calls, r.upload()); err != nil {
+		return err
+	}
+	expires := record.TimeOf(r.Now().AddDate(0, 0, r.FileDays))
+	written := r.RecordsWritten
+	// The records may have been counted wrong, if some were deleted during the export.
+	r.FileExpiresAt, r.RecordsExpected = &expires, &written
+	return nil
+}
+
+// due reports whether SaveEvery has passed since the last save.
+func (r *run) due() bool { return r.Now().Sub(r.saved) >= r.SaveEvery }
+
+// save saves next, which then is the state of r.
+func (r *run) save(next state, further bool) error {
+	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
+	if err := r.Save(next.details, next.progress, further); err != nil {
+		return err
+	}
+	r.state, r.saved = next, r.Now()
+	return nil
+}

@@ -1,0 +1,524 @@
+package exportjob
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+)
+
+const workspace, jobID = "default", "job"
+
+// config configures what a delivery runs.
+type config struct {
+	Config
+	life job.Config
+}
+
+// created is the creation time of a world's job.
+var created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// tester has the methods that *testing.T and *rapid.T share.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// world holds in memory what outlives a worker: a job, its file and the records. It
+// checks every change that workers make.
+type world struct {
+	t      tester
+	config config
+
+	mu       sync.Mutex
+	job      job.Job
+	uploads  map[string]map[int][]byte
+	files    map[string][]byte
+	records  []stored // ordered by key
+	pageSize int      // maximum number of records in a page, even if the limit of the query is higher
+	want     []string // ids of the job's records, in order
+	names    []string // attribute names of the job's records, in order
+	now      time.Time
+	started  int // number of uploads started
+
+	unreadable string // if not "", life.list fails when it reads the record with this key
+
+	pending int      // number of unfinished deliveries of the job
+	trace   []string // the calls so far, for error messages
+}
+
+// stored is an entity or an event.
+type stored struct {
+	key    string // position of the record in a list
+	entity entity.Entity
+	event  event.Event
+}
+
+func (r stored) createdAt() record.Time {
+	if r.entity.ID != "" {
+		return r.entity.CreatedAt
+	}
+	return r.event.CreatedAt
+}
+
+// newWorld returns a world with a job, n records that belong to it, and n records that
+// were created after the job.
+func newWorld(t tester, resource record.Resource, format Format, n int, cfg config) *world {
+	t.Helper()
+	w := &world{
+		t: t, config: cfg, uploads: make(map[string]map[int][]byte), files: make(map[string][]byte),
+		pageSize: 3, now: created, pending: 1,
+	}
+	for i := range n {
+		name := fmt.Sprintf("a%d", i%5)
+		w.names = append(w.names, name)
+		w.insert(resource, i, record.TimeOf(created.Add(-time.Duration(i%3)*time.Second)), name)
+		w.insert(resource, n+i, record.TimeOf(created.Add(time.Millisecond)), "late")
+	}
+	slices.Sort(w.names)
+	w.names = slices.Compact(w.names)
+	for _, r := range w.records {
+		if r.createdAt().Compare(record.TimeOf(created)) <= 0 {
+			w.want = append(w.want, r.event.ID+r.entity.ID)
+		}
+	}
+	_, _, err := Create(context.Background(), &life{world: w}, workspace, Order{ID: jobID, Resource: resource, Format: format}, 1, created)
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	return w
+}
+
+// insert adds record number i, with an attribute of the given name. Records with
+// adjacent numbers are not adjacent in the list, and some events occur at the same
+// time.
+func (w *world) insert(resource record.Resource, i int, at record.Time, name string) {
+	id, attributes := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i))), record.Attributes(fmt.Sprintf(`{%q:%d}`, name, i))
+	r := stored{key: id, entity: entity.Entity{ID: id, Type: "t", Attributes: attributes, CreatedAt: at, UpdatedAt: at}}
+	if resource == record.Event {
+		e := event.Event{ID: id, Name: "n", OccurredAt: record.TimeOf(created.Add(time.Duration(i*7%11) * time.Hour)), Attributes: attributes, CreatedAt: at}
+		r = stored{key: e.Position().String(), event: e}
+	}
+	place, _ := slices.BinarySearchFunc(w.records, r.key, func(r stored, key string) int { return strings.Compare(r.key, key) })
+	w.records = slices.Insert(w.records, place, r)
+}
+
+// fate is what happens to a call.
+type fate int
+
+const (
+	fine        fate = iota
+	refused          // the call fails without effect
+	lost             // the call succeeds, but reports an error
+	killed           // the worker is killed before the call
+	killedAfter      // the worker is killed after the call
+)
+
+// life is one run of a worker, with the faults that the test injects.
+type life struct {
+	*world
+	fate  func(call string) fate // selects the fate of each call that changes something; nil if all calls succeed
+	lists atomic.Int64           // 1 if the next call of life.list fails, 2 if the call after that fails, and so on; 0 if no call fails
+
+	pageTime time.Duration // duration of each call of life.list
+	dead     atomic.Bool
+}
+
+var (
+	errDead   = errors.New("this worker has been killed")
+	errBroken = errors.New("the call failed")
+)
+
+// call runs the function do, with the fault that l.fate selects for it.
+func (l *life) call(name string, do func() error) error {
+	if l.dead.Load() {
+		return errDead
+	}
+	what := fine
+	if l.fate != nil {
+		what = l.fate(name)
+	}
+	if l.dead.Load() {
+		return errDead
+	}
+	l.trace = append(l.trace, fmt.Sprintf("%s:%d", name, what))
+	switch what {
+	case refused:
+		return errBroken
+	case killed:
+		l.dead.Store(true)
+		return errDead
+	}
+	l.mu.Lock()
+	err := do()
+	l.mu.Unlock()
+	switch what {
+	case lost:
+		return errBroken
+	case killedAfter:
+		l.dead.Store(true)
+		return errDead
+	}
+	return err
+}
+
+func (l *life) Get(_ context.Context, _, id string) (j job.Job, err error) {
+	err = l.call("get", func() error {
+		if l.job.ID != id {
+			return Kind.NotFoundError(id)
+		}
+		j = l.job
+		return nil
+	})
+	return j, err
+}
+
+func (l *life) List(context.Context, string, *record.Position, int) (record.Page[job.Job], error) {
+	return record.Page[job.Job]{}, errors.ErrUnsupported
+}
+
+func (l *life) Put(_ context.Context, j job.Job) (stored job.Job, put bool, err error) {
+	err = l.call("put "+string(j.Status), func() error {
+		if j.Revision != l.job.Revision+1 {
+			stored = l.job
+			return nil
+		}
+		l.check(j)
+		if j.Lane() != "" && j.Revision > 1 { // a world begins with one delivery
+			l.pending++
+		}
+		l.job, stored, put = j, j, true
+		return nil
+	})
+	return stored, put, err
+}
+
+// state returns what a job stores of its work.
+func (w *world) state(j job.Job) (s state) {
+	w.t.Helper()
+	if err := j.Decode(&s.details, &s.progress); err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	return s
+}
+
+// check checks a job that a worker stores.
+func (w *world) check(j job.Job) {
+	s, n := w.state(j), int64(len(w.want))
+	wrong := func(format string, args ...any) {
+		w.t.Errorf("%s: %+v of %+v over %+v; %v", fmt.Sprintf(format, args...), s, j, w.job, w.trace)
+	}
+	if w.job.Status.Final() {
+		wrong("a job that has ended was changed")
+	}
+	if s.RecordsWritten > n || s.RecordsExpected != nil && *s.RecordsExpected != n {
+		wrong("the job has %d records", n)
+	}
+	if len(s.Parts) > 0 && s.SizeBytes == nil || s.RecordsWritten < s.Records {
+		wrong("the job is larger than it reports")
+	}
+	if j.Status == job.Succeeded && s.RecordsWritten != n {
+		wrong("not all records were written")
+	}
+}
+
+type filesOf struct{ *life }
+
+func (l filesOf) Start(context.Context, File) (upload string, err error) {
+	err = l.call("start", func() error {
+		l.started++
+		upload = fmt.Sprint("upload-", l.started)
+		l.uploads[upload] = make(map[int][]byte)
+		return nil
+	})
+	return upload, err
+}
+
+func etag(part []byte) string {
+	sum := sha256.Sum256(part)
+	return hex.EncodeToString(sum[:])
+}
+
+func (l filesOf) Put(_ context.Context, f File, n int, part []byte) (string, error) {
+	err := l.call("put", func() error {
+		if l.uploads[f.Upload] == nil {
+			return ErrUpload
+		}
+		l.uploads[f.Upload][n] = bytes.Clone(part)
+		return nil
+	})
+	return etag(part), err
+}
+
+func (l filesOf) Complete(_ context.Context, f File) error {
+	return l.call("complete", func() error {
+		parts := l.uploads[f.Upload]
+		if parts == nil {
+			if int64(len(l.files[f.Key])) == f.Size {
+				return nil
+			}
+			return ErrUpload
+		}
+		var file []byte
+		for i, want := range f.Parts {
+			if etag(parts[i+1]) != want || i < len(f.Parts)-1 && len(parts[i+1]) < l.config.PartBytes {
+				return ErrUpload
+			}
+			file = append(file, parts[i+1]...)
+		}
+		l.files[f.Key] = file
+		delete(l.uploads, f.Upload)
+		return nil
+	})
+}
+
+func (l filesOf) Abort(_ context.Context, f File) error {
+	return l.call("abort", func() error {
+		delete(l.uploads, f.Upload)
+		return nil
+	})
+}
+
+func (l filesOf) Delete(_ context.Context, f File) error {
+	return l.call("delete", func() error {
+		delete(l.files, f.Key)
+		return nil
+	})
+}
+
+// list returns the records after the given key.
+func (l *life) list(ctx context.Context, after string, limit int) (page []stored, more bool, err error) {
+	if l.pageTime > 0 {
+		select {
+		case <-time.After(l.pageTime):
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+	if l.dead.Load() {
+		return nil, false, errDead
+	}
+	if l.lists.Add(-1) == 0 {
+		return nil, false, errBroken
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := sort.Search(len(l.records), func(i int) bool { return l.records[i].key > after })
+	last := min(first+limit, first+l.pageSize, len(l.records))
+	for _, r := range l.records[first:last] {
+		if r.key == l.unreadable {
+			return nil, false, errBroken
+		}
+	}
+	return slices.Clone(l.records[first:last]), last < len(l.records), nil
+}
+
+func (l *life) count(until record.Time) (n int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		if r.createdAt().Compare(until) <= 0 && !r.event.Expired(until) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+type eventsOf struct{ *life }
+
+func (l eventsOf) List(ctx context.Context, _ string, q event.Query) (page record.Page[event.Event], err error) {
+	after := ""
+	if q.After != nil {
+		after = q.After.String()
+	}
+	records, more, err := l.list(ctx, after, q.Limit)
+	for _, r := range records {
+		page.Records = append(page.Records, r.event)
+	}
+	page.More = more
+	return page, err
+}
+
+func (l eventsOf) Count(_ context.Context, _ string, _ event.Query, until record.Time) (int64, error) {
+	return l.count(until)
+}
+
+type entitiesOf struct{ *life }
+
+func (l entitiesOf) List(ctx context.Context, _ string, q entity.Query) (page record.Page[entity.Entity], err error) {
+	records, more, err := l.list(ctx, q.AfterID, q.Limit)
+	for _, r := range records {
+		page.Records = append(page.Records, r.entity)
+		page.Last.ID = r.entity.ID
+	}
+	page.More = more
+	return page, err
+}
+
+func (l entitiesOf) Count(_ context.Context, _ string, _ entity.Query, until record.Time) (int64, error) {
+	return l.count(until)
+}
+
+// worker returns a worker whose calls go through l. Each reading of its clock advances
+// the clock, so that the worker saves its progress several times.
+func (l *life) worker() *job.Worker {
+	cfg := l.config
+	if cfg.life.Now == nil {
+		cfg.life.Now = func() time.Time { l.now = l.now.Add(400 * time.Millisecond); return l.now }
+	}
+	cfg.life.Logger = slog.New(slog.DiscardHandler)
+	x, err := NewExporter(entitiesOf{l}, eventsOf{l}, filesOf{l}, cfg.Config)
+	if err != nil {
+		l.t.Fatalf("new exporter: %v", err)
+	}
+	w, err := job.NewWorker(Kind, l, x, cfg.life)
+	if err != nil {
+		l.t.Fatalf("new worker: %v", err)
+	}
+	return w
+}
+
+// deliver runs the job once, as Lambda does for a change in the stream. If the run is
+// killed or fails, the delivery stays pending.
+func (w *world) deliver(ctx context.Context, l *life) error {
+	l.world = w
+	w.trace = append(w.trace, "[")
+	err := l.worker().Run(ctx, workspace, jobID)
+	w.trace = append(w.trace, "]")
+	if err == nil && !l.dead.Load() {
+		w.pending--
+	}
+	return err
+}
+
+// finish delivers the job, without faults, until no delivery is pending. The job must
+// then have ended.
+func (w *world) finish() {
+	w.t.Helper()
+	for range 50 {
+		if w.pending == 0 {
+			break
+		}
+		if err := w.deliver(context.Background(), new(life)); err != nil && !errors.Is(err, ErrUpload) {
+			w.t.Fatalf("a run without faults failed: %v; %v", err, w.trace)
+		}
+	}
+	if w.pending != 0 || !w.job.Status.Final() {
+		w.t.Fatalf("the job is left %s with %d deliveries to make; %v", w.job.Status, w.pending, w.trace)
+	}
+}
+
+// checkFile checks that the job has succeeded and that the file contains each record of
+// the job once, in order.
+func (w *world) checkFile() {
+	w.t.Helper()
+	if w.job.Status != job.Succeeded {
+		w.t.Fatalf("the job has %s: %+v; %v", w.job.Status, w.job, w.trace)
+	}
+	shown := w.state(w.job)
+	file := w.files[fileOf(w.job, shown.details, nil).Key]
+	ids, err := idsOf(shown.Format, w.names, file)
+	if err != nil {
+		w.t.Fatalf("%v; %v", err, w.trace)
+	}
+	if !slices.Equal(ids, w.want) {
+		w.t.Errorf("the file has\n%q\nwant\n%q; %v", ids, w.want, w.trace)
+	}
+	if n := int64(len(w.want)); shown.RecordsWritten != n || *shown.RecordsExpected != n || *shown.SizeBytes != int64(len(file)) || w.job.FinishedAt == nil || shown.FileExpiresAt == nil {
+		w.t.Errorf("the job says %+v of %d records in %d bytes", shown, n, len(file))
+	}
+}
+
+// ended checks that the job failed with the given reason, or succeeded if reason is "".
+// It also checks that no upload exists and that a failed job has no file.
+func (w *world) ended(reason string) {
+	w.t.Helper()
+	switch j := w.job; {
+	case reason == "" && j.Status != job.Succeeded,
+		reason != "" && (j.Status != job.Failed || j.Error == nil || !strings.Contains(*j.Error, reason) || j.FinishedAt == nil):
+		w.t.Errorf("the job is %+v, want the reason %q", j, reason)
+	}
+	if len(w.uploads) > 0 || reason != "" && len(w.files) > 0 {
+		w.t.Errorf("an upload or a file is left: %v %v", w.uploads, w.files)
+	}
+}
+
+func unzip(file []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
+// idsOf returns the ids of the records in a file. It returns an error if the attribute
+// columns of a CSV file differ from the given names.
+func idsOf(format Format, names []string, file []byte) (ids []string, err error) {
+	text, err := unzip(file)
+	if err != nil {
+		return nil, err
+	}
+	if format == CSV {
+		lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil {
+			return nil, err
+		}
+		header := strings.Join(lines[0], ",")
+		for _, name := range names {
+			if !strings.Contains(header, ",attributes."+name) {
+				return nil, fmt.Errorf("no column for %s in %s", name, header)
+			}
+		}
+		if strings.Count(header, "attributes.") != len(names) {
+			return nil, fmt.Errorf("columns %s, want those of %v", header, names)
+		}
+		for _, line := range lines[1:] {
+			ids = append(ids, line[0])
+		}
+		return ids, nil
+	}
+	for line := range strings.Lines(string(text)) {
+		var r struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+		ids = append(ids, r.ID)
+	}
+	return ids, nil
+}
+
+// each runs a subtest for every combination of a resource and a format. The subtest
+// passes its combination to the function test.
+func each(t *testing.T, test func(t *testing.T, resource record.Resource, format Format)) {
+	for _, resource := range []record.Resource{record.Entity, record.Event} {
+		for _, format := range []Format{NDJSON, CSV} {
+			t.Run(fmt.Sprint(resource, " as ", format), func(t *testing.T) {
+				t.Parallel()
+				test(t, resource, format)
+			})
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package exportjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"sluice/pkg/job"
+)
+
+// File is the file of a job, and the upload of it.
+type File struct {
+	Key    string   // unique among all workspaces: a path of two segments, whatever the workspace is called
+	Name   string   // under which a browser saves it, such as entities-2026-11-22.ndjson.gz, with the date in UTC on which the job was created
+	Upload string   // id of the upload; "" before it starts
+	Parts  []string // ETags of its parts, in order
+	Size   int64    // of all parts, in bytes
+}
+
+// NewFile returns the file that a job writes, without an upload.
+func NewFile(j job.Job, o Order) File {
+	return File{
+		Key:  strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + fmt.Sprintf("/%s-%s.%s.gz", o.Resource, j.ID, o.Format),
+		Name: fmt.Sprintf("%s-%s.%s.gz", o.Resource.Plural(), j.CreatedAt.Time().Format(time.DateOnly), o.Format),
+	}
+}
+
+// fileOf returns the file of a job with its upload, which has the given parts.
+func fileOf(j job.Job, d details, parts []string) File {
+	f := NewFile(j, d.Order)
+	f.Upload, f.Parts = d.Upload, parts
+	if d.SizeBytes != nil {
+		f.Size = *d.SizeBytes
+	}
+	return f
+}
+
+// Files stores files, which are uploaded in parts. Implementations are safe for concurrent use.
+//
+// Put and Complete return ErrUpload if the upload no longer exists or has other parts. The file
+// must then be uploaded again from the beginning.
+type Files interface {
+	// Start starts an upload of the file and returns its id.
+	Start(ctx context.Context, f File) (upload string, err error)
+
+	// Put uploads part n, counted from 1, and replaces an earlier part n. The ETag
+	// identifies the content.
+	Put(ctx context.Context, f File, n int, part []byte) (etag string, err error)
+
+	// Complete creates the file from its parts, atomically. The call may be repeated.
+	Complete(ctx context.Context, f File) error
+
+	// Abort removes the upload and its parts, if there is one. The call may be repeated.
+	Abort(ctx context.Context, f File) error
+
+	// Delete removes the file if it exists. The call may be repeated.
+	Delete(ctx context.Context, f File) error
+}
+
+// ErrUpload means that an upload no longer exists or has other parts than the file.
+var ErrUpload = errors.New("the upload does not exist or has other parts than the job")
+
+// Links creates download links.
+type Links interface {
+	// Link returns a URL from which anybody can download the file for a limited time. One that
+	// begins with '/' is a path of this server.
+	Link(ctx context.Context, f File) (string, error)
+}

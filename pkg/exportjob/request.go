@@ -1,0 +1,99 @@
+package exportjob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+)
+
+// Create queues the job of an order. The error has kind TooMany if the workspace already has
+// quota unfinished jobs.
+//
+// If a job with this id writes the same file, Create returns that one, whatever the quota, and
+// created is false. If it writes another file, the error has kind Conflict.
+func Create(ctx context.Context, s job.Store, workspace string, o Order, quota int, now time.Time) (j Job, created bool, err error) {
+	if err := o.Validate(); err != nil {
+		return Job{}, false, err
+	}
+	switch {
+	case o.Format != CSV:
+		o.CSVFormulas = ""
+	case o.CSVFormulas == "":
+		o.CSVFormulas = Neutralize
+	}
+	text, err := json.Marshal(details{Order: o})
+	if err != nil {
+		return Job{}, false, fmt.Errorf("encode details: %w", err)
+	}
+	stored, created, err := job.Create(ctx, s, job.Job{Workspace: workspace, ID: o.ID, Quota: quota, Details: text}, now)
+	if err != nil {
+		return Job{}, false, err
+	}
+	j, d, err := show(stored)
+	if err == nil && !created && !reflect.DeepEqual(d.Order, o) {
+		return Job{}, false, record.ConflictError(Kind.String(), o.ID)
+	}
+	return j, created, err
+}
+
+// Get returns a job. If it has succeeded, DownloadURL is a new link or, after the file has
+// expired, Error says so.
+func Get(ctx context.Context, s job.Store, links Links, workspace, id string, now time.Time) (Job, error) {
+	stored, err := Kind.Get(ctx, s, workspace, id, now)
+	if err != nil {
+		return Job{}, err
+	}
+	j, d, err := show(stored)
+	if err != nil || j.Status != job.Succeeded {
+		return j, err
+	}
+	if at := d.FileExpiresAt; at != nil && at.Compare(record.TimeOf(now)) <= 0 {
+		reason := fmt.Sprintf("The file expired at %s. Start the export again to get a new one.", at)
+		j.Error = &reason
+		return j, nil
+	}
+	link, err := links.Link(ctx, fileOf(stored, d, nil))
+	if err != nil {
+		return Job{}, fmt.Errorf("link to export file: %w", err)
+	}
+	j.DownloadURL = &link
+	return j, nil
+}
+
+// List returns a page of jobs; see [job.Store].
+func List(ctx context.Context, s job.Store, workspace string, after *record.Position, limit int) (record.Page[Job], error) {
+	stored, err := s.List(ctx, workspace, after, limit)
+	page := record.Page[Job]{More: stored.More}
+	for _, one := range stored.Records {
+		j, _, wrong := show(one)
+		page.Records, err = append(page.Records, j), errors.Join(err, wrong)
+	}
+	return page, err
+}
+
+// Cancel cancels a job; see [job.Kind.Cancel].
+func Cancel(ctx context.Context, s job.Store, workspace, id string, now time.Time) (Job, error) {
+	stored, err := Kind.Cancel(ctx, s, workspace, id, now)
+	if err != nil {
+		return Job{}, err
+	}
+	j, _, err := show(stored)
+	return j, err
+}
+
+// show returns what the API shows of a job, and its details.
+func show(j job.Job) (Job, details, error) {
+	var d details
+	err := j.Decode(&d, nil)
+	return Job{
+		ID: j.ID, Resource: d.Resource, Format: d.Format, Filters: d.Filters, Status: j.Status,
+		RecordsWritten: d.RecordsWritten, RecordsExpected: d.RecordsExpected, SizeBytes: d.SizeBytes,
+		CreatedAt: j.CreatedAt, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, Error: j.Error,
+	}, d, err
+}

@@ -1,0 +1,144 @@
+package exportjob
+
+import (
+	"cmp"
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// Entities contains the methods of entity.Store that an Exporter needs.
+type Entities interface {
+	List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error)
+	Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error)
+}
+
+// Events contains the methods of event.Store that an Exporter needs.
+type Events interface {
+	List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error)
+	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
+}
+
+// source reads the records of a job in the order of the file. Entities are in order of
+// id. Events are in order of occurred_at, oldest first, and then of id.
+type source struct {
+	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor; the cursor "" means the first page
+	count func(ctx context.Context) (int64, error)              // counts the records of the job
+}
+
+// pageLength is the maximum number of records in a page. A page of large records is
+// shorter (record.MaxPageBytes).
+const pageLength = 2000
+
+// page is one page of a source.
+type page struct {
+	rows []row  // the records that belong to the job
+	last string // cursor of the last record that was read, even if this record is not in rows
+	more bool
+}
+
+// row is a record to write into the file.
+type row struct {
+	cursor string // position of the record in the source
+	record interface {
+		AppendJSON(b []byte) ([]byte, error)
+	}
+	attributes record.Attributes
+}
+
+// look sets p.last to the cursor of r. If r belongs to the job, look also adds r to the
+// page.
+func (p *page) look(r row, belongs bool) {
+	p.last = r.cursor
+	if belongs {
+		p.rows = append(p.rows, r)
+	}
+}
+
+// source returns the source of the job's records.
+func (r *run) source() source {
+	if r.Resource == record.Entity {
+		return r.entitySource()
+	}
+	return r.eventSource()
+}
+
+func (r *run) entitySource() source {
+	q := entity.Query{Type: r.Filters.Type, Limit: pageLength}
+	workspace, until := r.Job.Workspace, r.Job.Until
+	return source{
+		list: func(ctx context.Context, after string) (page, error) {
+			q := q
+			q.AfterID = after
+			found, err := r.entities.List(ctx, workspace, q)
+			p := page{last: after, more: found.More}
+			for _, e := range found.Records {
+				p.look(row{cursor: e.ID, record: e, attributes: e.Attributes}, e.CreatedAt.Compare(until) <= 0)
+			}
+			p.last = cmp.Or(found.Last.ID, p.last) // Last may be a deleted entity
+			return p, err
+		},
+		count: func(ctx context.Context) (int64, error) { return r.entities.Count(ctx, workspace, q, until) },
+	}
+}
+
+// eventSource leaves out events that had expired when the job was created.
+func (r *run) eventSource() source {
+	q := event.Query{EntityID: event.OptionalID(r.Filters.EntityID), From: r.Filters.From, To: r.Filters.To, Ascending: true, Limit: pageLength}
+	workspace, until := r.Job.Workspace, r.Job.Until
+	return source{
+		list: func(ctx context.Context, after string) (p page, err error) {
+			q := q
+			if after != "" {
+				position, err := record.ParsePosition(after)
+				if err != nil {
+					return page{}, err
+				}
+				q.After = &position
+			}
+			found, err := r.events.List(ctx, workspace, q)
+			p = page{last: after, more: found.More}
+			for _, e := range found.Records {
+				belongs := e.CreatedAt.Compare(until) <= 0 && !e.Expired(until)
+				p.look(row{cursor: e.Position().String(), record: e, attributes: e.Attributes}, belongs)
+			}
+			return p, err
+		},
+		count: func(ctx context.Context) (int64, error) { return r.events.Count(ctx, workspace, q, until) },
+	}
+}
+
+// eachPage calls do with each page after a cursor, and meanwhile reads the next. It stops at the
+// first error or when ctx is done.
+func (s source) eachPage(ctx context.Context, after string, do func(page) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	pages := make(chan page)
+	g.Go(func() error {
+		defer close(pages)
+		for p := (page{last: after, more: true}); p.more; {
+			var err error
+			if p, err = s.list(ctx, p.last); err != nil {
+				return err
+			}
+			select {
+			case pages <- p:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	g.Go(func() error {
+		for p := range pages {
+			if err := do(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}

@@ -1,0 +1,94 @@
+package exportjob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+)
+
+// Bounds of a CSV header. The job stores the header until the file is written.
+const (
+	maxColumns     = 2000  // maximum number of attribute names
+	maxColumnBytes = 64000 // maximum length of all names together, in bytes of JSON without the quotes
+)
+
+// survey finds the attribute names of all records, which become the columns of a CSV file.
+func (r *run) survey(ctx context.Context) error {
+	s := r.Survey
+	found := newSurveyor(s)
+	err := r.source().eachPage(ctx, s.Cursor, func(p page) error {
+		for _, row := range p.rows {
+			if err := found.look(row.attributes); err != nil {
+				return err
+			}
+		}
+		s.Cursor, s.Records = p.last, s.Records+int64(len(p.rows))
+		if !r.due() {
+			return nil
+		}
+		return r.saveSurvey(s, found)
+	})
+	switch {
+	case err == nil:
+		s.Done = true
+	case !errors.Is(err, ctx.Err()):
+		return err
+	}
+	return errors.Join(r.saveSurvey(s, found), err)
+}
+
+// saveSurvey saves s with the names that were found.
+func (r *run) saveSurvey(s survey, found *surveyor) error {
+	next := r.state
+	further := s.Done || s.Cursor != next.Survey.Cursor
+	if s.Done {
+		s.Cursor, next.RecordsExpected = "", &s.Records
+	}
+	s.Names = slices.Sorted(maps.Keys(found.names))
+	next.Survey = s
+	return r.save(next, further)
+}
+
+// surveyor collects attribute names.
+type surveyor struct {
+	names map[string]bool
+	bytes int // length of the names in bytes of JSON without the quotes
+}
+
+func newSurveyor(s survey) *surveyor {
+	v := &surveyor{names: make(map[string]bool)}
+	for _, name := range s.Names {
+		v.note(name)
+	}
+	return v
+}
+
+func (v *surveyor) note(name string) {
+	if !v.names[name] {
+		v.names[name] = true
+		encoded, _ := json.Marshal(name) // cannot fail, because name is a string
+		v.bytes += len(encoded) - len(`""`)
+	}
+}
+
+// look adds the attribute names of one record to v. It returns a failure if the names in
+// v exceed the bounds of a header.
+func (v *surveyor) look(attributes record.Attributes) error {
+	members, err := record.Members(attributes)
+	if err != nil {
+		return fmt.Errorf("read attributes: %w", err)
+	}
+	for _, m := range members {
+		v.note(m.Name)
+	}
+	if len(v.names) > maxColumns || v.bytes > maxColumnBytes {
+		return job.Failure(fmt.Sprintf("The records have more than %d different attributes or more than %d bytes of names, which is too much for the columns of a CSV file. Export them as NDJSON.", maxColumns, maxColumnBytes))
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package exportjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
+)
+
+// write writes the records that are in no part yet. If ctx is done, write saves the
+// records that it has read so far.
+func (r *run) write(ctx context.Context) error {
+	from := r.source()
+	defer r.count(ctx, from)()
+	part := newMember(r.PartBytes)
+	to, err := r.newWriter(part)
+	if err != nil {
+		return err
+	}
+	cursor := r.Cursor
+	err = from.eachPage(ctx, cursor, func(p page) error {
+		for _, row := range p.rows {
+			if err := part.add(to, row); err != nil {
+				return err
+			}
+			cursor = row.cursor
+			if part.Len() >= r.PartBytes {
+				if err := r.put(part, cursor, false); err != nil {
+					return err
+				}
+			}
+		}
+		cursor = p.last
+		if len(p.rows) > 0 {
+			if err := part.flush(); err != nil {
+				return err
+			}
+		}
+		return r.report(part, cursor)
+	})
+	if err != nil && !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return errors.Join(r.put(part, cursor, err == nil), err)
+}
+
+// count counts the job's records in the background, unless they have been counted, until stop.
+func (r *run) count(ctx context.Context, from source) (stop func()) {
+	if r.RecordsExpected != nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var counting sync.WaitGroup
+	counting.Go(func() {
+		n, err := from.count(ctx)
+		if err == nil {
+			r.counted.Store(&n)
+		} else if ctx.Err() == nil {
+			r.Log.WarnContext(ctx, "counting the records of an export job failed", "error", err)
+		}
+	})
+	return func() { cancel(); counting.Wait() }
+}
+
+// report saves the number of written records if a save is due and, if the saved parts have all
+// records up to cursor, the cursor.
+func (r *run) report(part *member, cursor string) error {
+	if !r.due() {
+		return nil
+	}
+	next := r.state
+	next.RecordsWritten = next.Records + part.records
+	if part.records == 0 {
+		next.Cursor = cursor
+	}
+	return r.save(next, next.Cursor != r.Cursor)
+}
+
+// recordWriter writes JSON objects as records of a file format.
+type recordWriter interface {
+	Write(object []byte) error
+}
+
+// newWriter returns a writer to part. If that is the first of the file, newWriter writes the
+// beginning of the file. For a CSV file, the survey must be done.
+func (r *run) newWriter(part *member) (recordWriter, error) {
+	if r.Format == NDJSON {
+		return recordfile.NewNDJSONWriter(part), nil
+	}
+	columns := event.Columns()
+	if r.Resource == record.Entity {
+		columns = entity.Columns()
+	}
+	w := recordfile.NewCSVWriter(part, columns, r.Survey.Names, r.CSVFormulas == Keep)
+	if len(r.Parts) > 0 {
+		return w, nil
+	}
+	return w, w.WriteHeader()
+}
+
+// put uploads a part and saves its ETag with the cursor of the last record that was read. It
+// uploads a part without records only if the whole file has none. Only the last part may be
+// smaller than PartBytes.
+func (r *run) put(part *member, cursor string, last bool) error {
+	next := r.state
+	n := len(next.Parts) + 1
+	if part.records > 0 || last && n == 1 {
+		if n > r.MaxParts {
+			return job.Failure(fmt.Sprintf("The file would be larger than %d MB. Use filters to export fewer records.", int64(r.MaxParts)*int64(r.PartBytes)>>20))
+		}
+		least := r.PartBytes
+		if last {
+			least = 0
+		}
+		b, err := part.bytes(least)
+		if err != nil {
+			return err
+		}
+		etag, err := r.files.Put(r.Calls, r.upload(), n, b)
+		if err != nil {
+			return err
+		}
+		size := int64(len(b))
+		if next.SizeBytes != nil {
+			size += *next.SizeBytes
+		}
+		next.SizeBytes = &size
+		next.Parts = append(next.Parts[:n-1:n-1], etag)
+		next.Records += part.records
+	}
+	next.Cursor, next.Written, next.RecordsWritten = cursor, last, next.Records
+	if err := r.save(next, last || cursor != r.Cursor); err != nil {
+		return err
+	}
+	part.reset()
+	return nil
+}

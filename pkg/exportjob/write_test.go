@@ -1,0 +1,98 @@
+package exportjob
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// exported returns the content of the file that the worker writes for events with the
+// given attributes. The events have the ids "e0", "e1", and so on.
+func exported(t tester, o Order, attributes ...string) string {
+	t.Helper()
+	w := newWorld(t, record.Event, NDJSON, 0, parts(1<<16, 1))
+	for i, a := range attributes {
+		e := event.Event{ID: "e" + string(rune('0'+i)), Name: "n", OccurredAt: record.TimeOf(created), CreatedAt: record.TimeOf(created), Attributes: record.Attributes(a)}
+		w.records = append(w.records, stored{key: e.Position().String(), event: e})
+		w.want = append(w.want, e.ID)
+	}
+	o.ID, o.Resource = jobID, record.Event
+	text, err := json.Marshal(details{Order: o})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	w.job.Details = text
+	if err := w.deliver(context.Background(), new(life)); err != nil {
+		t.Fatalf("%v", err)
+	}
+	w.ended("")
+	content, err := unzip(w.files[fileOf(w.job, w.state(w.job).details, nil).Key])
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return string(content)
+}
+
+func TestNDJSONKeepsEveryByteOfAttributes(t *testing.T) {
+	t.Parallel()
+	for _, attributes := range []string{
+		`{}`,
+		`{"n":[0,-0,1.50,1E400,-1e-400,12345678901234567890.1234567890]}`,
+		`{"s":"\u0041\/\"\\\b\n\u2028` + "\u2028" + `<&>é😀\ud83d\ude00"}`,
+		`{"z":1,"a":{"z":null,"a":[true,false,[],{}]}}`,
+		`{"":"","\u0000":0}`,
+	} {
+		want := `{"id":"e0","name":"n","entity_id":null,"occurred_at":"2026-03-01T12:00:00.000Z","attributes":` + attributes + `,"created_at":"2026-03-01T12:00:00.000Z"}` + "\n"
+		if got := exported(t, Order{Format: NDJSON}, attributes); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	}
+}
+
+// TestCSV tests the columns and the rows of a file. The tests of package recordfile cover
+// the format of cells.
+func TestCSV(t *testing.T) {
+	t.Parallel()
+	const fields = "id,name,entity_id,occurred_at,created_at"
+	record := func(i string) string { return i + ",n,,2026-03-01T12:00:00.000Z,2026-03-01T12:00:00.000Z" }
+	for name, tt := range map[string]struct {
+		attributes []string
+		want       []string
+	}{
+		"no records":    {nil, []string{fields}},
+		"no attributes": {[]string{`{}`, `{}`}, []string{fields, record("e0"), record("e1")}},
+		"a column for each attribute of any record, in byte order": {
+			[]string{`{"b":1,"a":2}`, `{"é":3,"B":4}`},
+			[]string{fields + ",attributes.B,attributes.a,attributes.b,attributes.é", record("e0") + ",,2,1,", record("e1") + ",4,,,3"},
+		},
+		"attributes with the names of fields": {[]string{`{"id":"x","attributes.id":"y"}`}, []string{fields + ",attributes.attributes.id,attributes.id", record("e0") + ",y,x"}},
+		"one value of each kind": {
+			[]string{`{"a":null,"b":true,"c":-1.50e+3,"d":"","e":"\u0041\"b","f":[1, 2],"g":{"x":"\u0041"}}`},
+			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d,attributes.e,attributes.f,attributes.g", record("e0") + `,null,true,-1.50e+3,"","A""b","[1, 2]","{""x"":""\u0041""}"`},
+		},
+		"values that must be quoted": {
+			[]string{`{"a":"x,y","b":"x\ny","c":"x\r\ny","d":" x"}`},
+			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d", record("e0") + `,"x,y","x` + "\n" + `y","x` + "\r\n" + `y", x`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got, want := exported(t, Order{Format: CSV}, tt.attributes...), strings.Join(tt.want, "\r\n")+"\r\n"; got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestFormulasAreNeutralizedOrKept(t *testing.T) {
+	t.Parallel()
+	for formulas, want := range map[Formulas]string{"": ",'=1+1\r\n", Neutralize: ",'=1+1\r\n", Keep: ",=1+1\r\n"} {
+		if got := exported(t, Order{Format: CSV, CSVFormulas: formulas}, `{"a":"=1+1"}`); !strings.HasSuffix(got, want) {
+			t.Errorf("%q: got %s", formulas, got)
+		}
+	}
+}

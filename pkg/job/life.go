@@ -1,0 +1,109 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice/pkg/record"
+)
+
+// Create queues j as a new job about what has been created until now. If a job with its id
+// exists, Create returns that one, and created is false.
+func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, created bool, err error) {
+	j.Status, j.CreatedAt, j.Revision = Queued, record.TimeOf(now), 1
+	j.Until = j.CreatedAt
+	return s.Put(ctx, j)
+}
+
+// Request queues j where an id has one job at a time. If the one there has ended, j replaces
+// it. If it has not, it extends to j.Until and starts over, even if no worker processes it.
+func Request(ctx context.Context, s Store, j Job, now time.Time) (Job, error) {
+	for {
+		was, err := s.Get(ctx, j.Workspace, j.ID)
+		if err != nil && record.KindOf(err) != record.NotFound {
+			return Job{}, err
+		}
+		next := j
+		next.CreatedAt = record.TimeOf(now)
+		if err == nil && !was.Status.Final() {
+			next = was
+			if next.Until.Compare(j.Until) < 0 {
+				next.Until = j.Until
+			}
+		}
+		next.Status, next.Run, next.Tries, next.Progress, next.Revision = Queued, "", 0, nil, was.Revision+1
+		stored, put, err := s.Put(ctx, next)
+		if expired := record.KindOf(err) == record.NotFound; put || err != nil && !expired {
+			return stored, err
+		}
+	}
+}
+
+// Get returns a job that has not expired, or an error of kind NotFound.
+func (k Kind) Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
+	j, err := s.Get(ctx, workspace, id)
+	if err == nil && j.ExpiresAt != nil && j.ExpiresAt.Compare(record.TimeOf(now)) <= 0 {
+		return Job{}, k.NotFoundError(id)
+	}
+	return j, err
+}
+
+// Cancel ends a job that has not ended. Its run stops when it next saves, and a run in the fast
+// lane cleans up. A job that is already cancelled stays as it is, so the call can be repeated.
+// If the job has succeeded or failed, the error has kind Conflict.
+func (k Kind) Cancel(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
+	return change(ctx, s, workspace, id, func(j *Job) (changed bool, err error) {
+		switch {
+		case j.Status == Cancelled:
+			return false, nil
+		case j.Status.Final():
+			return false, &record.Error{Kind: record.Conflict, Detail: fmt.Sprintf("the %s has already %s; only a queued or running job can be cancelled", k, j.Status)}
+		}
+		*j = k.Finish(*j, Cancelled, now)
+		return true, nil
+	})
+}
+
+// Finish returns j with a final status.
+func (k Kind) Finish(j Job, status Status, now time.Time) Job {
+	at, expires := record.TimeOf(now), record.TimeOf(now.Add(k.Keep))
+	j.Status, j.FinishedAt, j.ExpiresAt = status, &at, &expires
+	j.Run, j.Tries, j.Progress = "", 0, nil
+	return j
+}
+
+// take gives a job to a run. The run owns it until another takes it, the job ends, or it is
+// requested again. A job that has ended stays as it is.
+func take(ctx context.Context, s Store, workspace, id, run string, now time.Time) (Job, error) {
+	return change(ctx, s, workspace, id, func(j *Job) (changed bool, err error) {
+		if j.Status.Final() {
+			return false, nil
+		}
+		if j.StartedAt == nil {
+			at := record.TimeOf(now)
+			j.StartedAt = &at
+		}
+		j.Status, j.Run = Running, run
+		j.Tries++
+		return true, nil
+	})
+}
+
+// change stores a job as edit changes it. If another request changes the job first, edit gets
+// the changed job.
+func change(ctx context.Context, s Store, workspace, id string, edit func(*Job) (changed bool, err error)) (Job, error) {
+	j, err := s.Get(ctx, workspace, id)
+	for err == nil {
+		next := j
+		if changed, err := edit(&next); !changed || err != nil {
+			return j, err
+		}
+		next.Revision++
+		var put bool
+		if j, put, err = s.Put(ctx, next); put {
+			break
+		}
+	}
+	return j, err
+}

@@ -1,0 +1,182 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice/pkg/record"
+)
+
+// Run is one run of a job, on which [Work] works.
+type Run struct {
+	Job   Job             // as stored
+	Calls context.Context // for calls that should be completed: it ends Config.Grace after the run's context
+	Log   *slog.Logger    // writes lines with the job's id; Work may add to it
+
+	worker *Worker
+}
+
+// errTaken means that the run no longer owns the job.
+var errTaken = errors.New("another run has taken the job, or it was requested again")
+
+// errEnded means that another request has ended the job. Run.Job is then the ended job.
+var errEnded = errors.New("the job has ended")
+
+// Now returns the time by the clock for jobs.
+func (r *Run) Now() time.Time { return r.worker.cfg.Now() }
+
+// Save stores what lists show of the job and what the next run continues from. further says
+// whether the run has got further since it last said so; the job's tries then start again. If
+// Save fails, the run must end with that error.
+func (r *Run) Save(details, progress any, further bool) error {
+	shown, err := json.Marshal(details)
+	if err != nil {
+		return fmt.Errorf("encode details: %w", err)
+	}
+	saved, err := json.Marshal(progress)
+	if err != nil {
+		return fmt.Errorf("encode progress: %w", err)
+	}
+	return r.change(func(j *Job) {
+		j.Details, j.Progress = shown, saved
+		if further {
+			j.Tries = 0
+		}
+	})
+}
+
+// Wait waits for d, but not longer than most, which bounds the wait if the clocks of two
+// processes differ. If ctx is done, it returns the error of ctx.
+func Wait(ctx context.Context, d, most time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(min(d, most)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// do does the job's work and ends the job.
+func (r *Run) do(ctx context.Context) error {
+	w := r.worker
+	if r.Job.Tries > w.cfg.MaxTries {
+		return w.stuck("was started %d times in a row and stopped each time without progress.")
+	}
+	if err := Wait(ctx, w.cfg.Settle-r.Now().Sub(r.Job.Until.Time()), w.cfg.Settle); err != nil {
+		return err
+	}
+	details, err := w.work.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	shown, err := json.Marshal(details)
+	if err != nil {
+		return fmt.Errorf("encode details: %w", err)
+	}
+	return r.change(func(j *Job) {
+		*j = w.kind.Finish(*j, Succeeded, r.Now())
+		j.Details = shown
+	})
+}
+
+// stuck returns why a job fails of which no run gets further. format has a verb for the number
+// of runs.
+func (w *Worker) stuck(format string) Failure {
+	text := "The " + w.kind.Name + " " + fmt.Sprintf(format, w.cfg.MaxTries)
+	if w.kind.Advice != "" {
+		text += " " + w.kind.Advice
+	}
+	return Failure(text)
+}
+
+// conclude ends the run; err, from do, decides what becomes of the job.
+func (r *Run) conclude(ctx context.Context, err error) error {
+	w := r.worker
+	var reason Failure
+	switch {
+	case err == nil, errors.Is(err, errTaken), errors.Is(err, errEnded):
+	case errors.As(err, &reason):
+		err = r.fail(reason, nil)
+	case ctx.Err() != nil:
+		err = r.handOver(ctx)
+	case r.Job.Tries >= w.cfg.MaxTries:
+		err = r.fail(w.stuck("failed %d times in a row at the same place. The service's log says why."), err)
+	}
+	switch {
+	case errors.Is(err, errTaken):
+		r.Log.InfoContext(ctx, errTaken.Error())
+		return nil
+	case err != nil && !errors.Is(err, errEnded):
+		return fmt.Errorf("%s %s: %w", w.kind, r.Job.ID, err)
+	}
+	r.Log.InfoContext(ctx, fmt.Sprintf("%s: a run has ended", w.kind), "status", r.Job.Status)
+	return r.clean()
+}
+
+// clean removes what a job has left that failed or was cancelled.
+func (r *Run) clean() error {
+	if r.Job.Status != Failed && r.Job.Status != Cancelled {
+		return nil
+	}
+	if err := r.worker.work.Clean(r.Calls, r.Job); err != nil {
+		return fmt.Errorf("clean up after %s %s: %w", r.worker.kind, r.Job.ID, err)
+	}
+	return nil
+}
+
+// fail ends the job with the status failed. The log says why, also for the operator.
+func (r *Run) fail(reason Failure, cause error) error {
+	text := string(reason)
+	err := r.change(func(j *Job) {
+		*j = r.worker.kind.Finish(*j, Failed, r.Now())
+		j.Error = &text
+	})
+	if err != nil {
+		return err
+	}
+	r.Log.ErrorContext(r.Calls, fmt.Sprintf("%s failed", r.worker.kind), "reason", text, "error", cause)
+	return nil
+}
+
+// handOver queues the job for the next run.
+func (r *Run) handOver(ctx context.Context) error {
+	return r.change(func(j *Job) {
+		j.Status, j.Run = Queued, ""
+		if errors.Is(ctx.Err(), context.Canceled) {
+			j.Tries = max(j.Tries-1, 0) // the program was stopped, which is no fault of the job
+		}
+	})
+}
+
+// change stores the job as edit changes it. It returns errTaken if the run no longer owns the
+// job, and errEnded if the job has ended.
+func (r *Run) change(edit func(*Job)) error {
+	for {
+		next := r.Job
+		edit(&next)
+		next.Revision++
+		stored, put, err := r.worker.store.Put(r.Calls, next)
+		switch {
+		case record.KindOf(err) == record.NotFound:
+			return errTaken
+		case err != nil:
+			return fmt.Errorf("save: %w", err)
+		case put:
+			r.Job = next
+			return nil
+		case stored.Status.Final():
+			r.Job = stored
+			return errEnded
+		case stored.Status != Running || stored.Run != r.Job.Run:
+			return errTaken
+		}
+		r.Job = stored // an earlier change by this run was stored, but its response was lost
+	}
+}

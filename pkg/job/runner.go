@@ -1,0 +1,151 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// retryAfter is how long after a failed run the job is queued again.
+const retryAfter = 5 * time.Second
+
+// RunnerConfig tunes a Runner. Its zero value is ready to use.
+type RunnerConfig struct {
+	Config
+	Slots     int           // runs at the same time; 1 by default
+	FirstTurn time.Duration // if set, the fast lane has one further slot, in which a run works for this long
+}
+
+// Runner is a Backlog that runs its jobs in this process, for a local server. On AWS, the stream
+// of the jobs' table and Lambda functions do that. In each lane, the workspaces take turns, and
+// a run that failed is repeated. A Runner is safe for concurrent use.
+type Runner struct {
+	Backlog
+	worker *Worker
+	group  sync.WaitGroup
+
+	mu    sync.Mutex
+	ctx   context.Context // of the runs; nil before Start
+	lanes map[Lane]*lane
+}
+
+// lane holds the jobs that wait for a run, and how many are running.
+type lane struct {
+	slots   int
+	turn    time.Duration // how long a run works; 0 for as long as it takes
+	running int
+	waiting map[string][]string // ids by workspace, in order
+	turns   []string            // the workspaces with waiting jobs; the first is next
+}
+
+// NewRunner returns a Runner for the jobs of a kind. It returns an error if store or work is
+// nil.
+func NewRunner(kind Kind, store Backlog, work Work, cfg RunnerConfig) (*Runner, error) {
+	if store == nil {
+		return nil, errors.New("job: a store is required")
+	}
+	slow := &lane{slots: cmp.Or(cfg.Slots, 1), waiting: make(map[string][]string)}
+	fast := slow
+	if cfg.FirstTurn > 0 {
+		fast = &lane{slots: 1, turn: cfg.FirstTurn, waiting: make(map[string][]string)}
+	}
+	r := &Runner{Backlog: store, lanes: map[Lane]*lane{Fast: fast, Slow: slow}}
+	var err error
+	r.worker, err = NewWorker(kind, r, work, cfg.Config)
+	return r, err
+}
+
+// Start begins to run jobs, first the unfinished ones of an earlier process. No run starts after
+// ctx is done; [Runner.Wait] then waits for those in progress.
+func (r *Runner) Start(ctx context.Context) error {
+	keys, err := r.Unfinished(ctx)
+	if err != nil {
+		return fmt.Errorf("start %ss: %w", r.worker.kind, err)
+	}
+	r.mu.Lock()
+	r.ctx = ctx
+	r.mu.Unlock()
+	for _, key := range keys {
+		r.enqueue(Fast, key)
+	}
+	return nil
+}
+
+// Wait waits until all runs have ended. No job may be created meanwhile.
+func (r *Runner) Wait() { r.group.Wait() }
+
+// Put implements Store.
+func (r *Runner) Put(ctx context.Context, j Job) (stored Job, put bool, err error) {
+	stored, put, err = r.Backlog.Put(ctx, j)
+	if put {
+		r.enqueue(stored.Lane(), Key{Workspace: stored.Workspace, ID: stored.ID})
+	}
+	return stored, put, err
+}
+
+// enqueue adds a job to a lane, unless it already waits there or needs no run.
+func (r *Runner) enqueue(name Lane, key Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.lanes[name]
+	if l == nil || r.ctx == nil { // Start will queue what was stored before it
+		return
+	}
+	ids := l.waiting[key.Workspace]
+	if slices.Contains(ids, key.ID) {
+		return
+	}
+	if len(ids) == 0 {
+		l.turns = append(l.turns, key.Workspace)
+	}
+	l.waiting[key.Workspace] = append(ids, key.ID)
+	r.dispatch(l)
+}
+
+// dispatch starts runs until all slots of l are taken or no job waits. The caller holds r.mu.
+func (r *Runner) dispatch(l *lane) {
+	for l.running < l.slots && len(l.turns) > 0 && r.ctx.Err() == nil {
+		key := l.next()
+		l.running++
+		r.group.Go(func() {
+			r.run(l, key)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			l.running--
+			r.dispatch(l)
+		})
+	}
+}
+
+// run runs a job once. If that fails, it queues the job again, in the slow lane.
+func (r *Runner) run(l *lane, key Key) {
+	ctx := r.ctx
+	if l.turn > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.turn)
+		defer cancel()
+	}
+	if err := r.worker.Run(ctx, key.Workspace, key.ID); err != nil {
+		kind := r.worker.kind
+		r.worker.cfg.Logger.Error(fmt.Sprintf("%s: a run failed", kind), "workspace", key.Workspace, kind.Name+"_job", key.ID, "error", err, "again_after", retryAfter)
+		time.AfterFunc(retryAfter, func() { r.enqueue(Slow, key) })
+	}
+}
+
+// next removes and returns the first waiting job of the workspace whose turn it is.
+func (l *lane) next() Key {
+	workspace := l.turns[0]
+	ids := l.waiting[workspace]
+	l.turns = l.turns[1:]
+	if len(ids) > 1 {
+		l.waiting[workspace] = ids[1:]
+		l.turns = append(l.turns, workspace)
+	} else {
+		delete(l.waiting, workspace)
+	}
+	return Key{Workspace: workspace, ID: ids[0]}
+}

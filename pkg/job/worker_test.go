@@ -1,0 +1,476 @@
+package job_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+)
+
+// Whatever happens to one call of a run, later deliveries complete the job.
+func TestAnyCallMayFail(t *testing.T) {
+	t.Parallel()
+	for _, what := range []fate{refused, lost, killed, killedAfter} {
+		for step := 0; ; step++ {
+			s, w := newStore(t), &steps{to: 5}
+			s.queue(time.Now())
+			calls := 0
+			_ = s.deliver(t.Context(), &life{fate: func(string) fate {
+				if calls++; calls == step+1 {
+					return what
+				}
+				return fine
+			}}, w, job.Config{MaxTries: 1000})
+			s.finish(w)
+			s.wantDone(5)
+			if calls <= step {
+				break // every call of the run has been tested
+			}
+		}
+	}
+}
+
+func TestACancelledJobIsCleanedUpAndStaysCancelled(t *testing.T) {
+	t.Parallel()
+	for _, what := range []fate{fine, killed, killedAfter} {
+		for step := 1; ; step++ {
+			s, w := newStore(t), &steps{to: 5}
+			s.queue(time.Now())
+			calls, late := 0, false
+			_ = s.deliver(t.Context(), &life{fate: func(string) fate {
+				if calls++; calls != step {
+					return fine
+				}
+				_, err := reports.Cancel(t.Context(), s, "default", "job", time.Now())
+				late = err != nil
+				return what
+			}}, w, job.Config{})
+			if calls < step || late {
+				s.finish(w)
+				s.wantDone(5)
+				break
+			}
+			s.finish(w)
+			if s.job().Status != job.Cancelled || len(w.place) > 0 {
+				t.Errorf("cancelled before call %d: %+v, left %v; %v", step, s.job(), w.place, s.trace)
+			}
+		}
+	}
+}
+
+// Deliveries are repeated or concurrent, runs are killed, calls fail or seem to fail, and the job
+// is cancelled, in any order. A job that another run has taken is not changed by the first: the
+// steps are counted once.
+func TestNoSequenceOfFaultsCorruptsAJob(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, w := newStore(t), &steps{to: rapid.IntRange(0, 12).Draw(t, "steps")}
+		s.queue(time.Now())
+		trouble := 12
+		var deliver func(depth int)
+		deliver = func(depth int) {
+			l := new(life)
+			l.fate = func(call string) fate {
+				if trouble == 0 {
+					return fine
+				}
+				what := rapid.IntRange(0, 15).Draw(t, call)
+				if what < 7 {
+					trouble--
+				}
+				switch what {
+				case 0, 1, 2, 3:
+					return fate(what + 1)
+				case 4, 5:
+					if depth < 3 { // meanwhile, deliver the same job to another worker
+						s.pending++
+						deliver(depth + 1)
+					}
+				case 6:
+					if rapid.IntRange(0, 9).Draw(t, "cancel") == 0 {
+						_, _ = reports.Cancel(context.Background(), s, "default", "job", time.Now())
+					}
+				}
+				return fine
+			}
+			_ = s.deliver(context.Background(), l, w, job.Config{MaxTries: 1000})
+		}
+		for s.pending > 0 && trouble > 0 {
+			deliver(0)
+		}
+		s.finish(w)
+		if s.job().Status != job.Cancelled {
+			s.wantDone(w.to)
+		} else if len(w.place) > 0 {
+			t.Errorf("left %v; %v", w.place, s.trace)
+		}
+	})
+}
+
+// Only the first run gets further.
+func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
+	t.Parallel()
+	const killedText = "The report was started 3 times in a row and stopped each time without progress. Ask again."
+	for _, tt := range []struct {
+		name   string
+		save   fate // of each run's save after the second step
+		work   bool // whether the run is instead killed while it works
+		runs   int  // until the job fails
+		reason string
+	}{
+		{"the run is killed before a save", killed, false, 5, killedText},
+		{"the run is killed while it works", fine, true, 5, killedText},
+		{"a call fails", refused, false, 4, "The report failed 3 times in a row at the same place. The service's log says why. Ask again."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, w := newStore(t), &steps{to: 5}
+			s.queue(time.Now())
+			var log bytes.Buffer
+			runs := 0
+			for ; s.pending > 0 && runs < 10; runs++ {
+				step := 0
+				l := new(life)
+				w.step = func(_ context.Context, n int) error {
+					step = n
+					if l.dead = n == 2 && tt.work; l.dead {
+						return errDead
+					}
+					return nil
+				}
+				l.fate = func(call string) fate {
+					if call == "put running" && step == 2 {
+						return tt.save
+					}
+					return fine
+				}
+				_ = s.deliver(t.Context(), l, w, job.Config{MaxTries: 3, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+			}
+			if runs != tt.runs {
+				t.Errorf("%d runs, want %d; %v", runs, tt.runs, s.trace)
+			}
+			wantFailed(t, s.job(), tt.reason)
+			if len(w.place) > 0 {
+				t.Errorf("left %v", w.place)
+			}
+			wantFailureLogged(t, log.Bytes(), tt.reason)
+		})
+	}
+}
+
+// An alarm counts the lines with this message and a reason.
+func wantFailureLogged(t *testing.T, log []byte, reason string) {
+	t.Helper()
+	n := 0
+	for text := range bytes.Lines(log) {
+		var line struct {
+			Level, Msg, Reason, Workspace string
+			ID                            string `json:"report_job"`
+		}
+		if err := json.Unmarshal(text, &line); err != nil || line.Workspace != "default" || line.ID != "job" {
+			t.Errorf("%s: error %v", text, err)
+		}
+		if line.Msg == "report job failed" && line.Reason == reason && line.Level == "ERROR" {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d lines report the failure:\n%s", n, log)
+	}
+}
+
+func TestAJobThatGetsFurtherIsNeverGivenUp(t *testing.T) {
+	t.Parallel()
+	s, w := newStore(t), &steps{to: 20}
+	s.queue(time.Now())
+	runs := 0
+	for ; s.pending > 0 && runs < 100; runs++ {
+		puts := 0
+		_ = s.deliver(t.Context(), &life{fate: func(call string) fate {
+			if strings.HasPrefix(call, "put") {
+				if puts++; puts == 3 { // each run takes the job, makes a step and is killed at its second
+					return killed
+				}
+			}
+			return fine
+		}}, w, job.Config{MaxTries: 2})
+	}
+	if runs < 15 {
+		t.Errorf("only %d runs", runs)
+	}
+	s.wantDone(20)
+}
+
+func TestAFailureEndsTheJobWithItsReason(t *testing.T) {
+	t.Parallel()
+	s, w := newStore(t), &steps{to: 5, step: func(_ context.Context, n int) error {
+		if n == 3 {
+			return job.Failure("There are too many pages.")
+		}
+		return nil
+	}}
+	s.queue(time.Now())
+	s.finish(w)
+	wantFailed(t, s.job(), "There are too many pages.")
+	if len(w.place) > 0 {
+		t.Errorf("left %v", w.place)
+	}
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// In a synctest bubble, time passes only while all goroutines wait.
+func TestARunHandsOverWhenItsTimeIsUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newStore(t), &steps{to: 10, step: func(ctx context.Context, _ int) error { return pause(ctx, time.Second) }}
+		s.queue(time.Now())
+		for i := range 4 {
+			ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+			began := time.Now()
+			if err := s.deliver(ctx, new(life), w, job.Config{MaxTries: 2}); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			var at count
+			if err := s.job().Decode(nil, &at); err != nil {
+				t.Fatal(err)
+			}
+			if i < 3 && (s.job().Status != job.Queued || at.N != 3*(i+1) || s.job().Tries != 0 || time.Since(began) != 3500*time.Millisecond) {
+				t.Errorf("run %d handed over after %v: %+v", i, time.Since(began), s.job())
+			}
+		}
+		s.wantDone(10)
+	})
+}
+
+// What a run has begun is completed after its time, within the grace.
+func TestCallsEndAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		s.queue(time.Now())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		err := s.deliver(ctx, new(life), does(func(_ context.Context, r *job.Run) error {
+			<-r.Calls.Done()
+			return r.Calls.Err()
+		}), job.Config{Grace: 5 * time.Second})
+		if took := time.Since(began); took != 15*time.Second || record.KindOf(err) != record.Unavailable {
+			t.Errorf("the run took %v, error %v", took, err)
+		}
+	})
+}
+
+// does is a job.Work of one function.
+type does func(ctx context.Context, r *job.Run) error
+
+func (f does) Do(ctx context.Context, r *job.Run) (any, error) { return nil, f(ctx, r) }
+
+func (does) Clean(context.Context, job.Job) error { return nil }
+
+// A run that ends without getting further, because its time is up, counts as a try.
+func TestRunsThatGetNoFurtherInTimeEndWithAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		s.queue(time.Now())
+		runs := 0
+		for ; s.pending > 0 && runs < 10; runs++ {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := s.deliver(ctx, new(life), does(func(ctx context.Context, _ *job.Run) error { return pause(ctx, time.Hour) }), job.Config{MaxTries: 3}); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		if runs != 4 {
+			t.Errorf("%d runs", runs)
+		}
+		wantFailed(t, s.job(), "was started 3 times in a row")
+	})
+}
+
+// Stopping the program does not count as a failed run, however often it happens, even if the
+// work then fails for another reason.
+func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"in time": context.Canceled, "with an error": errBroken} {
+		s, w := newStore(t), &steps{to: 5}
+		s.queue(time.Now())
+		for range 5 {
+			ctx, stop := context.WithCancel(t.Context())
+			w.step = func(context.Context, int) error { stop(); return err }
+			if err := s.deliver(ctx, new(life), w, job.Config{MaxTries: 1}); err != nil || s.job().Status != job.Queued || s.job().Tries != 0 {
+				t.Fatalf("%s: error %v, job %+v", name, err, s.job())
+			}
+		}
+		w.step = nil
+		s.finish(w)
+		s.wantDone(5)
+	}
+}
+
+// A save is stored, but its response is lost. In one case, the deadline of the run passes before
+// the save returns an error. In the other case, the run is the last try.
+func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		maxTries int
+		response time.Duration // until the save fails
+		status   job.Status
+	}{
+		"deadline": {5, 20 * time.Second, job.Queued},
+		"last try": {1, time.Second, job.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, w := newStore(t), &steps{to: 3}
+				s.queue(time.Now())
+				saves := 0
+				l := &life{fate: func(call string) fate {
+					if saves++; saves != 3 { // after the get and the put of the take
+						return fine
+					}
+					time.Sleep(tt.response)
+					return lost
+				}}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if err := s.deliver(ctx, l, w, job.Config{MaxTries: tt.maxTries, Grace: time.Minute}); err != nil {
+					t.Fatal(err)
+				}
+				var shown count
+				if err := s.job().Decode(&shown, nil); err != nil || s.job().Status != tt.status || shown.N != 1 || s.job().Run != "" {
+					t.Errorf("the job is %+v with %+v, error %v", s.job(), shown, err)
+				}
+			})
+		})
+	}
+}
+
+func TestARequestDuringARunStartsTheJobOver(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	now := time.Now()
+	request := func() {
+		t.Helper()
+		now = now.Add(time.Second)
+		if _, err := job.Request(t.Context(), s, job.Job{Workspace: "default", ID: "job", Until: record.TimeOf(now)}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request()
+	w := &steps{to: 5, step: func(_ context.Context, n int) error {
+		if n == 3 && s.job().Revision < 5 {
+			request()
+		}
+		return nil
+	}}
+	if err := s.deliver(t.Context(), new(life), w, job.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	j := s.job()
+	if j.Status != job.Queued || j.Progress != nil || j.Until != record.TimeOf(now) || string(j.Details) != `{"N":2}` {
+		t.Errorf("after the request: %+v", j)
+	}
+	s.finish(w)
+	s.wantDone(2 + 5)
+	ended := s.job()
+	request()
+	if j := s.job(); j.Status != job.Queued || j.Details != nil || j.StartedAt != nil || j.Error != nil || j.CreatedAt == ended.CreatedAt || j.Lane() != job.Fast {
+		t.Errorf("requested after its end: %+v", j)
+	}
+}
+
+func TestARunOfAMissingJobSucceeds(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.queue(time.Now())
+	if err := newWorker(t, s, &steps{}, job.Config{}).Run(t.Context(), "default", "other"); err != nil {
+		t.Error(err)
+	}
+	if s.job().Revision != 1 {
+		t.Errorf("the other job is %+v", s.job())
+	}
+}
+
+func TestAJobThatHasEndedIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s, w := newStore(t), &steps{to: 1}
+	s.queue(time.Now())
+	s.finish(w)
+	ended := s.job().Revision
+	if err := s.deliver(t.Context(), new(life), w, job.Config{}); err != nil || s.job().Revision != ended || len(w.place) != 1 {
+		t.Errorf("error %v, job %+v, left %v", err, s.job(), w.place)
+	}
+}
+
+func TestCleaningUpIsRepeatedIfItFails(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.queue(time.Now())
+	if _, err := reports.Cancel(t.Context(), s, "default", "job", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := newWorker(t, s, brokenClean{}, job.Config{}).Run(t.Context(), "default", "job"); !errors.Is(err, errBroken) {
+		t.Errorf("error %v", err)
+	}
+}
+
+type brokenClean struct{ job.Work }
+
+func (brokenClean) Clean(context.Context, job.Job) error { return errBroken }
+
+func TestAJobWaitsUntilItHasSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		created := time.Now()
+		for _, tt := range []struct{ age, wait time.Duration }{
+			{0, 2 * time.Second}, {time.Second, time.Second}, {2 * time.Second, 0}, {time.Hour, 0},
+			{-time.Hour, 2 * time.Second}, // the clock of the process that created the job is ahead
+		} {
+			s, began := newStore(t), time.Now()
+			s.queue(created)
+			if err := s.deliver(t.Context(), new(life), &steps{to: 1}, job.Config{Settle: 2 * time.Second, Now: func() time.Time { return created.Add(tt.age) }}); err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(began); waited != tt.wait {
+				t.Errorf("a job %v old waited %v, want %v", tt.age, waited, tt.wait)
+			}
+			s.wantDone(1)
+		}
+	})
+}
+
+func TestNewWorkerNeedsAStoreAndWork(t *testing.T) {
+	t.Parallel()
+	if _, err := job.NewWorker(reports, nil, &steps{}, job.Config{}); err == nil {
+		t.Error("no error without a store")
+	}
+	if _, err := job.NewWorker(reports, newStore(t), nil, job.Config{}); err == nil {
+		t.Error("no error without work")
+	}
+	if _, err := job.NewRunner(reports, nil, &steps{}, job.RunnerConfig{}); err == nil {
+		t.Error("no error of a runner without a store")
+	}
+}

@@ -1,0 +1,463 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/pkg/job"
+	"sluice/pkg/record"
+)
+
+// reports is the kind of the jobs that the suite stores.
+var reports = job.Kind{Name: "report", Keep: 24 * time.Hour}
+
+// Jobs tests an implementation of job.Backlog. Each call of open must return an empty store of
+// the given kind. Every change must be visible in its lists immediately.
+func Jobs(t *testing.T, open func(t *testing.T, kind job.Kind) job.Backlog) {
+	runAll(t, func(t *testing.T) job.Backlog { return open(t, reports) }, []test[job.Backlog]{
+		{Name: "a job is read back as it was stored", Run: testJobWhole},
+		{Name: "a repeated create changes nothing and returns the stored job", Run: testJobRepeat},
+		{Name: "one of several concurrent changes succeeds", Run: testJobOneWinner},
+		{Name: "only the next revision replaces a job", Run: testJobRevisions},
+		{Name: "workspaces are separate", Run: testJobWorkspaces},
+		{Name: "missing jobs are not found", Run: testJobMissing},
+		{Name: "pages of any length contain every job once, newest first", Run: testJobPages},
+		{Name: "the quota is exact for concurrent creates", Run: testJobQuota},
+		{Name: "a job counts once, until it ends", Run: testJobCount},
+		{Name: "jobs without a quota are not counted", Run: testJobUncounted},
+		{Name: "the largest progress can be stored", Run: testJobLargest},
+		{Name: "Unfinished returns the queued and running jobs of all workspaces", Run: testJobUnfinished},
+		{Name: "concurrent requests leave one job with the latest bound", Run: testJobConcurrentRequests},
+		{Name: "a request extends an unfinished job and replaces one that has ended", Run: testJobRequest},
+		{Name: "a cancelled context is an error and changes nothing", Run: testJobCancelled},
+	})
+}
+
+// jobsCreatedAt is recent, because stores remove old jobs.
+var jobsCreatedAt = time.Now().Truncate(time.Millisecond)
+
+// plainJob returns a new job with default values.
+func plainJob(id string) job.Job {
+	at := record.TimeOf(jobsCreatedAt)
+	return job.Job{ID: id, Workspace: workspace, Status: job.Queued, CreatedAt: at, Until: at, Revision: 1, Quota: 100}
+}
+
+// fullJob returns a job in which every field is set.
+func fullJob(id string) job.Job {
+	j := plainJob(id)
+	at, reason := record.TimeOf(jobsCreatedAt.Add(time.Hour)), "a <reason> & \u2028 \x00"
+	j.Status, j.Run, j.Tries = job.Running, "run", 3
+	j.StartedAt, j.FinishedAt, j.ExpiresAt, j.Until, j.Error = &at, &at, &at, at, &reason
+	j.Details, j.Progress = encode(`<&>😀`, "e", 1<<40), encode("cursor#\x00", []string{`"etag"`, "", "<é>"})
+	return j
+}
+
+func encode(parts ...any) json.RawMessage {
+	text, err := json.Marshal(parts)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// putJob stores j, which must succeed.
+func putJob(t *testing.T, s job.Store, j job.Job) {
+	t.Helper()
+	if stored, put, err := s.Put(t.Context(), j); !put || err != nil || !reflect.DeepEqual(stored, j) {
+		t.Fatalf("put: %v, error %v\n got %+v\nwant %+v", put, err, stored, j)
+	}
+}
+
+// replaceJob stores j as the next revision.
+func replaceJob(t *testing.T, s job.Store, j job.Job) job.Job {
+	t.Helper()
+	j.Revision++
+	putJob(t, s, j)
+	return j
+}
+
+func wantJob(t *testing.T, s job.Store, j job.Job) {
+	t.Helper()
+	if got, err := s.Get(t.Context(), j.Workspace, j.ID); err != nil || !reflect.DeepEqual(got, j) {
+		t.Errorf("get: error %v\n got %+v\nwant %+v", err, got, j)
+	}
+}
+
+func testJobWhole(t *testing.T, s job.Backlog) {
+	putJob(t, s, plainJob("plain"))
+	putJob(t, s, fullJob("full"))
+	putJob(t, s, plainJob(strings.Repeat("x", record.MaxIDLength)))
+	wantJob(t, s, plainJob("plain"))
+	wantJob(t, s, fullJob("full"))
+	wantJob(t, s, plainJob(strings.Repeat("x", record.MaxIDLength)))
+	j := fullJob("plain")
+	j.Revision = 2
+	putJob(t, s, j)
+	wantJob(t, s, j)
+	j = plainJob("plain")
+	j.Revision = 3
+	putJob(t, s, j)
+	wantJob(t, s, j)
+	listed := fullJob("full")
+	listed.Progress = nil
+	want := []job.Job{plainJob(strings.Repeat("x", record.MaxIDLength)), j, listed}
+	if page, err := s.List(t.Context(), workspace, nil, 10); err != nil || page.More || !reflect.DeepEqual(page.Records, want) {
+		t.Errorf("list: %+v, %v, error %v", page.Records, page.More, err)
+	}
+}
+
+func testJobRepeat(t *testing.T, s job.Backlog) {
+	first := plainJob("a")
+	first.Details = encode("first")
+	putJob(t, s, first)
+	other := plainJob("a")
+	other.Quota = 1
+	for _, again := range []job.Job{first, other} {
+		if stored, put, err := s.Put(t.Context(), again); put || err != nil || !reflect.DeepEqual(stored, first) {
+			t.Errorf("put %v, error %v, stored %+v", put, err, stored)
+		}
+	}
+}
+
+// The changes of jobs that have started take another way than those that begin or end.
+func testJobOneWinner(t *testing.T, s job.Backlog) {
+	for _, status := range []job.Status{job.Running, job.Cancelled} {
+		j := fullJob(string(status))
+		j.Revision = 1
+		putJob(t, s, j)
+		var winners atomic.Int64
+		var winner atomic.Pointer[job.Job]
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				next := j
+				next.Status, next.Revision, next.Run = status, 2, fmt.Sprint(i)
+				<-start
+				stored, put, err := s.Put(t.Context(), next)
+				if err != nil || stored.Revision != 2 || put != (stored.Run == next.Run) {
+					t.Errorf("put %v, error %v, stored %+v", put, err, stored)
+				}
+				if put {
+					winners.Add(1)
+					winner.Store(&next)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		if winners.Load() != 1 {
+			t.Fatalf("%d changes succeeded, want 1", winners.Load())
+		}
+		wantJob(t, s, *winner.Load())
+	}
+}
+
+func testJobRevisions(t *testing.T, s job.Backlog) {
+	j := plainJob("a")
+	putJob(t, s, j)
+	for range 4 {
+		j = replaceJob(t, s, j)
+	}
+	for _, revision := range []int64{0, 1, 4, 5, 7} {
+		other := fullJob("a")
+		other.Revision = revision
+		if stored, put, err := s.Put(t.Context(), other); put || err != nil || !reflect.DeepEqual(stored, j) {
+			t.Errorf("revision %d: put %v, error %v, stored %+v", revision, put, err, stored)
+		}
+	}
+	wantJob(t, s, j)
+}
+
+func testJobWorkspaces(t *testing.T, s job.Backlog) {
+	workspaces := []string{"a", "ab", "A", "a.b", "report_jobs", "é"}
+	for i, w := range workspaces {
+		j := plainJob("shared")
+		j.Workspace, j.Details = w, encode(i)
+		putJob(t, s, j)
+	}
+	for i, w := range workspaces {
+		page, err := s.List(t.Context(), w, nil, 10)
+		if err != nil || len(page.Records) != 1 || page.More || !reflect.DeepEqual(page.Records[0].Details, encode(i)) || page.Records[0].Workspace != w {
+			t.Errorf("workspace %s lists %+v, error %v", w, page.Records, err)
+		}
+	}
+	if page, err := s.List(t.Context(), "nobody", nil, 10); err != nil || len(page.Records) != 0 || page.More {
+		t.Errorf("a workspace without jobs lists %+v, error %v", page.Records, err)
+	}
+}
+
+func testJobMissing(t *testing.T, s job.Backlog) {
+	missing := func(w, id string) {
+		t.Helper()
+		for _, status := range []job.Status{job.Running, job.Cancelled} { // as in testJobOneWinner
+			j := fullJob(id)
+			j.Workspace, j.Revision, j.Status = w, 2, status
+			_, getErr := s.Get(t.Context(), w, id)
+			_, put, putErr := s.Put(t.Context(), j)
+			if record.KindOf(getErr) != record.NotFound || record.KindOf(putErr) != record.NotFound || put || !strings.Contains(getErr.Error(), "no report job") {
+				t.Errorf("%s of %s: errors %v and %v", id, w, getErr, putErr)
+			}
+		}
+	}
+	missing(workspace, "a")
+	putJob(t, s, plainJob("ab"))
+	missing(workspace, "a")
+	missing("other", "ab")
+}
+
+func testJobPages(t *testing.T, s job.Backlog) {
+	var all []job.Job
+	for i, after := range []time.Duration{0, 0, time.Millisecond, -time.Hour, 0, 24 * time.Hour} {
+		j := plainJob([]string{"a", "b", "a-", "z", "a0", "A"}[i])
+		j.CreatedAt = record.TimeOf(jobsCreatedAt.Add(after))
+		putJob(t, s, j)
+		all = append(all, j)
+	}
+	slices.SortFunc(all, func(a, b job.Job) int { return b.Position().Compare(a.Position()) })
+	for _, limit := range []int{1, 2, 5, 6, 7} {
+		var got []job.Job
+		for after := (*record.Position)(nil); ; {
+			page, err := s.List(t.Context(), workspace, after, limit)
+			if err != nil || len(page.Records) == 0 || len(page.Records) > limit {
+				t.Fatalf("limit %d: after %v there is %+v, error %v", limit, after, page.Records, err)
+			}
+			got = append(got, page.Records...)
+			if !page.More {
+				break
+			}
+			last := page.Records[len(page.Records)-1].Position()
+			after = &last
+		}
+		if !reflect.DeepEqual(got, all) {
+			t.Errorf("limit %d: got %+v", limit, got)
+		}
+	}
+	between := record.Position{At: record.TimeOf(jobsCreatedAt), ID: "a00"} // a position without a job
+	page, err := s.List(t.Context(), workspace, &between, 1)
+	if err != nil || len(page.Records) != 1 || page.Records[0].ID != "a0" || !page.More {
+		t.Errorf("after a position without a job: %+v, error %v", page.Records, err)
+	}
+}
+
+// testJobQuota creates 50 jobs at the same time, each of them twice.
+func testJobQuota(t *testing.T, s job.Backlog) {
+	const quota, count = 10, 50
+	other := plainJob("other")
+	other.Workspace = "another"
+	putJob(t, s, other)
+	for round := range 2 { // in the second round, the quota has room for three jobs
+		var created, refused atomic.Int64
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for i := range 2 * count {
+			wg.Go(func() {
+				j := plainJob(fmt.Sprint(round, "-", i/2))
+				j.Quota = quota
+				<-start
+				_, put, err := s.Put(t.Context(), j)
+				switch {
+				case put && err == nil:
+					created.Add(1)
+				case record.KindOf(err) == record.TooMany:
+					refused.Add(1)
+				case err != nil:
+					t.Errorf("create: %v", err)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		want := []int64{quota, 3}[round]
+		if created.Load() != want || refused.Load() < 2*(count-want) {
+			t.Fatalf("round %d: %d were created and %d creates refused; want %d and at least %d", round, created.Load(), refused.Load(), want, 2*(count-want))
+		}
+		keys, err := s.Unfinished(t.Context())
+		if err != nil || len(keys) != quota+1 {
+			t.Fatalf("unfinished are %v, error %v", keys, err)
+		}
+		keys = slices.DeleteFunc(keys, func(k job.Key) bool { return k.Workspace != workspace })
+		for i, status := range []job.Status{job.Succeeded, job.Failed, job.Cancelled} {
+			replaceJob(t, s, reports.Finish(plainJob(keys[i].ID), status, jobsCreatedAt))
+		}
+	}
+}
+
+func testJobCount(t *testing.T, s job.Backlog) {
+	tooMany := func(id string, quota int) bool {
+		t.Helper()
+		j := plainJob(id)
+		j.Quota = quota
+		_, put, err := s.Put(t.Context(), j)
+		if put == (err != nil) || err != nil && record.KindOf(err) != record.TooMany {
+			t.Fatalf("create %s: put %v, error %v", id, put, err)
+		}
+		return !put
+	}
+	j := plainJob("a")
+	j.Quota = 1
+	putJob(t, s, j)
+	for _, status := range []job.Status{job.Running, job.Queued, job.Running, job.Queued} {
+		j.Status = status
+		if status == job.Running {
+			started := record.TimeOf(jobsCreatedAt)
+			j.StartedAt = &started
+		}
+		j = replaceJob(t, s, j)
+		if !tooMany("b", 1) {
+			t.Errorf("a job that is %s does not count", status)
+		}
+		again := plainJob("a")
+		again.Quota = 1
+		if stored, put, err := s.Put(t.Context(), again); put || err != nil || stored.Status != status {
+			t.Errorf("repeat at the quota: put %v, error %v, stored %+v", put, err, stored)
+		}
+	}
+	if tooMany("c", 2) {
+		t.Error("an increased quota has no room for another job")
+	}
+	j.StartedAt = nil
+	j = replaceJob(t, s, j) // an unfinished job may start over, even if the quota is reached
+	j = replaceJob(t, s, reports.Finish(j, job.Failed, jobsCreatedAt))
+	j = replaceJob(t, s, j) // this change must not be counted again
+	if !tooMany("d", 1) {
+		t.Error("a job that has ended was subtracted from the count twice")
+	}
+	j.Status, j.FinishedAt, j.ExpiresAt, j.Quota, j.Revision = job.Queued, nil, nil, 1, j.Revision+1
+	if _, put, err := s.Put(t.Context(), j); put || record.KindOf(err) != record.TooMany {
+		t.Errorf("a job that begins again at the quota: put %v, error %v", put, err)
+	}
+}
+
+func testJobUncounted(t *testing.T, s job.Backlog) {
+	for i := range 3 {
+		j := plainJob(fmt.Sprint(i))
+		j.Quota = 0
+		putJob(t, s, j)
+		replaceJob(t, s, reports.Finish(j, job.Succeeded, jobsCreatedAt))
+	}
+	page, err := s.List(t.Context(), workspace, nil, 10)
+	if err != nil || len(page.Records) != 3 || page.More {
+		t.Errorf("list: %+v, error %v", page.Records, err)
+	}
+}
+
+func testJobLargest(t *testing.T, s job.Backlog) {
+	j := fullJob("a")
+	j.Revision = 1
+	j.Progress = encode(strings.Repeat("x", job.MaxProgress-len(`[""]`)))
+	putJob(t, s, j)
+	wantJob(t, s, j)
+}
+
+func testJobUnfinished(t *testing.T, s job.Backlog) {
+	for i, status := range []job.Status{job.Queued, job.Running, job.Succeeded, job.Failed, job.Cancelled} {
+		for _, w := range []string{"a", "b"} {
+			j := plainJob(fmt.Sprint(i))
+			j.Workspace = w
+			putJob(t, s, j)
+			if j.Status = status; status.Final() {
+				j = reports.Finish(j, status, jobsCreatedAt)
+			}
+			replaceJob(t, s, j)
+		}
+	}
+	keys, err := s.Unfinished(t.Context())
+	slices.SortFunc(keys, func(a, b job.Key) int { return strings.Compare(a.Workspace+a.ID, b.Workspace+b.ID) })
+	if want := []job.Key{{Workspace: "a", ID: "0"}, {Workspace: "a", ID: "1"}, {Workspace: "b", ID: "0"}, {Workspace: "b", ID: "1"}}; err != nil || !slices.Equal(keys, want) {
+		t.Errorf("unfinished are %v, error %v; want %v", keys, err, want)
+	}
+}
+
+// request calls job.Request at a time, for what was created until then.
+func request(t *testing.T, s job.Store, until time.Time) job.Job {
+	t.Helper()
+	j, err := job.Request(t.Context(), s, job.Job{Workspace: workspace, ID: "ada", Until: record.TimeOf(until)}, until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func testJobConcurrentRequests(t *testing.T, s job.Backlog) {
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			until := jobsCreatedAt.Add(time.Duration(i) * time.Millisecond)
+			if _, err := job.Request(t.Context(), s, job.Job{Workspace: workspace, ID: "ada", Until: record.TimeOf(until)}, until); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	j, err := s.Get(t.Context(), workspace, "ada")
+	if err != nil || j.Status != job.Queued || j.Until != record.TimeOf(jobsCreatedAt.Add(7*time.Millisecond)) {
+		t.Errorf("%+v, error %v; want it queued with the latest bound", j, err)
+	}
+	if page, err := s.List(t.Context(), workspace, nil, 10); err != nil || !reflect.DeepEqual(page.Records, []job.Job{j}) {
+		t.Errorf("list: %+v, error %v", page.Records, err)
+	}
+}
+
+func testJobRequest(t *testing.T, s job.Backlog) {
+	at, noon := record.TimeOf(jobsCreatedAt), jobsCreatedAt
+	j := request(t, s, noon)
+	if want := (job.Job{ID: "ada", Workspace: workspace, Status: job.Queued, CreatedAt: at, Until: at, Revision: 1}); !reflect.DeepEqual(j, want) {
+		t.Errorf("got %+v, want %+v", j, want)
+	}
+	j.Status, j.StartedAt, j.Run, j.Tries, j.Details, j.Progress = job.Running, &at, "r", 1, encode(5), encode("e")
+	j = replaceJob(t, s, j)
+
+	extended := j
+	extended.Status, extended.Run, extended.Tries, extended.Progress, extended.Revision = job.Queued, "", 0, nil, 3
+	extended.Until = record.TimeOf(noon.Add(time.Minute))
+	if got := request(t, s, noon.Add(time.Minute)); !reflect.DeepEqual(got, extended) {
+		t.Errorf("a repeat: got %+v, want %+v", got, extended)
+	}
+	extended.Revision++
+	if got := request(t, s, noon); !reflect.DeepEqual(got, extended) {
+		t.Errorf("a repeat by a clock that is behind: got %+v, want %+v", got, extended)
+	}
+	wantJob(t, s, extended)
+
+	replaceJob(t, s, reports.Finish(extended, job.Succeeded, noon.Add(time.Hour)))
+	again := request(t, s, noon.Add(2*time.Hour))
+	later := record.TimeOf(noon.Add(2 * time.Hour))
+	if want := (job.Job{ID: "ada", Workspace: workspace, Status: job.Queued, CreatedAt: later, Until: later, Revision: 6}); !reflect.DeepEqual(again, want) {
+		t.Errorf("after the end: got %+v, want %+v", again, want)
+	}
+	wantJob(t, s, again)
+	if page, err := s.List(t.Context(), workspace, nil, 10); err != nil || page.More || !reflect.DeepEqual(page.Records, []job.Job{again}) {
+		t.Errorf("list: %+v, error %v", page.Records, err)
+	}
+}
+
+func testJobCancelled(t *testing.T, s job.Backlog) {
+	putJob(t, s, plainJob("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	next := fullJob("a")
+	next.Revision = 2
+	_, _, createErr := s.Put(ctx, plainJob("b"))
+	_, getErr := s.Get(ctx, workspace, "a")
+	_, listErr := s.List(ctx, workspace, nil, 1)
+	_, _, replaceErr := s.Put(ctx, next)
+	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "replace": replaceErr} {
+		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
+		}
+	}
+	wantJob(t, s, plainJob("a"))
+	if _, err := s.Get(t.Context(), workspace, "b"); record.KindOf(err) != record.NotFound {
+		t.Errorf("get b: %v", err)
+	}
+}
