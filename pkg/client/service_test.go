@@ -4,20 +4,11 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"sluice"
-	"sluice/pkg/bolt"
-	"sluice/pkg/dashboard"
-	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
-	"sluice/pkg/exportjob"
+	"sluice/internal/test/boltstores"
 	"sluice/pkg/files"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 )
 
@@ -27,29 +18,13 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
+	stores, counters, closeFile, err := boltstores.Open(dir, time.Now)
 	if err != nil {
-		return "", nil, err
-	}
-	db.MaxBatchDelay = 0
-	stores := httpapi.Stores{OpenAPI: sluice.OpenAPI}
-	if stores.Entities, err = bolt.NewEntities(db, entity.Clock{}); err != nil {
-		return "", nil, err
-	}
-	if stores.Events, err = bolt.NewEvents(db, time.Now); err != nil {
-		return "", nil, err
-	}
-	if stores.ErasureJobs, err = bolt.NewJobs(db, erasurejob.Kind); err != nil {
-		return "", nil, err
-	}
-	if stores.ExportJobs, err = bolt.NewJobs(db, exportjob.Kind); err != nil {
 		return "", nil, err
 	}
 	if stores.ExportLinks, err = files.NewDir(dir, time.Now); err != nil {
 		return "", nil, err
 	}
-	counters := memory.NewCounters()
-	stores.Usage, stores.Dashboard = counters, dashboard.Files()
 	limiter, err := ratelimit.New(counters, ratelimit.Config{Limits: limits})
 	if err != nil {
 		return "", nil, err
@@ -61,7 +36,7 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	server := httptest.NewServer(api)
 	return server.URL, func() {
 		server.Close()
-		db.Close()        //nolint:errcheck // the file is removed
+		closeFile()       //nolint:errcheck // the file is removed
 		os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	}, nil
 }

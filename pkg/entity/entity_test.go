@@ -1,14 +1,11 @@
 package entity_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"sluice/pkg/bolt"
+	"sluice/internal/test/boltstores"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
@@ -25,20 +22,12 @@ func open(t *testing.T, attributes string) entity.Store {
 // openAt is like open, but the store's clock shows *now.
 func openAt(t *testing.T, attributes string, now *time.Time) entity.Store {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	s, err := bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return *now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stores, _ := boltstores.New(t, func() time.Time { return *now })
 	ada := entity.Draft{ID: "ada", Type: "person", Attributes: record.Attributes(attributes)}
-	if _, _, err := entity.Create(t.Context(), s, "default", ada); err != nil {
+	if _, _, err := entity.Create(t.Context(), stores.Entities, "default", ada); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return stores.Entities
 }
 
 func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {

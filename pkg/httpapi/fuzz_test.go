@@ -6,18 +6,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
-	"go.etcd.io/bbolt"
 
 	"sluice/internal/test/lambdatest"
-	"sluice/pkg/bolt"
-	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/record"
 )
@@ -28,24 +23,10 @@ type fuzzed map[string]http.Handler
 
 func newFuzzed(f *testing.F) fuzzed {
 	f.Helper()
-	db, err := bbolt.Open(filepath.Join(f.TempDir(), "test.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
-	db.MaxBatchDelay = 0
 	a := newRoomyAPI(f)
-	if a.stores.Entities, err = bolt.NewEntities(db, entity.Clock{Now: now}); err != nil {
-		f.Fatal(err)
-	}
-	if a.stores.ErasureJobs, err = bolt.NewJobs(db, erasurejob.Kind); err != nil {
-		f.Fatal(err)
-	}
-	if a.stores.Events, err = bolt.NewEvents(db, now); err != nil {
-		f.Fatal(err)
-	}
 	handlers := make(fuzzed)
 	for _, r := range httpapi.Routes() {
+		var err error
 		if handlers[r.Name], err = httpapi.NewFunction(r.Name, a.limiter, a.stores, options); err != nil {
 			f.Fatal(err)
 		}

@@ -15,14 +15,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
-	"go.etcd.io/bbolt"
 
-	"sluice"
+	"sluice/internal/test/boltstores"
 	"sluice/internal/test/lambdatest"
-	"sluice/pkg/bolt"
-	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
@@ -46,27 +42,11 @@ type service struct {
 
 func newAPI(t testing.TB) service {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
-	counters := memory.NewCounters()
 	clock := now
-	a := service{stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}, now: &clock}
-	if a.stores.Entities, err = bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return clock() }}); err != nil {
-		t.Fatal(err)
-	}
-	if a.stores.Events, err = bolt.NewEvents(db, func() time.Time { return clock() }); err != nil {
-		t.Fatal(err)
-	}
-	if a.stores.ErasureJobs, err = bolt.NewJobs(db, erasurejob.Kind); err != nil {
-		t.Fatal(err)
-	}
-	if a.stores.ExportJobs, err = bolt.NewJobs(db, exportjob.Kind); err != nil {
-		t.Fatal(err)
-	}
+	stores, counters := boltstores.New(t, func() time.Time { return clock() })
+	a := service{stores: stores, now: &clock}
 	a.stores.ExportLinks = links{}
+	var err error
 	if a.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,18 +17,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
-	"go.etcd.io/bbolt"
 
-	"sluice"
+	"sluice/internal/test/boltstores"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
-	"sluice/pkg/bolt"
-	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -44,30 +39,15 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
-	counters := memory.NewCounters()
+	stores, counters := boltstores.New(t, now)
+	stores.ExportLinks = noLinks{}
 	var log bytes.Buffer
 	t.Cleanup(func() { secrettest.Check(t, "a function", log.String()) })
 	s := &service{
-		stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI, ExportLinks: noLinks{}},
+		stores: stores,
 		opts:   httpapi.Options{Config: httpapi.Config{AccessOff: true}, RequestID: requestID, Fits: fits, Now: now, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 	}
-	if s.stores.Entities, err = bolt.NewEntities(db, entity.Clock{Now: now}); err != nil {
-		t.Fatal(err)
-	}
-	if s.stores.Events, err = bolt.NewEvents(db, now); err != nil {
-		t.Fatal(err)
-	}
-	if s.stores.ErasureJobs, err = bolt.NewJobs(db, erasurejob.Kind); err != nil {
-		t.Fatal(err)
-	}
-	if s.stores.ExportJobs, err = bolt.NewJobs(db, exportjob.Kind); err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	if s.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,15 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"sluice/cmd/sluice/internal/journal"
-	"sluice/pkg/bolt"
+	"sluice/internal/test/boltstores"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -46,26 +43,16 @@ func (s *service) now() time.Time { return time.Now().Add(-s.behind) }
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary directory
-	db.MaxBatchDelay = 0
 	s := &service{answer: func(int) int { return 0 }}
-	if s.entities, err = bolt.NewEntities(db, entity.Clock{Now: s.now}); err != nil {
-		t.Fatal(err)
-	}
-	if s.events, err = bolt.NewEvents(db, s.now); err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{})
+	stores, counters := boltstores.New(t, s.now)
+	s.entities, s.events = stores.Entities, stores.Events
+	limiter, err := ratelimit.New(counters, ratelimit.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	for path, name := range map[string]string{"/create_events": "create-events", "/upsert_entities": "upsert-entities"} {
-		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: s.events}, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
+		api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,21 +7,17 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"sluice/pkg/bolt"
+	"sluice/internal/test/boltstores"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -42,21 +38,11 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary directory
-	db.MaxBatchDelay = 0
 	s := &service{now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), rng: rand.New(rand.NewPCG(1, 2)), onGet: func(int64) bool { return true }}
 	clock := func() time.Time { return s.now }
-	if s.entities, err = bolt.NewEntities(db, entity.Clock{Now: clock}); err != nil {
-		t.Fatal(err)
-	}
-	if s.events, err = bolt.NewEvents(db, clock); err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{Limits: ratelimit.Limits{Records: 1_000_000, Requests: 900}})
+	stores, counters := boltstores.New(t, clock)
+	s.entities, s.events = stores.Entities, stores.Events
+	limiter, err := ratelimit.New(counters, ratelimit.Config{Limits: ratelimit.Limits{Records: 1_000_000, Requests: 900}})
 	if err != nil {
 		t.Fatal(err)
 	}

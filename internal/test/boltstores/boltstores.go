@@ -1,0 +1,49 @@
+// Package boltstores opens the embedded stores of a service for tests.
+package boltstores
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"sluice"
+	"sluice/pkg/bolt"
+	"sluice/pkg/dashboard"
+	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
+)
+
+// Open returns all stores but ExportLinks, in a new file in dir and, for the counters, in
+// memory. now is the clock of the records. closeFile closes the file.
+func Open(dir string, now func() time.Time) (stores httpapi.Stores, counters *memory.Counters, closeFile func() error, err error) {
+	db, err := bbolt.Open(filepath.Join(dir, "test.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		return stores, nil, nil, err
+	}
+	db.MaxBatchDelay = 0 // a write does not wait for others
+	counters = memory.NewCounters()
+	stores = httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}
+	var errs [4]error
+	stores.Entities, errs[0] = bolt.NewEntities(db, entity.Clock{Now: now})
+	stores.Events, errs[1] = bolt.NewEvents(db, now)
+	stores.ErasureJobs, errs[2] = bolt.NewJobs(db, erasurejob.Kind)
+	stores.ExportJobs, errs[3] = bolt.NewJobs(db, exportjob.Kind)
+	return stores, counters, db.Close, errors.Join(errs[:]...)
+}
+
+// New is Open in a temporary directory. The file is closed at the end of the test.
+func New(t testing.TB, now func() time.Time) (httpapi.Stores, *memory.Counters) {
+	t.Helper()
+	stores, counters, closeFile, err := Open(t.TempDir(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeFile() }) //nolint:errcheck // a temporary file
+	return stores, counters
+}
