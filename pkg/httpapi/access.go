@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -32,8 +33,10 @@ const (
 
 // authenticate checks how the request came in and who sent it, and sets r.key and
 // r.workspace. Every invalid key gets the same error, no matter why it is invalid.
-func (e *endpoint) authenticate(r *request) (err error) {
+func (e *endpoint) authenticate(ctx context.Context, r *request) (err error) {
 	defer recovered(&err)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	if err := e.checkHost(r); err != nil {
 		return err
 	}
@@ -48,12 +51,12 @@ func (e *endpoint) authenticate(r *request) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.admit(r, key, e.route.Scope)
+	return e.admit(ctx, r, key, e.route.Scope)
 }
 
 // admit accepts a valid API key that has the scope.
-func (s *service) admit(r *request, key string, scope access.Scope) error {
-	d, err := s.Access.Authenticate(r.Context(), key)
+func (s *service) admit(ctx context.Context, r *request, key string, scope access.Scope) error {
+	d, err := s.Access.Authenticate(ctx, key)
 	r.log.keyID = d.KeyID
 	switch {
 	case err != nil:

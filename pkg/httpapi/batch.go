@@ -40,17 +40,13 @@ type batchWrite struct {
 	store func(context.Context) (api.BatchResult, error)
 }
 
-// importBatch stores the records in the body of r and returns the response. The body is a
-// JSON object with one array. The argument plural is the name of the array, and noun is its
-// singular, for error messages. read decodes and validates one element of the array. prepare, if
-// it is not nil, is called with the ids of the valid elements before the first is stored.
+// importBatch stores the records in the body of r, a JSON object with one array, which is
+// called plural. noun is its singular, for error messages. read decodes and validates an
+// element of the array. prepare, if it is not nil, is called with the ids of the valid elements
+// before the first is stored.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error), prepare func(ctx context.Context, ids []string) error) (response, error) {
-	body, err := readBody(r, maxBatchBytes)
-	if err != nil {
-		return response{}, err
-	}
 	var elements [][]byte
-	if err := (record.Decoders{plural: record.Array(&elements, maxBatch)}).Decode(body); err != nil {
+	if err := (record.Decoders{plural: record.Array(&elements, maxBatch)}).Decode(r.body); err != nil {
 		return response{}, err
 	}
 	if elements == nil {
@@ -58,6 +54,7 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	}
 	b := batch{noun: noun, results: make([]api.BatchResult, len(elements)), errs: make([]error, len(elements))}
 	byID := b.read(elements, read)
+	var err error
 	if prepare != nil && len(byID) > 0 {
 		err = prepare(r.Context(), slices.Collect(maps.Keys(byID)))
 	}

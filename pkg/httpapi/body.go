@@ -19,7 +19,7 @@ const (
 
 // readBody returns the JSON body of r, decompressed if needed. The body may have at
 // most limit bytes, both as sent and decompressed.
-func readBody(r *request, limit int64) ([]byte, error) {
+func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
 	}
@@ -75,13 +75,4 @@ func checkContentType(value string) error {
 			detail: fmt.Sprintf("the body must be sent as Content-Type: application/json in UTF-8, not %q", record.Shorten(value))}
 	}
 	return nil
-}
-
-// decodeBody decodes the JSON body of r, which may have at most maxBodyBytes.
-func decodeBody(r *request, d record.Decoders) error {
-	body, err := readBody(r, maxBodyBytes)
-	if err != nil {
-		return err
-	}
-	return d.Decode(body)
 }

@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// storeTimeout bounds authentication and the action, with their reads and writes. A write
-// is stamped after the action has begun, so it ends at most storeTimeout after its stamp.
+// storeTimeout bounds authentication and the action, each with its reads and writes. Between
+// them the body is read, for as long as the server's ReadTimeout allows. A write is stamped after the action has begun, so it ends at most storeTimeout after its stamp.
 const storeTimeout = record.WriteTimeout
 
 // action is what a route does, without rate limits and authentication. If the client is at
@@ -35,6 +35,7 @@ type request struct {
 	route    Route
 	query    url.Values    // what could be parsed, if queryErr is set
 	queryErr error         // why the query cannot be parsed
+	body     []byte        // decompressed
 	buffer   *bytes.Buffer // holds the body of the response
 
 	address   string // of the client, from the connection or the trusted header
@@ -83,12 +84,12 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		return
 	}
 
-	acting, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	r.Request = hr.WithContext(acting)
 	var out response
-	if err = e.authenticate(r); err == nil {
-		out, err = e.act(r)
+	if err = e.authenticate(ctx, r); err == nil {
+		err = e.read(r)
+	}
+	if err == nil {
+		out, err = e.act(ctx, r)
 	}
 	if err != nil {
 		out = r.problem(err)
@@ -168,15 +169,24 @@ func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	return refusal(d)
 }
 
-// act runs the action and encodes its response. The actions of GET routes read the query;
-// the other routes have no parameters.
-func (e *endpoint) act(r *request) (out response, err error) {
-	defer recovered(&err)
+// read reads the body. The actions of GET routes read the query; the other routes have no
+// parameters.
+func (e *endpoint) read(r *request) (err error) {
 	if e.route.Method == http.MethodPost || e.route.Method == http.MethodDelete {
-		if err := parseQuery(r).err(); err != nil {
-			return response{}, err
-		}
+		err = parseQuery(r).err()
 	}
+	if err == nil && e.route.body > 0 {
+		r.body, err = readBody(r.Request, e.route.body)
+	}
+	return err
+}
+
+// act runs the action and encodes its response.
+func (e *endpoint) act(ctx context.Context, r *request) (out response, err error) {
+	defer recovered(&err)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	r.Request = r.WithContext(ctx)
 	if out, err = e.action(e.service, r); err != nil {
 		return response{}, err
 	}

@@ -53,11 +53,7 @@ func recordID(r *request) (string, error) {
 }
 
 func createEntity(s *service, r *request) (response, error) {
-	body, err := readBody(r, maxBodyBytes)
-	if err != nil {
-		return response{}, err
-	}
-	d, err := newEntity(body)
+	d, err := newEntity(r.body)
 	if err != nil {
 		return response{}, err
 	}
@@ -76,7 +72,7 @@ func newEntity(body []byte) (d entity.Draft, err error) {
 func updateEntity(s *service, r *request) (response, error) {
 	var id string
 	var patch record.Attributes
-	err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil), "attributes": record.Object(&patch)})
+	err := record.Decoders{"id": record.Text(&id, nil), "attributes": record.Object(&patch)}.Decode(r.body)
 	if err != nil {
 		return response{}, err
 	}
@@ -122,7 +118,7 @@ type upserted struct {
 func deleteEntity(s *service, r *request) (response, error) {
 	var id string
 	var events bool
-	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}); err != nil {
+	if err := (record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}).Decode(r.body); err != nil {
 		return response{}, err
 	}
 	switch {

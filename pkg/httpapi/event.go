@@ -52,11 +52,7 @@ func getEvent(s *service, r *request) (response, error) {
 }
 
 func createEvent(s *service, r *request) (response, error) {
-	body, err := readBody(r, maxBodyBytes)
-	if err != nil {
-		return response{}, err
-	}
-	d, err := s.newEvent(body)
+	d, err := s.newEvent(r.body)
 	if err != nil {
 		return response{}, err
 	}

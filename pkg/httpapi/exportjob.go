@@ -10,7 +10,7 @@ import (
 
 func createExportJob(s *service, r *request) (response, error) {
 	var o exportjob.Order
-	err := decodeBody(r, record.Decoders{
+	err := record.Decoders{
 		"id":           record.Text(&o.ID, record.CheckID),
 		"resource":     record.Text(&o.Resource, nil),
 		"format":       record.Text(&o.Format, nil),
@@ -21,7 +21,7 @@ func createExportJob(s *service, r *request) (response, error) {
 			"from":      record.Instant(&o.Filters.From),
 			"to":        record.Instant(&o.Filters.To),
 		}.Decode,
-	})
+	}.Decode(r.body)
 	if err != nil {
 		return response{}, err
 	}
@@ -83,7 +83,7 @@ func scheme(r *request) string {
 
 func cancelExportJob(s *service, r *request) (response, error) {
 	var id string
-	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil)}); err != nil {
+	if err := (record.Decoders{"id": record.Text(&id, nil)}).Decode(r.body); err != nil {
 		return response{}, err
 	}
 	if err := record.CheckID(id); err != nil {

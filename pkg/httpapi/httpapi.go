@@ -122,6 +122,7 @@ func (a *API) Malformed(name string) http.Handler {
 	route := defaultRoute
 	if named := routesNamed(name); len(named) > 0 {
 		route = named[0]
+		route.body = 0
 	}
 	return a.handler(route, func(*service, *request) (response, error) {
 		return response{}, badRequest("malformed_request", "the request's URL or body encoding cannot be read; percent-encode the path and the query")

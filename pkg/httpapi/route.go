@@ -23,6 +23,7 @@ type Route struct {
 
 	action action
 	uses   string // fields of Stores that the action uses, separated by spaces
+	body   int64  // maximum size of the body, in bytes; 0 if the route takes none
 }
 
 // Keys returns the route keys of API Gateway for r, such as "GET /entity". A GET
@@ -71,29 +72,29 @@ var defaultRoute = Route{Name: "not-found", Path: "$default", Class: ratelimit.G
 // Routes returns the route table. template.yaml deploys exactly these routes.
 func Routes() []Route {
 	return []Route{
-		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, "Entities"},
-		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, "Entities"},
-		{"list-event", http.MethodGet, "/event", ratelimit.Export, access.Export, listEvent, "Events"},
-		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, access.Export, getEvent, "Events"},
-		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, access.Import, createEntity, "Entities"},
-		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, access.Import, updateEntity, "Entities"},
-		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, "Entities ErasureJobs"},
-		{"upsert-entities", http.MethodPost, "/upsert_entities", ratelimit.Import, access.Import, upsertEntities, "Entities"},
-		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, access.Import, createEvent, "Events"},
-		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, access.Import, createEvents, "Events"},
-		{"get-erasure-job", http.MethodGet, "/erasure_job/{id}", ratelimit.General, access.Erase, getErasureJob, "ErasureJobs"},
-		{"create-export-job", http.MethodPost, "/create_export_job", ratelimit.General, access.Export, createExportJob, "ExportJobs"},
-		{"list-export-job", http.MethodGet, "/export_job", ratelimit.General, access.Export, listExportJob, "ExportJobs"},
-		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Export, getExportJob, "ExportJobs ExportLinks"},
-		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Export, cancelExportJob, "ExportJobs"},
-		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, "Usage"},
-		{"dashboard", http.MethodGet, "/", ratelimit.General, access.Public, getRoot, "Dashboard"},
-		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, getDashboard, "Dashboard"},
-		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, getDashboard, "Dashboard"},
-		{"dashboard", http.MethodPost, "/dashboard/session", ratelimit.General, access.Public, signIn, "Dashboard"},
-		{"dashboard", http.MethodDelete, "/dashboard/session", ratelimit.General, access.Public, signOut, "Dashboard"},
-		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, "OpenAPI"},
-		{"health", http.MethodGet, "/health", ratelimit.General, access.Public, getHealth, "Entities Events"},
+		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, "Entities", 0},
+		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, "Entities", 0},
+		{"list-event", http.MethodGet, "/event", ratelimit.Export, access.Export, listEvent, "Events", 0},
+		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, access.Export, getEvent, "Events", 0},
+		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, access.Import, createEntity, "Entities", maxBodyBytes},
+		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, access.Import, updateEntity, "Entities", maxBodyBytes},
+		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, "Entities ErasureJobs", maxBodyBytes},
+		{"upsert-entities", http.MethodPost, "/upsert_entities", ratelimit.Import, access.Import, upsertEntities, "Entities", maxBatchBytes},
+		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, access.Import, createEvent, "Events", maxBodyBytes},
+		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, access.Import, createEvents, "Events", maxBatchBytes},
+		{"get-erasure-job", http.MethodGet, "/erasure_job/{id}", ratelimit.General, access.Erase, getErasureJob, "ErasureJobs", 0},
+		{"create-export-job", http.MethodPost, "/create_export_job", ratelimit.General, access.Export, createExportJob, "ExportJobs", maxBodyBytes},
+		{"list-export-job", http.MethodGet, "/export_job", ratelimit.General, access.Export, listExportJob, "ExportJobs", 0},
+		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Export, getExportJob, "ExportJobs ExportLinks", 0},
+		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Export, cancelExportJob, "ExportJobs", maxBodyBytes},
+		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, "Usage", 0},
+		{"dashboard", http.MethodGet, "/", ratelimit.General, access.Public, getRoot, "Dashboard", 0},
+		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, getDashboard, "Dashboard", 0},
+		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, getDashboard, "Dashboard", 0},
+		{"dashboard", http.MethodPost, "/dashboard/session", ratelimit.General, access.Public, signIn, "Dashboard", maxBodyBytes},
+		{"dashboard", http.MethodDelete, "/dashboard/session", ratelimit.General, access.Public, signOut, "Dashboard", 0},
+		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, "OpenAPI", 0},
+		{"health", http.MethodGet, "/health", ratelimit.General, access.Public, getHealth, "Entities Events", 0},
 		defaultRoute,
 	}
 }

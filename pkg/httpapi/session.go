@@ -15,7 +15,7 @@ func signIn(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	var key string
-	if err := decodeBody(r, record.Decoders{"key": record.Text(&key, nil)}); err != nil {
+	if err := (record.Decoders{"key": record.Text(&key, nil)}).Decode(r.body); err != nil {
 		return response{}, err
 	}
 	if s.AccessOff {
@@ -24,7 +24,7 @@ func signIn(s *service, r *request) (response, error) {
 	if s.Access == nil {
 		return response{}, errors.New("KEYS_TABLE names no table, so nobody can sign in")
 	}
-	if err := s.admit(r, key, access.Dashboard); err != nil {
+	if err := s.admit(r.Context(), r, key, access.Dashboard); err != nil {
 		return response{}, err
 	}
 	return session(sessionOf(r, key)), nil
