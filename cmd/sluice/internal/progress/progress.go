@@ -100,7 +100,8 @@ func (d *display) show(now time.Time) {
 	}
 	text := d.text(s, now.Sub(d.began))
 	if d.terminal {
-		fmt.Fprint(d.out, clearLine+fit(text, s.Part, width(d.out)))
+		columns, _ := Size(d.out, defaultWidth, 0)
+		fmt.Fprint(d.out, clearLine+fit(text, s.Part, columns))
 	} else {
 		fmt.Fprintln(d.out, text)
 	}
@@ -142,12 +143,12 @@ func fit(text string, part float64, columns int) string {
 	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", bar-full), text)
 }
 
-// width returns the current number of columns of a terminal.
-func width(out io.Writer) int {
+// Size returns the current size of a terminal, or the given size if out is not one.
+func Size(out io.Writer, columns, rows int) (int, int) {
 	if file, ok := out.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
-			return columns
+		if c, r, err := term.GetSize(int(file.Fd())); err == nil && c > 0 {
+			return c, r
 		}
 	}
-	return defaultWidth
+	return columns, rows
 }

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/term"
-
+	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/client"
 )
 
@@ -33,7 +31,7 @@ const (
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
 	return func(u client.Usage) error {
-		width, height := screenSize(w)
+		width, height := progress.Size(w, 120, 50)
 		lines := bars(u, width)
 		lines = lines[:min(len(lines), max(height-1, 0))]
 		_, err := fmt.Fprint(w, toTop+strings.Join(append(lines, ""), clearLine+"\r\n")+clearBelow)
@@ -43,19 +41,9 @@ func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 
 // Bars writes bars to w. If w is a terminal, the bars have its width.
 func Bars(w io.Writer, u client.Usage) error {
-	width, _ := screenSize(w)
+	width, _ := progress.Size(w, 120, 50)
 	_, err := fmt.Fprintln(w, strings.Join(bars(u, width), "\n"))
 	return err
-}
-
-// screenSize returns the size of the terminal w, or a default size if w is not a terminal.
-func screenSize(w io.Writer) (width, height int) {
-	if file, ok := w.(*os.File); ok {
-		if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
-			return width, height
-		}
-	}
-	return 120, 50
 }
 
 // meter describes how one counter is displayed.
