@@ -45,16 +45,15 @@ type Proxy struct {
 	tls     *tls.Config // nil without TLS
 	reverse *httputil.ReverseProxy
 
-	mu         sync.Mutex
-	partitions partitions
-	opened     int // number of connections so far
-	conns      map[net.Conn]http.ConnState
-	changed    chan struct{} // closed when conns changes
-	usage      map[Call]Usage
-	accesses   map[Access]bool
-	fault      func(Call) Fault
-	watch      func(call Call, key map[string]string)
-	server     *http.Server // nil while the proxy refuses connections
+	mu       sync.Mutex
+	opened   int // number of connections so far
+	conns    map[net.Conn]http.ConnState
+	changed  chan struct{} // closed when conns changes
+	usage    map[Call]Usage
+	accesses map[Access]bool
+	fault    func(Call) Fault
+	watch    func(call Call, key map[string]string)
+	server   *http.Server // nil while the proxy refuses connections
 }
 
 // Start starts a proxy in front of endpoint. The proxy stops at the end of the test.
@@ -149,13 +148,9 @@ func (p *Proxy) Opened() int {
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	call, key, err := p.count(r)
+	call, err := p.count(r)
 	if err != nil {
 		hangUp(w) // the client has disconnected
-		return
-	}
-	if p.throttled(call, key["pk"]) {
-		Fault{Error: Throttled}.answer(w)
 		return
 	}
 	p.mu.Lock()
@@ -176,15 +171,14 @@ func callOf(r *http.Request, body map[string]any) Call {
 	return Call{Operation: operation, Table: table}
 }
 
-// count counts a call. It returns the call and, if the call has a primary key, the key.
-// It changes the request so that the engine reports the consumed capacity. This
-// invalidates the signature, which DynamoDB Local does not verify.
-func (p *Proxy) count(r *http.Request) (call Call, key map[string]string, err error) {
+// count counts a call and returns it. It changes the request so that the engine reports the
+// consumed capacity. This invalidates the signature, which DynamoDB Local does not verify.
+func (p *Proxy) count(r *http.Request) (Call, error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		return Call{}, nil, err
+		return Call{}, err
 	}
-	call, key = callOf(r, body), keyOf(body)
+	call := callOf(r, body)
 	p.add(call, Usage{Calls: 1})
 	p.mu.Lock()
 	for _, a := range accesses(call.Operation, body) {
@@ -193,16 +187,16 @@ func (p *Proxy) count(r *http.Request) (call Call, key map[string]string, err er
 	watch := p.watch
 	p.mu.Unlock()
 	if watch != nil {
-		watch(call, key)
+		watch(call, keyOf(body))
 	}
 	body["ReturnConsumedCapacity"] = "TOTAL"
 	b, err := json.Marshal(body)
 	if err != nil {
-		return call, key, err
+		return call, err
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 	r.Header.Set("Content-Length", strconv.Itoa(len(b)))
-	return call, key, nil
+	return call, nil
 }
 
 // meter reads the consumed capacity from a response and adds it to the usage. It does not
