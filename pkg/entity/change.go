@@ -18,7 +18,7 @@ type Change struct {
 	DeletedAt record.Time `json:"deleted_at"`
 
 	// ErasedAt is the stamp of the latest erasure, even if the entity was created again
-	// later; zero if there was none. The entity's events that were created by then are or
+	// later; zero without one. The entity's events that were created by then are or
 	// will be erased, and clients must drop their copies.
 	ErasedAt record.Time `json:"erased_at,omitzero"`
 }

@@ -12,7 +12,7 @@ import (
 // reports whether Upsert created it. A new entity does not contain the attributes that are null
 // in d.
 //
-// old is the entity as the caller has read it, or nil if there was none. If another request
+// old is the entity as the caller has read it, or nil if it did not exist. If another request
 // has changed it since, Upsert reads it again. If the entity already matches d, Upsert
 // writes nothing. Repeating a call therefore has no effect. The error has kind Invalid or
 // Unavailable in the same cases as in Update.
