@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -235,5 +236,39 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	t.Logf("%d of %d updates were applied by %d writes", n, updates, client.writes.Load())
 	if n == 0 || client.writes.Load() > 3*updates {
 		t.Errorf("%d of %d updates were applied by %d writes", n, updates, client.writes.Load())
+	}
+}
+
+// BenchmarkCreateEntity creates entities on DynamoDB Local, with one client and with several at
+// the same time.
+func BenchmarkCreateEntity(b *testing.B) {
+	for _, workers := range []int{1, 32} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			s, err := NewEntities(dynamolocal.Client(b), dynamolocal.Table(b, "EntitiesTable"), EntitiesConfig{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var n atomic.Int64
+			create := func() {
+				e := entity.Draft{ID: fmt.Sprint("e-", n.Add(1)), Type: "person", Attributes: record.Attributes(`{"plan":"free","country":"NZ","n":12345.50}`)}
+				if _, created, err := entity.Create(b.Context(), s, "default", e); !created || err != nil {
+					b.Error(created, err)
+				}
+			}
+			b.SetParallelism((workers + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+			b.ResetTimer()
+			if workers == 1 {
+				for b.Loop() {
+					create()
+				}
+			} else {
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						create()
+					}
+				})
+			}
+			b.ReportMetric(float64(n.Load())/b.Elapsed().Seconds(), "creates/s")
+		})
 	}
 }

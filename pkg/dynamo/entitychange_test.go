@@ -181,28 +181,18 @@ func count(t *testing.T, variable string, n int) int {
 // them.
 func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shards Shards, total, changed int) {
 	t.Helper()
+	at := record.TimeOf(noon).String()
+	putAll(t, client, table, total, func(i int) attributeValues {
+		id := spread(i)
+		return attributeValues{
+			"workspace": text("default"), "id": text(id), "type": text("person"),
+			"type_key": text("default#person"), "created_at": text(at),
+			"attributes": text(fmt.Sprintf(`{"name":"Ada Lovelace","number":%d,"note":%q}`, i, id)),
+			"shard":      text(shards.key("default", id)), "change": text(at + "#" + id),
+		}
+	})
 	var group errgroup.Group
 	group.SetLimit(8)
-	at := record.TimeOf(noon).String()
-	for first := 0; first < total; first += 25 {
-		group.Go(func() error {
-			var puts []types.WriteRequest
-			for i := first; i < min(first+25, total); i++ {
-				id := spread(i)
-				puts = append(puts, types.WriteRequest{PutRequest: &types.PutRequest{Item: attributeValues{
-					"workspace": text("default"), "id": text(id), "type": text("person"),
-					"type_key": text("default#person"), "created_at": text(at),
-					"attributes": text(fmt.Sprintf(`{"name":"Ada Lovelace","number":%d,"note":%q}`, i, id)),
-					"shard":      text(shards.key("default", id)), "change": text(at + "#" + id),
-				}}})
-			}
-			_, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: puts}})
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
 	for i := range changed {
 		group.Go(func() error {
 			_, err := entity.Update(t.Context(), s, "default", spread(i), record.Attributes(`{"changed":true}`))

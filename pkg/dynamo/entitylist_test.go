@@ -1,0 +1,207 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+)
+
+// putAll puts items into a table.
+func putAll(t *testing.T, client *dynamodb.Client, table string, n int, item func(i int) attributeValues) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(8)
+	for first := 0; first < n; first += 25 {
+		group.Go(func() error {
+			var puts []types.WriteRequest
+			for i := first; i < min(first+25, n); i++ {
+				puts = append(puts, types.WriteRequest{PutRequest: &types.PutRequest{Item: item(i)}})
+			}
+			_, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: puts}})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pageMeter is a client that adds up the calls, the read units and the items of queries.
+type pageMeter struct {
+	*dynamodb.Client
+	calls, items int
+	units        float64
+}
+
+func (m *pageMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.Client.Query(ctx, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m.calls++
+	m.items += int(out.ScannedCount)
+	m.units += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+	return out, nil
+}
+
+// A list by id passes tombstones, at most a megabyte of them for a page. The environment variable
+// TOMBSTONES sets their number. An export reads pages of 2,000.
+func TestAListByIDPassesTombstonesInPages(t *testing.T) {
+	const live = 100
+	tombstones := count(t, "TOMBSTONES", 20_000)
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+	at := record.TimeOf(noon).String()
+	putAll(t, client, table, tombstones+live, func(i int) attributeValues {
+		id := spread(i)
+		item := attributeValues{
+			"workspace": text("default"), "id": text(id), "type": text("person"), "created_at": text(at),
+			"shard": text("default#0"), "change": text(at + "#" + id),
+		}
+		if i%(tombstones/live+1) == 0 {
+			item["type_key"], item["attributes"] = text("default#person"), text(`{"name":"Ada Lovelace","note":"`+id+`"}`)
+		} else {
+			item["expires_at"] = number(noon.AddDate(1, 0, 0).Unix())
+		}
+		return item
+	})
+	m := &pageMeter{Client: client}
+	s := openEntities(t, m, table)
+	for _, limit := range []int{1, 50, 200, 2000} {
+		var ids []string
+		pages, empty, slowest := 0, 0, time.Duration(0)
+		var all, most pageMeter
+		for q, more := (entity.Query{Limit: limit}), true; more; pages++ {
+			*m = pageMeter{Client: client}
+			began := time.Now()
+			page, err := s.List(t.Context(), "default", q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slowest = max(slowest, time.Since(began))
+			all.calls, all.items, all.units = all.calls+m.calls, all.items+m.items, all.units+m.units
+			most.calls, most.items, most.units = max(most.calls, m.calls), max(most.items, m.items), max(most.units, m.units)
+			for _, e := range page.Records {
+				ids = append(ids, e.ID)
+			}
+			if len(page.Records) == 0 {
+				empty++
+			}
+			if more = page.More; more && page.Last.ID <= q.AfterID {
+				t.Fatalf("the page after %q ends at %q", q.AfterID, page.Last.ID)
+			}
+			q.AfterID = page.Last.ID
+		}
+		t.Logf("%d tombstones, %d entities by %d: %d pages, %d of them empty; %d calls, %d items, %.0f read units; at most %d calls, %d items, %.1f units and %s a page",
+			tombstones, live, limit, pages, empty, all.calls, all.items, all.units, most.calls, most.items, most.units, slowest.Round(time.Millisecond))
+		if slices.Sort(ids); len(slices.Compact(ids)) != live || len(ids) != live {
+			t.Errorf("by %d: %d entities, want %d", limit, len(ids), live)
+		}
+		// A megabyte is 128 units, and each call rounds up. A page of one entity also reads up to
+		// the next one, to learn whether there is one.
+		if most.units > 128+4 || slowest > 3*time.Second || all.items > 3*(tombstones+live) || limit > 1 && all.items > (tombstones+live)*11/10 {
+			t.Errorf("by %d: %.1f units and %s for a page, %d items in all", limit, most.units, slowest, all.items)
+		}
+	}
+}
+
+// A list without tombstones reads as much as it returns, and one entity more.
+func TestAListWithoutTombstonesReadsWhatItReturns(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+	at := record.TimeOf(noon).String()
+	putAll(t, client, table, 300, func(i int) attributeValues {
+		return attributeValues{
+			"workspace": text("default"), "id": text(spread(i)), "type": text("person"), "created_at": text(at), "attributes": text(`{}`),
+			"type_key": text("default#person"), "shard": text("default#0"), "change": text(at + "#" + spread(i)),
+		}
+	})
+	for _, typ := range []string{"", "person"} {
+		m := &pageMeter{Client: client}
+		if page, err := openEntities(t, m, table).List(t.Context(), "default", entity.Query{Type: typ, Limit: 50}); err != nil || len(page.Records) != 50 {
+			t.Fatal(len(page.Records), err)
+		}
+		if m.calls != 1 || m.items != 51 {
+			t.Errorf("type %q: %d calls read %d items", typ, m.calls, m.items)
+		}
+	}
+}
+
+// DynamoDB leaves keys unread if their items exceed 16 MB.
+func TestEntitiesThatExceedOneResponseAreAllRead(t *testing.T) {
+	t.Parallel()
+	const entities = 70
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+	at := record.TimeOf(noon).String()
+	large := strings.Repeat("x", 250_000)
+	l := &callLog{Client: client}
+	s := openEntities(t, l, table)
+	var ids []string
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range entities {
+		id := spread(i)
+		ids = append(ids, id)
+		group.Go(func() error {
+			_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: attributeValues{
+				"workspace": text("default"), "id": text(id), "type": text("t"), "created_at": text(at),
+				"attributes": text(`{"a":"` + large + `"}`), "shard": text("default#0"), "change": text(at + "#" + id),
+			}})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.GetEach(t.Context(), "default", ids)
+	if calls := l.take(); err != nil || len(found) != entities || len(calls) < 2 {
+		t.Errorf("%d entities by the calls %q, error %v", len(found), calls, err)
+	}
+	for id, e := range found {
+		if e.ID != id || len(e.Attributes) != len(large)+8 {
+			t.Errorf("%s has %d bytes", id, len(e.Attributes))
+		}
+	}
+}
+
+// unread is a client that leaves all keys but one unread.
+type unread struct{ *dynamodb.Client }
+
+func (c unread) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	for table, keys := range in.RequestItems {
+		some := keys
+		some.Keys = keys.Keys[:1]
+		out, err := c.Client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: some}}, opts...)
+		if keys.Keys = keys.Keys[1:]; err == nil && len(keys.Keys) > 0 {
+			out.UnprocessedKeys = map[string]types.KeysAndAttributes{table: keys}
+		}
+		return out, err
+	}
+	return nil, fmt.Errorf("no keys")
+}
+
+func TestKeysThatAreLeftUnreadAreReadAgain(t *testing.T) {
+	t.Parallel()
+	s := openEntities(t, unread{dynamolocal.Client(t)}, dynamolocal.Table(t, "EntitiesTable"))
+	ids := []string{"a", "b", "c"}
+	for _, id := range ids[:2] {
+		if _, _, err := entity.Create(t.Context(), s, "default", entity.Draft{ID: id, Type: "t", Attributes: record.Attributes(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := s.GetEach(t.Context(), "default", ids); err != nil || len(found) != 2 {
+		t.Errorf("%v, error %v", found, err)
+	}
+}
