@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -66,6 +67,7 @@ func newService(t *testing.T) *service {
 			w.WriteHeader(status)
 			return
 		}
+		maps.Copy(w.Header(), stored.Header())
 		w.WriteHeader(stored.Code)
 		stored.Body.WriteTo(w) //nolint:errcheck // the client reports a missing response
 	}))
