@@ -113,7 +113,7 @@ func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	t.Parallel()
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + t.TempDir()}
 	s := startIn(t, env)
-	key := createKey(t, env, "--scope", "export")
+	key := createKey(t, env, "--scope", "dashboard")
 	file := write(t, "events.ndjson", "{\n"+eventLines(300))
 	entities := filepath.Join(filepath.Dir(file), "entities.ndjson")
 	if err := os.WriteFile(entities, []byte("{}\n"), 0o600); err != nil {
