@@ -82,6 +82,16 @@ func TestErasureJobs(t *testing.T) {
 	end(now().Add(-erasurejob.Kind.Keep))
 	a.erasureJob(t, http.StatusNotFound, "not_found")
 
+	// An entity that is created again says what was erased.
+	create := sample(t, "create-entity")
+	create.Body, create.IsBase64Encoded = `{"id":"ada"}`, false
+	if resp := a.invoke(t, "create-entity", create); resp.StatusCode != http.StatusCreated {
+		t.Errorf("create over a tombstone: %d %s", resp.StatusCode, resp.Body)
+	}
+	if resp := a.invoke(t, "list-entity", ev); !strings.Contains(resp.Body, `"attributes":{}`) || !strings.Contains(resp.Body, `"erased_at":"`) {
+		t.Errorf("%d %s, want an entity with erased_at", resp.StatusCode, resp.Body)
+	}
+
 	if _, err := erasurejob.Request(t.Context(), a.stores.ErasureJobs, "other", "bob", record.TimeOf(now()), now()); err != nil {
 		t.Fatal(err)
 	}

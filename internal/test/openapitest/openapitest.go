@@ -157,6 +157,10 @@ func statusKey(operation map[string]any, status string) string {
 func (s *Spec) noteValue(schema map[string]any, value any) {
 	name := refName(schema)
 	schema = s.resolve(schema)
+	alternatives, _ := schema["oneOf"].([]any)
+	for _, alternative := range alternatives {
+		s.noteValue(object(alternative), value)
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		for member, child := range object(schema["properties"]) {
