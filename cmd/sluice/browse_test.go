@@ -14,8 +14,8 @@ import (
 
 // seedBrowsing creates 14 customers, one hostile entity and 16 events. The type and the note of
 // the hostile entity contain U+202E, which reverses the direction of text. The entity
-// customer-00 has the latest change. One event is dated far in the future. The event that is
-// created last is dated in the past.
+// customer-00 has the latest change, and the hostile entity the one before. One event is dated
+// far in the future. The event that is created last is dated in the past.
 func seedBrowsing(t *testing.T, s *server) {
 	t.Helper()
 	c := s.clientAt(t, browserAddress)
@@ -24,10 +24,10 @@ func seedBrowsing(t *testing.T, s *server) {
 		entities = append(entities, fmt.Sprintf(`{"id":"customer-%02d","type":"customer","attributes":{"seats":%d}}`, i, i))
 		events = append(events, fmt.Sprintf(`{"id":"paid-%02d","name":"order_paid","entity_id":"customer-03","occurred_at":"2026-01-02T00:00:%02dZ"}`, i, i))
 	}
-	entities = append(entities, `{"id":"hostile","type":"gpj.\u202epaid","attributes":{"note":"\u202ereversed"}}`)
 	events = append(events, `{"id":"far","name":"far_future","occurred_at":"2099-01-01T00:00:00Z"}`,
 		`{"id":"late","name":"came_late","occurred_at":"2020-01-01T00:00:00Z"}`)
 	c.want(t, http.StatusCreated, "POST", "/upsert_entities", `{"entities":[`+strings.Join(entities, ",")+`]}`)
+	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"hostile","type":"gpj.\u202epaid","attributes":{"note":"\u202ereversed"}}`)
 	c.want(t, http.StatusCreated, "POST", "/create_events", `{"events":[`+strings.Join(events[:15], ",")+`]}`)
 	c.want(t, http.StatusCreated, "POST", "/create_event", events[15])
 	c.want(t, http.StatusOK, "POST", "/update_entity", `{"id":"customer-00","attributes":{"seats":50}}`)
