@@ -19,7 +19,8 @@ import (
 )
 
 // storeTimeout bounds authentication and the action, each with its reads and writes. Between
-// them the body is read, for as long as the server's ReadTimeout allows. A write is stamped after the action has begun, so it ends at most storeTimeout after its stamp.
+// them the body is read, for as long as the server's ReadTimeout allows. A write is stamped
+// after the action has begun, so it ends at most storeTimeout after its stamp.
 const storeTimeout = record.WriteTimeout
 
 // action is what a route does, without rate limits and authentication. If the client is at
