@@ -15,7 +15,7 @@ import (
 // layout is the version of a data directory: the names of its files and their buckets, keys
 // and values. A change that makes this build and earlier ones read each other's files wrongly
 // needs a new version.
-const layout = "2"
+const layout = "3"
 
 // The files of a data directory. layoutFile holds the version; it exists before the others.
 const (

@@ -13,9 +13,9 @@ import (
 	"sluice/pkg/job"
 )
 
-// openRecords opens the database at path. The result close is a function that closes the database.
-// If the test does not call this function, the database is closed at the end of the test.
-func openRecords(t *testing.T, path string) (w *workspaces, close func()) {
+// openWords opens a table of words in the file at path. close closes the file, as does the end
+// of the test.
+func openWords(t *testing.T, path string) (words *table[string], close func()) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
@@ -23,11 +23,11 @@ func openRecords(t *testing.T, path string) (w *workspaces, close func()) {
 	}
 	close = func() { _ = db.Close() }
 	t.Cleanup(close)
-	w, err = openWorkspaces(db, "records")
+	words, err = openTable(db, "words", func(word string) string { return word }, func(string) []entry { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w, close
+	return words, close
 }
 
 func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "records.db") }
@@ -35,34 +35,25 @@ func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "records.d
 func TestRecordsOutliveTheProcess(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
-	w, close := openRecords(t, path)
-	err := w.update(t.Context(), "create record", "default", func(b *bbolt.Bucket) error {
-		_, _, err := createRecord(b, "a", "<record>")
-		return err
-	})
-	if err != nil {
+	words, close := openWords(t, path)
+	if err := words.update(t.Context(), "put", "default", func(all records[string]) error { return all.put("<word>") }); err != nil {
 		t.Fatal(err)
 	}
 	close()
-	w, _ = openRecords(t, path)
-	var got string
-	err = w.view(t.Context(), "get record", "default", func(b *bbolt.Bucket) (err error) {
-		got, err = decode[string](b.Get([]byte("a")))
-		return err
-	})
-	if got != "<record>" || err != nil {
+	words, _ = openWords(t, path)
+	if got, err := words.get(t.Context(), "word", "default", "<word>"); got != "<word>" || err != nil {
 		t.Errorf("got %q, error %v", got, err)
 	}
 }
 
 func TestAScanKeepsToItsBoundsInBothDirections(t *testing.T) {
 	t.Parallel()
-	w, _ := openRecords(t, newFile(t))
+	words, _ := openWords(t, newFile(t))
 	bounds := []string{"", "a", "b", "c", "d", "e", "f", "g"}
 	for _, keys := range [][]string{nil, {"b", "d", "f"}} {
-		err := w.update(t.Context(), "fill", "default", func(b *bbolt.Bucket) error {
+		err := words.update(t.Context(), "fill", "default", func(all records[string]) error {
 			for _, k := range keys {
-				if _, _, err := createRecord(b, k, k); err != nil {
+				if err := all.put(k); err != nil {
 					return err
 				}
 			}
@@ -83,8 +74,8 @@ func TestAScanKeepsToItsBoundsInBothDirections(t *testing.T) {
 					if !ascending {
 						slices.Reverse(want)
 					}
-					err := w.view(t.Context(), "scan", "default", func(b *bbolt.Bucket) error {
-						for k := range scan(b, low, high, ascending) {
+					err := words.view(t.Context(), "scan", "default", func(all records[string]) error {
+						for k := range scan(all.index(byID), low, high, ascending) {
 							got = append(got, string(k))
 						}
 						return nil
@@ -103,10 +94,10 @@ func TestAScanKeepsToItsBoundsInBothDirections(t *testing.T) {
 
 func TestAFailedUpdateIsRolledBack(t *testing.T) {
 	t.Parallel()
-	w, _ := openRecords(t, newFile(t))
+	words, _ := openWords(t, newFile(t))
 	broken := errors.New("broken")
-	err := w.update(t.Context(), "create record", "default", func(b *bbolt.Bucket) error {
-		if _, _, err := createRecord(b, "a", "a"); err != nil {
+	err := words.update(t.Context(), "put", "default", func(all records[string]) error {
+		if err := all.put("a"); err != nil {
 			return err
 		}
 		return broken
@@ -114,8 +105,10 @@ func TestAFailedUpdateIsRolledBack(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
-	err = w.view(t.Context(), "get record", "default", func(b *bbolt.Bucket) error {
-		t.Errorf("the workspace exists, with %q under a", b.Get([]byte("a")))
+	err = words.view(t.Context(), "get", "default", func(all records[string]) error {
+		if all.bucket != nil {
+			t.Error("the workspace exists")
+		}
 		return nil
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package bolt
 import (
 	"context"
 	"iter"
-	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -11,65 +10,64 @@ import (
 	"sluice/pkg/record"
 )
 
-// The names of the top-level buckets. Each contains one bucket per workspace.
 const (
-	entitiesBucket      = "entities"
-	entitiesByType      = "entities_by_type"
-	entitiesByUpdatedAt = "entities_by_updated_at"
-	entitiesByExpiresAt = "entities_by_expires_at"
+	byType      = "by_type"
+	byUpdatedAt = "by_updated_at"
 )
 
-// Entities is an entity.Store in a bbolt file, so that a local server needs no database. It
-// is safe for concurrent use.
+// Entities is an entity.Store. It is safe for concurrent use. Its records are the latest
+// changes of entities, including tombstones, in the table "entities" with these indexes:
 //
-// Each of the following buckets contains one bucket per workspace.
-//
-//   - entities maps each id to the latest change in JSON: an entity or a tombstone. bbolt
-//     sorts keys by bytes, and lists have the same order.
-//   - entities_by_type contains, per workspace, a bucket for each type, with the ids of the
-//     entities of this type. Tombstones are not in it.
-//   - entities_by_updated_at maps the text of Change.SyncPosition to the id.
-//   - entities_by_expires_at has an entry for each tombstone. The key is the text of a
-//     record.Position with the time of expiry and the id, and the value is the id.
+//   - by_type has a bucket for each type, with the entities of that type by their ids.
+//   - by_updated_at has all records, by the text of Change.SyncPosition.
+//   - by_expiry has the tombstones.
 type Entities struct {
-	workspaces *workspaces
-	clock      entity.Clock
+	table *table[entity.Change]
+	clock entity.Clock
 }
 
-// NewEntities returns a Store in db, which other stores may share. The caller closes db.
+// NewEntities returns the entities in db, which other stores may share. The caller closes db.
 func NewEntities(db *bbolt.DB, clock entity.Clock) (*Entities, error) {
-	workspaces, err := openWorkspaces(db, entitiesBucket)
+	t, err := openTable(db, "entities", func(c entity.Change) string { return c.ID }, changeEntries)
 	if err != nil {
 		return nil, err
 	}
-	return &Entities{workspaces: workspaces, clock: clock}, nil
+	return &Entities{table: t, clock: clock}, nil
+}
+
+func changeEntries(c entity.Change) []entry {
+	change := entry{c.SyncPosition().String(), []string{byUpdatedAt}}
+	if c.Deleted {
+		expiry := record.Position{At: record.TimeOf(c.ExpiresAt()), ID: c.ID}
+		return []entry{change, {expiry.String(), []string{byExpiry}}}
+	}
+	return []entry{change, {c.ID, []string{byType, c.Type}}}
 }
 
 // Write implements entity.Store. The stamp is taken inside the transaction, so that writes
 // are committed in the order of their stamps. Each write also drops some expired tombstones.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	var was entity.Change
-	err = s.workspaces.update(ctx, string(w.Kind)+" entity", workspace, func(entities *bbolt.Bucket) (err error) {
+	err = s.table.update(ctx, string(w.Kind)+" entity", workspace, func(changes records[entity.Change]) (err error) {
 		now := s.clock.Time()
-		if was, err = latestChange(entities, w.Entity.ID); err != nil {
+		var exists bool
+		if was, exists, err = changes.get(w.Entity.ID); err != nil {
 			return err
 		}
 		if latest, written = w.Next(was, now); !written {
 			latest = was
 			return nil
 		}
-		if err := removeChange(entities, workspace, was); err != nil {
-			return err
+		if exists {
+			err = changes.remove(was)
 		}
-		if err := putRecord(entities, latest.ID, latest); err != nil {
-			return err
+		if err == nil {
+			err = changes.put(latest)
 		}
-		for _, x := range entriesOf(workspace, latest) {
-			if err := putIndex(entities.Tx(), x.key, latest.ID, x.bucket...); err != nil {
-				return err
-			}
+		if err == nil {
+			err = changes.sweep(record.TimeOf(now))
 		}
-		return sweepTombstones(entities, workspace, now)
+		return err
 	})
 	if err != nil {
 		return entity.Change{}, false, err
@@ -80,76 +78,25 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 	return latest, written, nil
 }
 
-// latestChange returns the latest change of an entity, or the zero Change.
-func latestChange(entities *bbolt.Bucket, id string) (c entity.Change, err error) {
-	if value := entities.Get([]byte(id)); value != nil {
-		c, err = decode[entity.Change](value)
-	}
-	return c, err
-}
-
-// entityEntry is the place of a change in an index.
-type entityEntry struct {
-	bucket []string // path of the bucket
-	key    string
-}
-
-func entriesOf(workspace string, c entity.Change) []entityEntry {
-	if c.ID == "" {
-		return nil
-	}
-	entries := []entityEntry{{[]string{entitiesByUpdatedAt, workspace}, c.SyncPosition().String()}}
-	if !c.Deleted {
-		return append(entries, entityEntry{[]string{entitiesByType, workspace, c.Type}, c.ID})
-	}
-	expiry := record.Position{At: record.TimeOf(c.ExpiresAt()), ID: c.ID}
-	return append(entries, entityEntry{[]string{entitiesByExpiresAt, workspace}, expiry.String()})
-}
-
-// removeChange removes a change and its index entries, if there are any.
-func removeChange(entities *bbolt.Bucket, workspace string, c entity.Change) error {
-	for _, x := range entriesOf(workspace, c) {
-		if err := bucketAt(entities.Tx(), x.bucket...).Delete([]byte(x.key)); err != nil {
-			return err
-		}
-	}
-	return entities.Delete([]byte(c.ID))
-}
-
-// sweepTombstones removes some of the tombstones that had expired by now.
-func sweepTombstones(entities *bbolt.Bucket, workspace string, now time.Time) error {
-	for _, id := range expired(bucketAt(entities.Tx(), entitiesByExpiresAt, workspace), record.TimeOf(now)) {
-		c, err := latestChange(entities, id)
-		if err != nil {
-			return err
-		}
-		if err := removeChange(entities, workspace, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Get implements entity.Store.
 func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
-	found, err := s.GetEach(ctx, workspace, []string{id})
-	e, exists := found[id]
-	if err == nil && !exists {
+	c, err := s.table.get(ctx, "entity", workspace, id)
+	if err == nil && c.Deleted {
 		err = record.NotFoundError("entity", id)
 	}
-	return e, err
+	return c.Entity, err
 }
 
 // GetEach implements entity.Store.
 func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {
 	found := make(map[string]entity.Entity)
-	err := s.workspaces.view(ctx, "get entities", workspace, func(entities *bbolt.Bucket) error {
+	err := s.table.view(ctx, "get entities", workspace, func(changes records[entity.Change]) error {
 		for _, id := range ids {
-			c, err := latestChange(entities, id)
+			c, exists, err := changes.get(id)
 			if err != nil {
 				return err
 			}
-			if c.ID != "" && !c.Deleted {
+			if exists && !c.Deleted {
 				found[id] = c.Entity
 			}
 		}
@@ -160,10 +107,10 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 
 // List implements entity.Store.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page record.Page[entity.Entity], err error) {
-	err = s.workspaces.view(ctx, "list entities", workspace, func(entities *bbolt.Bucket) error {
-		changes, err := readPage(scanEntities(entities, workspace, q), q.Limit, func(c entity.Change) bool { return c.Deleted })
-		page.More, page.Last = changes.More, changes.Last
-		for _, c := range changes.Records {
+	err = s.table.view(ctx, "list entities", workspace, func(changes records[entity.Change]) error {
+		found, err := readPage(scanEntities(changes, q), q.Limit, func(c entity.Change) bool { return c.Deleted })
+		page.More, page.Last = found.More, found.Last
+		for _, c := range found.Records {
 			page.Records = append(page.Records, c.Entity)
 		}
 		return err
@@ -174,32 +121,30 @@ func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (
 // Count implements entity.Store.
 func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (n int64, err error) {
 	q.AfterID = ""
-	err = s.workspaces.view(ctx, "count entities", workspace, func(entities *bbolt.Bucket) (err error) {
-		n, err = count(scanEntities(entities, workspace, q), until)
+	err = s.table.view(ctx, "count entities", workspace, func(changes records[entity.Change]) (err error) {
+		n, err = count(scanEntities(changes, q), until)
 		return err
 	})
 	return n, err
 }
 
 // scanEntities returns the entities that q selects by id, and tombstones if q has no type.
-func scanEntities(entities *bbolt.Bucket, workspace string, q entity.Query) iter.Seq2[[]byte, []byte] {
+func scanEntities(changes records[entity.Change], q entity.Query) iter.Seq2[[]byte, []byte] {
 	low := ""
 	if q.AfterID != "" {
 		low = q.AfterID + "\x00" // the first string after q.AfterID in byte order; it is not itself a valid id
 	}
 	if q.Type == "" {
-		return scan(entities, low, "", true)
+		return scan(changes.index(byID), low, "", true)
 	}
-	ids := bucketAt(entities.Tx(), entitiesByType, workspace, q.Type)
-	return lookup(entities, scan(ids, low, "", true))
+	return changes.lookup(scan(changes.index(byType, q.Type), low, "", true))
 }
 
 // Changes implements entity.Store.
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[entity.Change], err error) {
-	err = s.workspaces.view(ctx, "list changes of entities", workspace, func(entities *bbolt.Bucket) (err error) {
+	err = s.table.view(ctx, "list changes of entities", workspace, func(changes records[entity.Change]) (err error) {
 		low, high := q.Bounds()
-		ids := scan(bucketAt(entities.Tx(), entitiesByUpdatedAt, workspace), low, high, !q.Descending)
-		page, err = readPage(lookup(entities, ids), q.Limit, func(entity.Change) bool { return false })
+		page, err = readPage[entity.Change](changes.lookup(scan(changes.index(byUpdatedAt), low, high, !q.Descending)), q.Limit, nil)
 		return err
 	})
 	return page, err

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -11,39 +12,31 @@ import (
 	"sluice/pkg/record"
 )
 
-// The names of the top-level buckets and of the buckets in a workspace.
 const (
-	eventsBucket      = "events"
-	eventsByEntity    = "events_by_entity"
-	eventsByCreatedAt = "events_by_created_at"
-	eventsByExpiresAt = "events_by_expires_at"
-	byID              = "by_id"
-	byPosition        = "by_position"
+	byPosition  = "by_position"
+	byEntity    = "by_entity"
+	byCreatedAt = "by_created_at"
 )
 
-// Events is an event.Store. It is safe for concurrent use. Each of its buckets contains one
-// bucket per workspace:
+// Events is an event.Store. It is safe for concurrent use. Its table is "events", with these
+// indexes:
 //
-//   - events contains by_id, which maps each id to the event in JSON, and by_position, which
-//     maps the text of Event.Position to the id. bbolt sorts keys by bytes, so this is the
-//     order of lists.
-//   - events_by_entity contains a bucket for each entity, with the entries of by_position
-//     of its events.
-//   - events_by_created_at maps the text of Event.SyncPosition to the id.
-//   - events_by_expires_at has an entry for each event that expires, from the text of a
-//     record.Position with the time of expiry to the id.
+//   - by_position has all events, by the text of Event.Position.
+//   - by_entity has a bucket for each entity, with its events by the same keys.
+//   - by_created_at has all events, by the text of Event.SyncPosition.
+//   - by_expiry has the events that expire.
 type Events struct {
-	workspaces *workspaces
-	now        func() time.Time
+	table *table[eventDocument]
+	now   func() time.Time
 }
 
 // NewEvents returns the events in db, which other stores may share. The caller closes db.
 func NewEvents(db *bbolt.DB, now func() time.Time) (*Events, error) {
-	workspaces, err := openWorkspaces(db, eventsBucket, byID)
+	t, err := openTable(db, "events", func(d eventDocument) string { return d.ID }, eventEntries)
 	if err != nil {
 		return nil, err
 	}
-	return &Events{workspaces: workspaces, now: now}, nil
+	return &Events{table: t, now: now}, nil
 }
 
 // eventDocument is the JSON form in which the store keeps an event.
@@ -58,9 +51,21 @@ func (d eventDocument) event() event.Event {
 	return d.Event
 }
 
+func eventEntries(d eventDocument) []entry {
+	position := d.Position().String()
+	entries := []entry{{position, []string{byPosition}}, {d.SyncPosition().String(), []string{byCreatedAt}}}
+	if d.EntityID != "" {
+		entries = append(entries, entry{position, []string{byEntity, string(d.EntityID)}})
+	}
+	if (d.ExpiresAt != record.Time{}) {
+		entries = append(entries, entry{record.Position{At: d.ExpiresAt, ID: d.ID}.String(), []string{byExpiry}})
+	}
+	return entries
+}
+
 // eventPage returns a page of events, like readPage.
 func eventPage(values iter.Seq2[[]byte, []byte], limit int) (record.Page[event.Event], error) {
-	documents, err := readPage(values, limit, func(eventDocument) bool { return false })
+	documents, err := readPage[eventDocument](values, limit, nil)
 	page := record.Page[event.Event]{More: documents.More}
 	for _, d := range documents.Records {
 		page.Records = append(page.Records, d.event())
@@ -70,49 +75,36 @@ func eventPage(values iter.Seq2[[]byte, []byte], limit int) (record.Page[event.E
 
 // Create implements event.Store. Concurrent calls share an fsync. The time of creation is
 // taken inside the transaction, so that events are committed in the order of their creation.
+// Each call also removes some expired events.
 func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
-	err = s.workspaces.update(ctx, "create event", workspace, func(events *bbolt.Bucket) (err error) {
+	err = s.table.update(ctx, "create event", workspace, func(events records[eventDocument]) error {
 		e := d.At(s.now())
-		if err := sweepEvents(events, workspace, e); err != nil {
+		if err := events.sweep(e.CreatedAt); err != nil {
 			return err
 		}
-		d, isNew, err := createRecord(events, e.ID, eventDocument{e, e.ExpiresAt})
-		if stored, created = d.event(), isNew; err != nil || !created {
+		old, exists, err := events.get(e.ID)
+		if stored, created = old.event(), false; err != nil || exists && !stored.Expired(e.CreatedAt) {
 			return err
 		}
-		return indexEvent(events, workspace, e)
+		if exists {
+			err = events.remove(old)
+		}
+		stored, created = e, true
+		return errors.Join(err, events.put(eventDocument{e, e.ExpiresAt}))
 	})
 	return stored, created, err
 }
 
-// indexEvent puts an event into the indexes.
-func indexEvent(events *bbolt.Bucket, workspace string, e event.Event) error {
-	if err := putIndex(events.Tx(), e.SyncPosition().String(), e.ID, eventsByCreatedAt, workspace); err != nil {
-		return err
-	}
-	if (e.ExpiresAt != record.Time{}) {
-		if err := putIndex(events.Tx(), eventExpiry(e), e.ID, eventsByExpiresAt, workspace); err != nil {
-			return err
-		}
-	}
-	position := e.Position().String()
-	err := putIndex(events.Tx(), position, e.ID, eventsBucket, workspace, byPosition)
-	if err != nil || e.EntityID == "" {
-		return err
-	}
-	return putIndex(events.Tx(), position, e.ID, eventsByEntity, workspace, string(e.EntityID))
-}
-
 // Get implements event.Store.
 func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, error) {
-	d, err := getRecord[eventDocument](ctx, s.workspaces, "event", workspace, id)
+	d, err := s.table.get(ctx, "event", workspace, id)
 	return d.event(), err
 }
 
 // List implements event.Store.
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (page record.Page[event.Event], err error) {
-	err = s.workspaces.view(ctx, "list events", workspace, func(events *bbolt.Bucket) (err error) {
-		page, err = eventPage(scanEvents(events, workspace, q), q.Limit)
+	err = s.table.view(ctx, "list events", workspace, func(events records[eventDocument]) (err error) {
+		page, err = eventPage(scanEvents(events, q), q.Limit)
 		return err
 	})
 	return page, err
@@ -120,10 +112,9 @@ func (s *Events) List(ctx context.Context, workspace string, q event.Query) (pag
 
 // Changes implements event.Store.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[event.Event], err error) {
-	err = s.workspaces.view(ctx, "list changes of events", workspace, func(events *bbolt.Bucket) (err error) {
+	err = s.table.view(ctx, "list changes of events", workspace, func(events records[eventDocument]) (err error) {
 		low, high := q.Bounds()
-		ids := scan(bucketAt(events.Tx(), eventsByCreatedAt, workspace), low, high, !q.Descending)
-		page, err = eventPage(lookup(events, ids), q.Limit)
+		page, err = eventPage(events.lookup(scan(events.index(byCreatedAt), low, high, !q.Descending)), q.Limit)
 		return err
 	})
 	return page, err
@@ -132,21 +123,60 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 // Count implements event.Store.
 func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (n int64, err error) {
 	q.After = nil
-	err = s.workspaces.view(ctx, "count events", workspace, func(events *bbolt.Bucket) (err error) {
-		n, err = count(scanEvents(events, workspace, q), until)
+	err = s.table.view(ctx, "count events", workspace, func(events records[eventDocument]) (err error) {
+		n, err = count(scanEvents(events, q), until)
 		return err
 	})
 	return n, err
 }
 
-// scanEvents iterates over the events that q selects. events is the bucket byID of the
-// workspace.
-func scanEvents(events *bbolt.Bucket, workspace string, q event.Query) iter.Seq2[[]byte, []byte] {
+// scanEvents iterates over the events that q selects.
+func scanEvents(events records[eventDocument], q event.Query) iter.Seq2[[]byte, []byte] {
 	low, high := q.Bounds()
-	path := []string{eventsBucket, workspace, byPosition}
+	index := events.index(byPosition)
 	if q.EntityID != "" {
-		path = []string{eventsByEntity, workspace, string(q.EntityID)}
+		index = events.index(byEntity, string(q.EntityID))
 	}
-	positions := bucketAt(events.Tx(), path...)
-	return lookup(events, scan(positions, low, high, q.Ascending))
+	return events.lookup(scan(index, low, high, q.Ascending))
+}
+
+// Erase implements event.Store with one transaction.
+func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
+	err = s.table.update(ctx, "erase events", workspace, func(events records[eventDocument]) error {
+		of := event.Query{EntityID: event.OptionalID(q.EntityID), After: q.After, Ascending: true}
+		page, err := readPage[eventDocument](scanEvents(events, of), q.Limit, nil)
+		if err != nil {
+			return err
+		}
+		erased = event.Erased{More: page.More}
+		for _, d := range page.Records {
+			last := d.Position()
+			erased.Last = &last
+			if d.CreatedAt.Compare(q.Until) > 0 {
+				continue
+			}
+			if err := events.remove(d); err != nil {
+				return err
+			}
+			erased.Events++
+		}
+		return removeEmpty(events.index(byEntity), q.EntityID)
+	})
+	if err != nil {
+		return event.Erased{}, err
+	}
+	return erased, nil
+}
+
+// removeEmpty removes the bucket of an entity's events if it is empty. Its name is the id of
+// the entity, which must not remain after an erasure.
+func removeEmpty(entities *bbolt.Bucket, entityID string) error {
+	b := nested(entities, entityID)
+	if b == nil {
+		return nil
+	}
+	if first, _ := b.Cursor().First(); first != nil {
+		return nil
+	}
+	return entities.DeleteBucket([]byte(entityID))
 }

@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -12,40 +11,45 @@ import (
 	"sluice/pkg/record"
 )
 
-const (
-	unfinished = "unfinished"
-	byExpiry   = "by_expiry"
-)
+const unfinished = "unfinished"
 
-// Jobs is the job.Backlog of one kind. It is safe for concurrent use.
+// Jobs is the job.Backlog of one kind. It is safe for concurrent use. The table is named after
+// the kind, such as "report_jobs", and has these indexes:
 //
-// The bucket of the kind, such as report_jobs, holds a bucket for each workspace, with these
-// buckets. The value of each entry but those of by_id is the id of the job.
-//
-//   - by_id has the jobs, as JSON, by their ids.
-//   - by_position has all jobs by record.Position.String, the order of lists.
+//   - by_position has all jobs, by the text of Job.Position.
 //   - unfinished has those that have not ended, by their ids.
-//   - by_expiry has the others, by the text of a record.Position of their expiry and id.
+//   - by_expiry has the others.
 type Jobs struct {
-	db         *bbolt.DB
-	kind       job.Kind
-	workspaces *workspaces
+	table *table[job.Job]
+	kind  job.Kind
 }
 
 // NewJobs returns the store of a kind's jobs in db, which other stores may share. The caller
 // closes db.
 func NewJobs(db *bbolt.DB, kind job.Kind) (*Jobs, error) {
-	workspaces, err := openWorkspaces(db, kind.Name+"_jobs")
+	t, err := openTable(db, kind.Name+"_jobs", func(j job.Job) string { return j.ID }, jobEntries)
 	if err != nil {
-		return nil, fmt.Errorf("bolt: %w", err)
+		return nil, err
 	}
-	return &Jobs{db: db, kind: kind, workspaces: workspaces}, nil
+	return &Jobs{table: t, kind: kind}, nil
+}
+
+func jobEntries(j job.Job) []entry {
+	entries := []entry{{j.Position().String(), []string{byPosition}}}
+	switch {
+	case !j.Status.Final():
+		return append(entries, entry{j.ID, []string{unfinished}})
+	case j.ExpiresAt != nil:
+		expiry := record.Position{At: *j.ExpiresAt, ID: j.ID}
+		return append(entries, entry{expiry.String(), []string{byExpiry}})
+	}
+	return entries
 }
 
 // Put implements job.Store. If j has ended, it also removes some jobs that have expired.
 func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, err error) {
-	err = s.workspaces.update(ctx, "put "+s.kind.String(), j.Workspace, func(b *bbolt.Bucket) error {
-		was, exists, err := readJob(b, j.ID)
+	err = s.table.update(ctx, "put "+s.kind.String(), j.Workspace, func(jobs records[job.Job]) error {
+		was, exists, err := jobs.get(j.ID)
 		stored, put = was, was.Revision == j.Revision-1
 		switch {
 		case err != nil:
@@ -55,19 +59,19 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 		case !put:
 			return s.kind.NotFoundError(j.ID)
 		case exists:
-			err = removeJob(b, was)
+			err = jobs.remove(was)
 		}
 		begins := !exists || was.Status.Final()
 		switch {
 		case err != nil:
 			return err
 		case j.Status.Final():
-			err = sweepJobs(b, *j.FinishedAt)
-		case begins && j.Quota > 0 && countJobs(b) >= j.Quota:
+			err = jobs.sweep(*j.FinishedAt)
+		case begins && j.Quota > 0 && countUnfinished(jobs) >= j.Quota:
 			err = s.kind.TooManyError(j.Quota)
 		}
 		stored = j
-		return errors.Join(err, putJob(b, j))
+		return errors.Join(err, jobs.put(j))
 	})
 	if err != nil {
 		return job.Job{}, false, err
@@ -75,120 +79,40 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 	return stored, put, nil
 }
 
-// countJobs returns the number of unfinished jobs in the bucket of a workspace.
-func countJobs(b *bbolt.Bucket) (n int) {
-	for range scan(b.Bucket([]byte(unfinished)), "", "", true) {
+func countUnfinished(jobs records[job.Job]) (n int) {
+	for range scan(jobs.index(unfinished), "", "", true) {
 		n++
 	}
 	return n
 }
 
-// sweepJobs removes some of the jobs that expired before now.
-func sweepJobs(b *bbolt.Bucket, now record.Time) error {
-	for _, id := range expired(b.Bucket([]byte(byExpiry)), now) {
-		j, _, err := readJob(b, id)
-		if err := errors.Join(err, removeJob(b, j)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// jobKeys returns the key of j in each bucket that has it.
-func jobKeys(j job.Job) map[string]string {
-	keys := map[string]string{byID: j.ID, byPosition: j.Position().String()}
-	if !j.Status.Final() {
-		keys[unfinished] = j.ID
-	} else if j.ExpiresAt != nil {
-		keys[byExpiry] = record.Position{At: *j.ExpiresAt, ID: j.ID}.String()
-	}
-	return keys
-}
-
-// putJob stores j in the bucket of its workspace.
-func putJob(b *bbolt.Bucket, j job.Job) error {
-	whole, err := json.Marshal(j)
-	for bucket, key := range jobKeys(j) {
-		in, createErr := b.CreateBucketIfNotExists([]byte(bucket))
-		if err = errors.Join(err, createErr); err != nil {
-			return err
-		}
-		value := []byte(j.ID)
-		if bucket == byID {
-			value = whole
-		}
-		if err = in.Put([]byte(key), value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeJob removes j from the bucket of its workspace.
-func removeJob(b *bbolt.Bucket, j job.Job) error {
-	for bucket, key := range jobKeys(j) {
-		if err := b.Bucket([]byte(bucket)).Delete([]byte(key)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readJob returns a job from the bucket of its workspace, and whether it exists.
-func readJob(b *bbolt.Bucket, id string) (j job.Job, exists bool, err error) {
-	jobs := b.Bucket([]byte(byID))
-	if jobs == nil || jobs.Get([]byte(id)) == nil {
-		return job.Job{}, false, nil
-	}
-	err = json.Unmarshal(jobs.Get([]byte(id)), &j)
-	return j, true, err
-}
-
 // Get implements job.Store.
-func (s *Jobs) Get(ctx context.Context, workspace, id string) (j job.Job, err error) {
-	exists := false
-	err = s.workspaces.view(ctx, "get "+s.kind.String(), workspace, func(b *bbolt.Bucket) (err error) {
-		j, exists, err = readJob(b, id)
-		return err
-	})
-	if err == nil && !exists {
-		err = s.kind.NotFoundError(id)
-	}
-	return j, err
+func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
+	return s.table.get(ctx, s.kind.String(), workspace, id)
 }
 
 // List implements job.Store.
 func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (page record.Page[job.Job], err error) {
-	before := ""
-	if after != nil {
-		before = after.String()
-	}
-	err = s.workspaces.view(ctx, "list "+s.kind.String()+"s", workspace, func(b *bbolt.Bucket) error {
-		for position, id := range scan(b.Bucket([]byte(byPosition)), "", before, false) {
-			if string(position) == before {
-				continue
-			}
-			if page.More = len(page.Records) == limit; page.More {
-				return nil
-			}
-			j, _, err := readJob(b, string(id))
-			if err != nil {
-				return err
-			}
-			j.Progress = nil
-			page.Records = append(page.Records, j)
-		}
-		return nil
+	_, high := record.Bounds(nil, nil, after, false)
+	err = s.table.view(ctx, "list "+s.kind.String()+"s", workspace, func(jobs records[job.Job]) (err error) {
+		page, err = readPage[job.Job](jobs.lookup(scan(jobs.index(byPosition), "", high, false)), limit, nil)
+		return err
 	})
+	for i := range page.Records {
+		page.Records[i].Progress = nil
+	}
 	return page, err
 }
 
 // Unfinished implements job.Backlog.
 func (s *Jobs) Unfinished(context.Context) (keys []job.Key, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		all := tx.Bucket([]byte(s.workspaces.name))
+	err = s.table.db.View(func(tx *bbolt.Tx) error {
+		all := tx.Bucket([]byte(s.table.name))
+		if all == nil {
+			return nil
+		}
 		return all.ForEachBucket(func(workspace []byte) error {
-			for id := range scan(all.Bucket(workspace).Bucket([]byte(unfinished)), "", "", true) {
+			for id := range scan(nested(all, string(workspace), unfinished), "", "", true) {
 				keys = append(keys, job.Key{Workspace: string(workspace), ID: string(id)})
 			}
 			return nil

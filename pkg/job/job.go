@@ -65,8 +65,8 @@ type Job struct {
 	Tries      int          `json:"tries,omitzero"`      // runs that took the job since one of them got further
 	Error      *string      `json:"error,omitzero"`      // why the job failed, as text for its owner
 
-	Details  json.RawMessage `json:"details,omitempty"`  // what lists show
-	Progress json.RawMessage `json:"progress,omitempty"` // what the next run continues from; nil in lists, and when the job has ended
+	Details  json.RawMessage `json:"details,omitzero"`  // what lists show
+	Progress json.RawMessage `json:"progress,omitzero"` // what the next run continues from; nil in lists, and when the job has ended
 }
 
 // MaxProgress is the size of the largest Progress that every store can keep, in bytes. An item
