@@ -73,8 +73,6 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	// Writers that arrive within this time share one sync to disk.
-	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memory.NewCounters()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), close: db.Close}
 	// Stamps are in the order of transactions, and truncated to the millisecond.

@@ -134,9 +134,7 @@ func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	t.Parallel()
 	const tombstones = 7_000
-	db := openDBEntity(t)
-	db.MaxBatchSize = 1
-	s := openIn(t, db, entity.Clock{})
+	s := openIn(t, openDBEntity(t), entity.Clock{})
 	for i := range tombstones {
 		if _, err := entity.Erase(t.Context(), s, "default", fmt.Sprintf("gone-%0120d", i)); err != nil {
 			t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 // nothing and returns an error of kind Unavailable. A transaction cannot be interrupted.
 type table[R any] struct {
 	db      *bbolt.DB
+	writer  writer
 	name    string
 	id      func(R) string
 	entries func(R) []entry // where the indexes other than by_id have a record
@@ -41,19 +42,16 @@ func openTable[R any](db *bbolt.DB, name string, id func(R) string, entries func
 	if db == nil {
 		return nil, errors.New("bolt: a database is required")
 	}
-	return &table[R]{db: db, name: name, id: id, entries: entries}, nil
+	return &table[R]{db: db, writer: writer{db: db}, name: name, id: id, entries: entries}, nil
 }
 
-// update calls write in a transaction and commits if write succeeds. Concurrent calls share a
-// transaction and its fsync; a call waits up to the MaxBatchDelay of db for others. If one write
-// of a transaction fails, the others are repeated without it, so write may be called more than
-// once, and only its last call takes effect.
+// update calls write in a transaction and commits if write succeeds, as writer.update does.
 func (t *table[R]) update(ctx context.Context, op, workspace string, write func(records[R]) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
 	}
 	var late error
-	err := t.db.Batch(func(tx *bbolt.Tx) error {
+	err := t.writer.update(func(tx *bbolt.Tx) error {
 		if late = ctx.Err(); late != nil {
 			return nil
 		}

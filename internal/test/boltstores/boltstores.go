@@ -26,7 +26,6 @@ func Open(dir string, now func() time.Time) (stores httpapi.Stores, counters *me
 	if err != nil {
 		return stores, nil, nil, err
 	}
-	db.MaxBatchDelay = 0 // a write does not wait for others
 	counters = memory.NewCounters()
 	stores = httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}
 	var errs [4]error
