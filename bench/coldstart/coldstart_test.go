@@ -19,7 +19,7 @@ import (
 // calls maps a function to the number of calls to DynamoDB that it makes during init to
 // open connections. Functions that are not in the map make one call. Before these calls,
 // a function reads the rows of limits. A function with 0 calls does not read these rows.
-var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-starter": "0", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
+var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-starter": "0", "export-worker": "0", "erasure-worker": "0", "job-monitor": "0"}
 
 // BenchmarkColdStart measures how long each function takes to start. Each iteration starts
 // Sluice's function, the bare function of package bare, and the bare function with the same

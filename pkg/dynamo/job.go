@@ -44,7 +44,7 @@ type JobsClient interface {
 // a job that begins or ends, so it always agrees with the jobs.
 //
 // The index by_position has the keys workspace and position, for List. It projects job, but not
-// progress. The index by_status has the keys status and position, for OldestQueued. It projects
+// progress. The index by_status has the keys status and position, for OldestUnfinished. It projects
 // only keys, so saving progress writes nothing to it. A table needs only the indexes of the
 // methods that are called.
 type Jobs struct {
@@ -229,29 +229,35 @@ func (s *Jobs) Unfinished(ctx context.Context) ([]job.Key, error) {
 	})
 }
 
-// OldestQueued returns the creation time of the oldest queued job in all workspaces, and whether
-// there is one. It reads one item of the index by_status, which is eventually consistent.
-func (s *Jobs) OldestQueued(ctx context.Context) (created record.Time, ok bool, err error) {
-	op := "find the oldest queued " + s.kind.String()
-	out, err := s.client.Query(ctx, &dynamodb.QueryInput{
-		TableName:                 &s.table,
-		IndexName:                 aws.String("by_status"),
-		Limit:                     aws.Int32(1),
-		KeyConditionExpression:    aws.String("#status = :queued"),
-		ExpressionAttributeNames:  map[string]string{"#status": "status"},
-		ExpressionAttributeValues: attributeValues{":queued": text(string(job.Queued))},
-	})
-	if err != nil {
-		return record.Time{}, false, storeError(op, err)
+// OldestUnfinished returns the creation time of the oldest job in all workspaces that is queued
+// or running, and whether there is one. It reads two items of the index by_status, which is
+// eventually consistent.
+func (s *Jobs) OldestUnfinished(ctx context.Context) (created record.Time, ok bool, err error) {
+	op := "find the oldest unfinished " + s.kind.String()
+	for _, status := range []job.Status{job.Queued, job.Running} {
+		out, err := s.client.Query(ctx, &dynamodb.QueryInput{
+			TableName:                 &s.table,
+			IndexName:                 aws.String("by_status"),
+			Limit:                     aws.Int32(1),
+			KeyConditionExpression:    aws.String("#status = :status"),
+			ExpressionAttributeNames:  map[string]string{"#status": "status"},
+			ExpressionAttributeValues: attributeValues{":status": text(string(status))},
+		})
+		if err != nil {
+			return record.Time{}, false, storeError(op, err)
+		}
+		if len(out.Items) == 0 {
+			continue
+		}
+		position, err := record.ParsePosition(readItem(out.Items[0]).text("position"))
+		if err != nil {
+			return record.Time{}, false, fmt.Errorf("%s: %w", op, err)
+		}
+		if !ok || position.At.Compare(created) < 0 {
+			created, ok = position.At, true
+		}
 	}
-	if len(out.Items) == 0 {
-		return record.Time{}, false, nil
-	}
-	position, err := record.ParsePosition(readItem(out.Items[0]).text("position"))
-	if err != nil {
-		return record.Time{}, false, fmt.Errorf("%s: %w", op, err)
-	}
-	return position.At, true, nil
+	return created, ok, nil
 }
 
 func jobKey(workspace, id string) attributeValues {

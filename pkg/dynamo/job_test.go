@@ -240,13 +240,13 @@ func TestListsDoNotReadProgress(t *testing.T) {
 	}
 }
 
-func TestOldestQueued(t *testing.T) {
+func TestOldestUnfinished(t *testing.T) {
 	t.Parallel()
 	s := openJobs(t, dynamolocal.Client(t), reports)
 	created := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	want := func(after string, at time.Time, ok bool) {
 		t.Helper()
-		got, gotOK, err := s.OldestQueued(t.Context())
+		got, gotOK, err := s.OldestUnfinished(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", after, err)
 		}
@@ -269,10 +269,13 @@ func TestOldestQueued(t *testing.T) {
 	}
 	want("three jobs are queued", created.Add(2*time.Minute), true)
 
-	// A job that is running or has ended is not queued.
 	oldest.Status = job.Running
 	putJob(t, s, oldest)
-	want("the oldest job runs", created.Add(5*time.Minute), true)
+	want("the oldest job runs", created.Add(2*time.Minute), true)
+	if _, err := reports.Cancel(t.Context(), s, "b", "3", created.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	want("the oldest job is cancelled", created.Add(5*time.Minute), true)
 	for _, key := range [][2]string{{"b", "2"}, {"a", "1"}} {
 		if _, err := reports.Cancel(t.Context(), s, key[0], key[1], created.Add(time.Hour)); err != nil {
 			t.Fatal(err)

@@ -18,32 +18,39 @@ import (
 // oldest has fixed results.
 type oldest struct {
 	created record.Time
-	queued  bool
+	ok      bool
 	err     error
 }
 
-func (o oldest) OldestQueued(context.Context) (record.Time, bool, error) {
-	return o.created, o.queued, o.err
+func (o oldest) OldestUnfinished(context.Context) (record.Time, bool, error) {
+	return o.created, o.ok, o.err
 }
 
-func TestHandle(t *testing.T) {
+// watch returns a monitor of two kinds of jobs, which writes to log.
+func watch(log *bytes.Buffer, now time.Time, reports, copies oldest) monitor {
+	return monitor{
+		kinds:   []watched{{job.Kind{Name: "report"}, reports}, {job.Kind{Name: "copy"}, copies}},
+		service: "sluice-test", now: func() time.Time { return now }, logger: slog.New(slog.NewJSONHandler(log, nil)),
+	}
+}
+
+func TestTheMonitorReportsTheOldestJobOfAnyKind(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	before := func(d time.Duration) record.Time { return record.TimeOf(now.Add(-d)) }
+	before := func(d time.Duration) oldest { return oldest{created: record.TimeOf(now.Add(-d)), ok: true} }
 	for name, c := range map[string]struct {
-		jobs oldest
-		want float64
+		reports, copies oldest
+		want            [3]float64 // of reports, of copies, of all
 	}{
-		"no job is queued":                   {oldest{}, 0},
-		"a job was queued a moment ago":      {oldest{created: before(1500 * time.Millisecond), queued: true}, 1.5},
-		"a job has waited for two hours":     {oldest{created: before(2 * time.Hour), queued: true}, 7200},
-		"the clock of its creator was ahead": {oldest{created: before(-time.Second), queued: true}, 0},
+		"no job is unfinished":               {oldest{}, oldest{}, [3]float64{0, 0, 0}},
+		"a job was created a moment ago":     {before(1500 * time.Millisecond), oldest{}, [3]float64{1.5, 0, 1.5}},
+		"a job of each kind":                 {before(time.Minute), before(2 * time.Hour), [3]float64{60, 7200, 7200}},
+		"the clock of its creator was ahead": {before(-time.Second), oldest{}, [3]float64{0, 0, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
-			m := monitor{kind: job.Kind{Name: "report"}, jobs: c.jobs, service: "sluice-test", now: func() time.Time { return now }, logger: slog.New(slog.NewJSONHandler(&log, nil))}
-			if err := m.handle(t.Context()); err != nil {
+			if err := watch(&log, now, c.reports, c.copies).handle(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			var got map[string]any
@@ -52,12 +59,13 @@ func TestHandle(t *testing.T) {
 			}
 			delete(got, "time")
 			want := map[string]any{
-				"level": "INFO", "msg": "report queue", "Service": "sluice-test", "OldestQueuedSeconds": c.want,
+				"level": "INFO", "msg": "jobs", "Service": "sluice-test",
+				"report_seconds": c.want[0], "copy_seconds": c.want[1], "OldestUnfinishedSeconds": c.want[2],
 				"_aws": map[string]any{
 					"Timestamp": float64(now.UnixMilli()),
 					"CloudWatchMetrics": []any{map[string]any{
 						"Namespace": "Sluice", "Dimensions": []any{[]any{"Service"}},
-						"Metrics": []any{map[string]any{"Name": "OldestQueuedSeconds", "Unit": "Seconds"}},
+						"Metrics": []any{map[string]any{"Name": "OldestUnfinishedSeconds", "Unit": "Seconds"}},
 					}},
 				},
 			}
@@ -68,12 +76,11 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-func TestHandleLogsNoMetricIfTheTableCannotBeRead(t *testing.T) {
+func TestTheMonitorLogsNoMetricIfATableCannotBeRead(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	unreadable := errors.New("the table cannot be read")
-	m := monitor{jobs: oldest{err: unreadable}, now: time.Now, logger: slog.New(slog.NewJSONHandler(&log, nil))}
-	if err := m.handle(t.Context()); !errors.Is(err, unreadable) {
+	if err := watch(&log, time.Now(), oldest{}, oldest{err: unreadable}).handle(t.Context()); !errors.Is(err, unreadable) {
 		t.Errorf("error %v, want %v", err, unreadable)
 	}
 	if log.Len() > 0 {

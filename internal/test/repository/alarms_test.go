@@ -242,8 +242,8 @@ func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fire
 // because most requests do not use them and no request consumes many of their read or write
 // units.
 var notInBudget = map[string][]string{
-	"Write": {"TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
-	"Read":  {"TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
+	"Write": {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
+	"Read":  {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 }
 
 // With Alarms=all, every table and index is in one alarm for throttled reads and in one for
@@ -295,7 +295,7 @@ func TestEssentialAlarms(t *testing.T) {
 	r := render(t)["prod"]
 	same(t, "the test", []string{
 		"ServerErrorsAlarm", "FunctionFailuresAlarm", "GatewayErrorsAlarm", "GatewayRefusalsAlarm", "ChargeFailuresAlarm",
-		"LatencyAlarm", "JobFailuresAlarm", "ExportQueueAlarm", "WritesThrottledAlarm",
+		"LatencyAlarm", "JobFailuresAlarm", "OldestJobAlarm", "WritesThrottledAlarm",
 	}, "the template", slices.Collect(maps.Keys(r.ofType("AWS::CloudWatch::Alarm"))))
 	var meant []string
 	for _, table := range parse(t) {

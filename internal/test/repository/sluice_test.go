@@ -60,6 +60,17 @@ func TestTablesAndVariablesAgree(t *testing.T) {
 	}
 }
 
+// The monitor watches the jobs of every kind.
+func TestTheMonitorWatchesEveryTableOfJobs(t *testing.T) {
+	functions := templatetest.Functions(t)
+	i := slices.IndexFunc(functions, func(f templatetest.Function) bool { return f.Name == "job-monitor" })
+	for _, table := range parse(t) {
+		if strings.HasSuffix(table.LogicalID, "JobsTable") && functions[i].Tables[table.EnvVar()] == "" {
+			t.Errorf("the monitor does not watch %s", table.LogicalID)
+		}
+	}
+}
+
 // A function has access to the table of API keys only if its route requires an API key. The
 // exception is the dashboard, which checks the API key at sign-in.
 func TestFunctionsHaveKeysWhereTheirRouteAsksForThem(t *testing.T) {
@@ -183,7 +194,7 @@ func TestRunsOfJobsAreLinkedOnlyWhereNeeded(t *testing.T) {
 		"create-export-job": nil,
 		"get-export-job":    nil,
 		"delete-entity":     nil,
-		"export-monitor":    nil,
+		"job-monitor":       nil,
 		"export-worker":     {"the life of runs", "exports"},
 		"erasure-worker":    {"the life of runs", "erasures"},
 	} {

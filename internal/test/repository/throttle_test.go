@@ -35,7 +35,7 @@ var unitsOf = map[string]resourceUnits{
 	"get-event":         {"EventsTable read": 1},
 	"create-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2},
 	"update-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2},
-	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2, "ErasureJobsTable read": 1, "ErasureJobsTable write": 1},
+	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2, "ErasureJobsTable read": 1, "ErasureJobsTable write": 1, "ErasureJobsTable/by_status write": 2},
 	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 100, "EntitiesTable/by_type write": 100, "EntitiesTable/by_updated_at write": 200},
 	"create-event":      {"EventsTable write": 1, "EventsTable/by_position write": 1, "EventsTable/by_entity write": 1, "EventsTable/by_created_at write": 1},
 	"create-events":     {"EventsTable write": 100, "EventsTable/by_position write": 100, "EventsTable/by_entity write": 100, "EventsTable/by_created_at write": 100},

@@ -1,0 +1,11 @@
+// Command job-monitor is the function that measures how old the oldest unfinished job of any
+// kind is. A schedule invokes it every five minutes.
+package main
+
+import (
+	"sluice/functions/internal/jobs"
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/exportjob"
+)
+
+func main() { jobs.StartMonitor(exportjob.Kind, erasurejob.Kind) }
