@@ -40,7 +40,7 @@ func erasedEvents(t *testing.T) int {
 	return n
 }
 
-// items returns all items of a table.
+// items returns all items of a table, without the id of the service.
 func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 	t.Helper()
 	pages := dynamodb.NewScanPaginator(dynamolocal.Client(t), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
@@ -49,7 +49,9 @@ func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, page.Items...)
+		all = append(all, slices.DeleteFunc(page.Items, func(item map[string]types.AttributeValue) bool {
+			return text(item, "workspace") == dynamo.ServicePartition
+		})...)
 	}
 	return all
 }

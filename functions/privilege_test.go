@@ -25,6 +25,9 @@ func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 		if a.Index != "" {
 			resource += "/index/" + a.Index
 		}
+		if a.Partition != "" {
+			resource += "/" + a.Partition
+		}
 		needed = append(needed, templatetest.Grant{Action: a.Action, Resource: resource})
 	}
 	granted := slices.DeleteFunc(functions[i].Grants, func(g templatetest.Grant) bool {

@@ -216,7 +216,6 @@ func TestAnOutageIsReported(t *testing.T) {
 			io.Copy(io.Discard, stderr) //nolint:errcheck // waits for the end of the command
 			cmd.Wait()                  //nolint:errcheck // the command was killed
 		}
-		os.Remove(file + ".sluice-import") //nolint:errcheck // the journal, which another service cannot use
 	}
 }
 

@@ -210,7 +210,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 func TestSyncRefusesAFileOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	file := write(t, "mine.ndjson", `{"id":"mine"}`)
-	out, stderr, code := run(t, sluiceCommand(t, nowhere, "sync", "entities", file))
+	out, stderr, code := run(t, sluiceCommand(t, sourceOnly(t), "sync", "entities", file))
 	if want := "sluice: " + file + " exists, and no sync has written it; name another file, or replace it with --force\n"; code != exitUsage || out != "" || stderr != want {
 		t.Errorf("exit code %d, %s%s; want %s", code, out, stderr, want)
 	}

@@ -191,7 +191,7 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 	if err != nil {
 		return err
 	}
-	o.URL, o.Stdout, o.Waiting = o.baseURL(), cmd.OutOrStdout(), o.waiting
+	o.Stdout, o.Waiting = cmd.OutOrStdout(), o.waiting
 	if o.since != nil {
 		return exportSince(cmd, o, c)
 	}

@@ -82,7 +82,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 			if o.Resource, err = parseResource("import", args[0]); err != nil {
 				return err
 			}
-			o.Path, o.Stdin, o.URL = args[1], cmd.InOrStdin(), c.baseURL()
+			o.Path, o.Stdin = args[1], cmd.InOrStdin()
 			if rate < 1 && cmd.Flags().Changed("rate") {
 				return usageError("--rate must be at least 1")
 			}

@@ -22,13 +22,13 @@ var version = "0.1.0"
 // The exit codes of all commands, as documented in the help text.
 const (
 	exitFailure     = 1   // the command failed or did not complete
-	exitUsage       = 2   // the command line is invalid; nothing was done
+	exitUsage       = 2   // the command line is invalid, or does not fit the files of an earlier run; nothing was done
 	exitRejected    = 3   // the command completed, but some records were rejected
 	exitInterrupted = 130 // the command was interrupted
 )
 
-const exitCodesHelp = `Exit codes: 0 complete, 1 failed or not complete, 2 invalid command line, 3 complete but
-some records were rejected, 130 interrupted.`
+const exitCodesHelp = `Exit codes: 0 complete, 1 failed or not complete, 2 invalid command line or files of other
+work, 3 complete but some records were rejected, 130 interrupted.`
 
 func main() {
 	signaled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -94,7 +94,7 @@ func syncCopy(cmd *cobra.Command, o *syncOptions) error {
 	if err != nil {
 		return err
 	}
-	o.URL, o.Waiting = o.baseURL(), o.waiting
+	o.Waiting = o.waiting
 	r, err := syncer.Run(cmd.Context(), o.Options, c, cmd.ErrOrStderr())
 	if err != nil {
 		return err

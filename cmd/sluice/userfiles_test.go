@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,9 +12,28 @@ import (
 	"testing"
 )
 
-// nowhere is a URL at which no service runs. An import in which the client rejects all records
-// sends no request, so it can use this URL.
+// nowhere is a URL at which no service runs.
 const nowhere = "http://127.0.0.1:1"
+
+// sourceOnly returns the URL of a service that says which records it has and does nothing else. An
+// import in which the client rejects all records needs no more.
+func sourceOnly(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Sluice-Source", "service/default")
+		w.WriteHeader(http.StatusForbidden)
+		if !asksForSource(r) {
+			t.Errorf("the command requests %s", r.URL)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// asksForSource reports whether a command sends r only to learn the service and the workspace.
+func asksForSource(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.URL.Path == "/export_job"
+}
 
 // badEvent is a line that the client rejects without sending it.
 const badEvent = `{"name":""}` + "\n"
@@ -48,7 +68,7 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		overwrite(t, filepath.Join(dir, path), badEvent)
-		wantRun(t, inDir(dir, sluiceCommand(t, nowhere, "import", "events", path)), exitRejected, "", "")
+		wantRun(t, inDir(dir, sluiceCommand(t, sourceOnly(t), "import", "events", path)), exitRejected, "", "")
 		name := filepath.Base(path)
 		want := []string{name, name + ".rejects.ndjson", name + ".sluice-import"}
 		if path == "../x.ndjson" {
@@ -57,7 +77,7 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 		wantFiles(t, filepath.Dir(filepath.Join(dir, path)), want...)
 	}
 
-	cmd := sluiceCommand(t, nowhere, "import", "events", "-")
+	cmd := sluiceCommand(t, sourceOnly(t), "import", "events", "-")
 	cmd.Stdin = strings.NewReader(badEvent)
 	wantRun(t, cmd, exitRejected, "", "")
 	wantFiles(t, cmd.Dir, "rejects.ndjson")
@@ -79,7 +99,7 @@ func TestTheImportedFileIsNotUsedAsTheRejectFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rejects := range []string{"x.ndjson", "./x.ndjson", "d/../x.ndjson", file, "link", "hard"} {
-		wantRun(t, inDir(dir, sluiceCommand(t, nowhere, "import", "events", "x.ndjson", "--rejects", rejects)), exitUsage, "", "")
+		wantRun(t, inDir(dir, sluiceCommand(t, sourceOnly(t), "import", "events", "x.ndjson", "--rejects", rejects)), exitUsage, "", "")
 		wantFiles(t, dir, "d", "hard", "link", "x.ndjson")
 		if got := read(t, file); got != badEvent {
 			t.Fatalf("--rejects %s: the imported file is now %q", rejects, got)
@@ -91,14 +111,14 @@ func TestTheImportedFileIsNotUsedAsTheRejectFile(t *testing.T) {
 // import does not overwrite the file.
 func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	t.Parallel()
-	first := sluiceCommand(t, nowhere, "import", "events", "-")
+	first := sluiceCommand(t, sourceOnly(t), "import", "events", "-")
 	first.Stdin = strings.NewReader(badEvent)
 	wantRun(t, first, exitRejected, "", "")
 	file := filepath.Join(first.Dir, "rejects.ndjson")
 	rejects := read(t, file)
 
 	again := func(args string) *exec.Cmd {
-		return inDir(first.Dir, exec.CommandContext(t.Context(), "sh", "-c", "cat rejects.ndjson | "+program+" import events - --url "+nowhere+args))
+		return inDir(first.Dir, exec.CommandContext(t.Context(), "sh", "-c", "cat rejects.ndjson | "+program+" import events - --url "+sourceOnly(t)+args))
 	}
 	if _, stderr, code := run(t, again("")); code == 0 || code == exitRejected || !strings.Contains(stderr, "rejects.ndjson") {
 		t.Errorf("exit code %d, %s", code, stderr)
@@ -118,7 +138,7 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	file, rejects, notes := filepath.Join(dir, "x.ndjson"), filepath.Join(dir, "x.ndjson.rejects.ndjson"), filepath.Join(dir, "notes")
 	overwrite(t, file, badEvent)
 	importAgain := func(args ...string) (stderr string, code int) {
-		_, stderr, code = run(t, inDir(dir, sluiceCommand(t, nowhere, append([]string{"import", "events", "x.ndjson", "--again"}, args...)...)))
+		_, stderr, code = run(t, inDir(dir, sluiceCommand(t, sourceOnly(t), append([]string{"import", "events", "x.ndjson", "--again"}, args...)...)))
 		return stderr, code
 	}
 	refused := func(path, text string, args ...string) {
@@ -173,7 +193,7 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	var open atomic.Bool
 	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if open.Load() {
+		if open.Load() || asksForSource(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -38,6 +38,7 @@ type backend struct {
 	stores      httpapi.Stores // without those of openBackground
 	exportJobs  job.Backlog
 	erasureJobs job.Backlog
+	serviceID   func(context.Context) (string, error)
 	settle      time.Duration // time from the creation of a record until all indexes contain it
 	keys        access.Store
 	limits      ratelimit.RowStore
@@ -77,7 +78,10 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), close: db.Close}
 	// Stamps are in the order of transactions, and truncated to the millisecond.
 	b.settle = time.Millisecond
-	var errs [6]error
+	var errs [7]error
+	var id string
+	id, errs[6] = serviceID(dir)
+	b.serviceID = func(context.Context) (string, error) { return id, nil }
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = bolt.NewEntities(db, clock)
 	b.stores.Events, errs[2] = bolt.NewEvents(db, clock.Time)
@@ -112,7 +116,7 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	}
 	b := &backend{records: endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint, close: func() error { return nil }}
 	b.settle = record.SyncLag
-	var errs [8]error
+	var errs [9]error
 	b.counters, errs[0] = dynamo.NewCounters(t.client, t.names["CountersTable"])
 	b.stores.Usage, errs[1] = dynamo.NewUsage(t.client, t.names["CountersTable"])
 	b.stores.Entities, errs[2] = dynamo.NewEntities(t.client, t.names["EntitiesTable"], dynamo.EntitiesConfig{Shards: shards, Clock: clock})
@@ -121,6 +125,8 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	b.exportJobs, errs[5] = dynamo.NewJobs(t.client, exportjob.Kind, t.names["ExportJobsTable"])
 	b.limits, errs[6] = dynamo.NewLimits(t.client, t.names["LimitsTable"])
 	b.erasureJobs, errs[7] = dynamo.NewJobs(t.client, erasurejob.Kind, t.names["ErasureJobsTable"])
+	service, err := dynamo.NewService(t.client, t.names["EntitiesTable"])
+	b.serviceID, errs[8] = service.ID, err
 	return b, errors.Join(errs[:]...)
 }
 

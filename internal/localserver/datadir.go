@@ -1,11 +1,13 @@
 package localserver
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"sluice/pkg/access"
 	"sluice/pkg/bolt"
@@ -18,8 +20,10 @@ import (
 const layout = "3"
 
 // The files of a data directory. layoutFile holds the version; it exists before the others.
+// serviceFile holds the id of the service, which a server creates if the file does not exist.
 const (
 	layoutFile  = "layout"
+	serviceFile = "service"
 	recordsFile = "sluice.db"
 	keysFile    = "keys.db"
 	limitsFile  = "limits.db"
@@ -61,6 +65,20 @@ func checkDir(dir string) (known bool, err error) {
 func exists(dir, file string) bool {
 	_, err := os.Stat(filepath.Join(dir, file))
 	return err == nil
+}
+
+// serviceID returns the id of the service whose data is in dir.
+func serviceID(dir string) (string, error) {
+	path := filepath.Join(dir, serviceFile)
+	text, err := os.ReadFile(path)
+	if id := strings.TrimSpace(string(text)); id != "" {
+		return id, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the id of the service: %w", err)
+	}
+	id := rand.Text()
+	return id, os.WriteFile(path, []byte(id+"\n"), 0o600)
 }
 
 // HasData reports whether a server has used the data directory dir.

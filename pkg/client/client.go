@@ -53,6 +53,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -105,6 +106,8 @@ type Client struct {
 	cfg  Config
 	http *http.Client
 	pace *pacer
+
+	source atomic.Pointer[string] // result of Source; nil before
 }
 
 // New returns a Client of the service at baseURL, such as http://127.0.0.1:3000 or

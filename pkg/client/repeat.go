@@ -62,6 +62,9 @@ func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Du
 	began := time.Now()
 	got, failure = c.send(ctx, k)
 	c.pace.leave(charges, sent, got.status, got.header)
+	if other := c.checkSource(got.header); other != nil {
+		return got, other
+	}
 	switch {
 	case failure != nil && ctx.Err() != nil:
 		failure = &Error{Err: fmt.Errorf("no complete response within %s: %w", time.Since(began).Round(time.Millisecond), ctx.Err()), retryable: true}

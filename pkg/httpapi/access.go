@@ -70,7 +70,9 @@ func (s *service) admit(ctx context.Context, r *request, key string, scope acces
 			status: http.StatusUnauthorized, code: "invalid_key", header: http.Header{"Www-Authenticate": {challenge + `, error="invalid_token"`}},
 			detail: "the API key is not valid: it is mistyped, unknown, expired or revoked; check it, or ask for a new one",
 		}
-	case !d.Key.Has(scope):
+	}
+	s.setSource(ctx, r, d.Key.Workspace)
+	if !d.Key.Has(scope) {
 		return r.missingScope(scope)
 	}
 	r.setKey(d.Key)

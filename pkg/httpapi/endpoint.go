@@ -42,6 +42,7 @@ type request struct {
 	address   string // of the client, from the connection or the trusted header
 	counted   string // who is charged; "" if the address is invalid
 	decision  ratelimit.Decision
+	source    string     // value of sourceHeader; "" if the caller is not authenticated
 	workspace string     // of the caller; "" on public routes
 	key       access.Key // of the caller; has no id if API keys are off; zero on public routes
 
@@ -66,7 +67,7 @@ type endpoint struct {
 // ignores the cancellation, and the action has a deadline of its own.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	ctx := context.WithoutCancel(hr.Context())
-	r := e.begin(hr)
+	r := e.begin(ctx, hr)
 	defer e.end(ctx, w, r)
 
 	var err error
@@ -105,10 +106,13 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 }
 
 // begin returns the request that hr makes.
-func (e *endpoint) begin(hr *http.Request) *request {
+func (e *endpoint) begin(ctx context.Context, hr *http.Request) *request {
 	r := &request{Request: hr, id: e.RequestID(hr), route: e.route, buffer: buffers.Get().(*bytes.Buffer)}
 	r.log.begun = time.Now()
 	r.query, r.queryErr = url.ParseQuery(hr.URL.RawQuery)
+	if e.AccessOff {
+		e.setSource(ctx, r, access.DefaultWorkspace)
+	}
 	return r
 }
 
@@ -228,6 +232,9 @@ func (r *request) write(w http.ResponseWriter, out response) {
 	r.log.status, r.log.records = out.status, out.records
 	header := w.Header()
 	r.decision.SetHeaders(header)
+	if r.source != "" {
+		header.Set(sourceHeader, r.source)
+	}
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	if len(out.raw) > 0 {

@@ -44,6 +44,7 @@ type Options struct {
 	Config       // its zero value means the defaults
 	Access       *access.Authenticator
 	Rows         *ratelimit.RowCache        // the rows of limits, which each request refreshes; nil for none
+	ServiceID    *ServiceID                 // id for the header Sluice-Source; nil for no such header
 	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, as a defense against DNS rebinding
 	RequestID    func(*http.Request) string // returns the id for logs and problems; a new UUID by default
 	Fits         func(body []byte) bool     // whether a response with this body can be sent; nil if any can

@@ -16,6 +16,7 @@ import (
 type logEntry struct {
 	begun     time.Time
 	limitsErr error         // why the rows of limits were not current
+	sourceErr error         // why the id of the service was not current
 	charged   bool          // whether the counters were called
 	latency   time.Duration // of the call to the counters
 	chargeErr error
@@ -60,7 +61,7 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	switch {
 	case failed:
 		level = slog.LevelError
-	case l.refused != "" || d.Degraded != nil || l.limitsErr != nil:
+	case l.refused != "" || d.Degraded != nil || l.limitsErr != nil || l.sourceErr != nil:
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
@@ -95,6 +96,9 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	}
 	if l.limitsErr != nil {
 		optional("limits_error", l.limitsErr.Error())
+	}
+	if l.sourceErr != nil {
+		optional("source_error", l.sourceErr.Error())
 	}
 	if s.Service != "" {
 		attrs = append(attrs, metrics(s.Service, r)...)

@@ -80,13 +80,18 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
+	service, err := dynamo.NewService(clients.DynamoDB, getenv("ENTITIES_TABLE"))
+	if err != nil {
+		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
+	}
+	id := httpapi.NewServiceID(service.ID)
 	var stores httpapi.Stores
 	for _, open := range openers {
 		if err := open(clients, &stores); err != nil {
 			return nil, err
 		}
 	}
-	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, RequestID: requestID, Fits: fits, Logger: logger})
+	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, ServiceID: id, RequestID: requestID, Fits: fits, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +99,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
-	if err := connect(ctx, counters, connections[name]); err != nil {
+	if err := connect(ctx, counters, id, connections[name]); err != nil {
 		logger.Warn("init could not connect to DynamoDB", "error", err.Error())
 	}
 	return adapt(api, api.Malformed(name)), nil
@@ -109,12 +114,16 @@ var connections = map[string]int{
 }
 
 // connect opens count connections to DynamoDB, or one if count is 0, so that the first
-// request can use them.
-func connect(ctx context.Context, counters *dynamo.Counters, count int) error {
+// request can use them. One of them reads the id.
+func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var calls errgroup.Group
-	for range max(count, 1) {
+	calls.Go(func() error {
+		_, err := id.Get(ctx)
+		return err
+	})
+	for range count - 1 {
 		calls.Go(func() error { return counters.Connect(ctx) })
 	}
 	return calls.Wait()

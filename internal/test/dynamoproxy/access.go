@@ -12,6 +12,10 @@ type Access struct {
 	Action string // such as dynamodb:Query
 	Table  string
 	Index  string // "" for the table itself
+
+	// Partition is the partition of EntitiesTable, if no workspace can have it: its name begins
+	// with '#'. It is "" for any other.
+	Partition string
 }
 
 // The keys of transactActions are the JSON members that hold the operations of a transaction.
@@ -47,7 +51,17 @@ func accesses(operation string, body map[string]any) []Access {
 		}
 		return all
 	}
-	return []Access{{Action: "dynamodb:" + operation, Table: text(body, "TableName"), Index: text(body, "IndexName")}}
+	return []Access{{Action: "dynamodb:" + operation, Table: text(body, "TableName"), Index: text(body, "IndexName"), Partition: partition(body)}}
+}
+
+// partition returns the value of Access.Partition.
+func partition(body map[string]any) string {
+	key, _ := body["Key"].(map[string]any)
+	workspace, _ := key["workspace"].(map[string]any)
+	if name, _ := workspace["S"].(string); strings.HasPrefix(name, "#") {
+		return name
+	}
+	return ""
 }
 
 // Accesses returns a sorted list of the permissions that all previous calls needed.
@@ -55,6 +69,6 @@ func (p *Proxy) Accesses() []Access {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(p.accesses), func(a, b Access) int {
-		return cmp.Or(strings.Compare(a.Action, b.Action), strings.Compare(a.Table, b.Table), strings.Compare(a.Index, b.Index))
+		return cmp.Or(strings.Compare(a.Action, b.Action), strings.Compare(a.Table, b.Table), strings.Compare(a.Index, b.Index), strings.Compare(a.Partition, b.Partition))
 	})
 }

@@ -366,7 +366,11 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 		for _, statement := range oneOrMore(valueAt(policy, "Statement")) {
 			for _, action := range oneOrMore(valueAt(statement, "Action")) {
 				for _, r := range oneOrMore(valueAt(statement, "Resource")) {
-					granted = append(granted, fmt.Sprint(templatetest.Grant{Action: fmt.Sprint(action), Resource: resource(r)}))
+					text := resource(r)
+					for _, partition := range oneOrMore(valueAt(statement, "Condition", "ForAllValues:StringEquals", "dynamodb:LeadingKeys")) {
+						text += "/" + fmt.Sprint(partition)
+					}
+					granted = append(granted, fmt.Sprint(templatetest.Grant{Action: fmt.Sprint(action), Resource: text}))
 				}
 			}
 		}

@@ -2,8 +2,8 @@
 // streams and tables of each function.
 //
 // It fails the test for a function or table that depends on a condition, for managed policies
-// that are not in the template, and for wildcards and conditions in policies. The tests of the
-// rendered template check the rest.
+// that are not in the template, and for wildcards in policies. The only condition in a policy names
+// a partition. The tests of the rendered template check the rest.
 package templatetest
 
 import (
@@ -58,8 +58,8 @@ type Grant struct {
 
 	// Resource is the logical id of a resource, followed by any text that the IAM policy
 	// adds to the ARN of the resource. Examples: EntitiesTable, EntitiesTable/index/by_type,
-	// Files/* for the objects of a bucket, and JobsTable.StreamArn for a stream, which Lambda
-	// reads for the function.
+	// Files/* for the objects of a bucket, EntitiesTable/#service for one partition, and
+	// JobsTable.StreamArn for a stream, which Lambda reads for the function.
 	Resource string
 }
 
@@ -176,8 +176,20 @@ func (d document) streams(function string) (streams []Stream, err error) {
 
 // grants returns the permissions in a statement: each action on each resource.
 func (d document) grants(s map[string]values) (grants []Grant, err error) {
+	partition := ""
+	if condition := s["Condition"]; len(condition) == 1 {
+		var c map[string]map[string][]string
+		err := condition[0].Decode(&c)
+		keys := c["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"]
+		if err != nil || len(c) != 1 || len(c["ForAllValues:StringEquals"]) != 1 || len(keys) != 1 {
+			return nil, fmt.Errorf("a condition names one partition, not %v", condition)
+		}
+		partition = "/" + keys[0]
+		s = maps.Clone(s)
+		delete(s, "Condition")
+	}
 	if len(s) != 3 || len(s["Effect"]) != 1 || s["Effect"][0].Value != "Allow" || len(s["Action"]) == 0 || len(s["Resource"]) == 0 {
-		return nil, fmt.Errorf("a statement has only the Effect Allow, an Action and a Resource, not %v", s)
+		return nil, fmt.Errorf("a statement has only the Effect Allow, an Action, a Resource and a Condition, not %v", s)
 	}
 	for _, action := range s["Action"] {
 		if action.Tag != "!!str" || strings.ContainsAny(action.Value, "*?") {
@@ -188,7 +200,7 @@ func (d document) grants(s map[string]values) (grants []Grant, err error) {
 			if err != nil {
 				return nil, err
 			}
-			grants = append(grants, Grant{Action: action.Value, Resource: resource})
+			grants = append(grants, Grant{Action: action.Value, Resource: resource + partition})
 		}
 	}
 	return grants, nil

@@ -26,7 +26,7 @@ type Mark struct {
 	Changes     int64        `json:"changes"`      // number of changes in the file
 	Bytes       int64        `json:"bytes"`        // size of the file in bytes
 
-	Force bool `json:"force,omitempty"` // whether the run that began the walk called Open with force
+	Force bool `json:"force,omitempty"` // whether the run that began the walk called Open with task.Abandon
 }
 
 // Walk reads lists of changes one after the other and writes the changes to an NDJSON file in
@@ -35,17 +35,16 @@ type Mark struct {
 type Walk struct {
 	journal *journal.Journal
 	path    string // path of the file
-	force   bool   // parameter force of Open
+	force   bool   // task.Abandon of Open
 	mark    Mark
 }
 
-// Open opens or creates the journal of a walk at path. The parameters command and task
-// identify the walk. If force is set, Open also opens the journal of another unfinished walk,
-// and Begin then abandons that walk. The walk writes the changes to the file path + ".part".
-// The errors are those of journal.Open.
-func Open(path, command string, task any, force bool) (w *Walk, err error) {
-	w = &Walk{path: path + ".part", force: force}
-	w.journal, err = journal.Open(path, journal.Task{Command: command, Work: task, Abandon: force}, &w.mark)
+// Open opens or creates the journal of a walk at path. With task.Abandon, it also opens the
+// journal of another unfinished walk, and Begin then abandons that walk. The walk writes the
+// changes to the file path + ".part". The errors are those of journal.Open.
+func Open(path string, task journal.Task) (w *Walk, err error) {
+	w = &Walk{path: path + ".part", force: task.Abandon}
+	w.journal, err = journal.Open(path, task, &w.mark)
 	return w, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/client"
 	"sluice/pkg/record"
 )
@@ -21,7 +22,7 @@ func TestTheHintOfAStoppedWalk(t *testing.T) {
 		403: "\nOnce the service accepts the request, the same command continues after 1 change",
 		501: "\nThe same command continues after 1 change",
 	} {
-		w, err := Open(filepath.Join(t.TempDir(), "walk"), "sync", "task", false)
+		w, err := Open(filepath.Join(t.TempDir(), "walk"), journal.Task{Command: "sync", Work: "task"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,6 @@ const cancelTimeout = 5 * time.Second
 
 // Options configures an export.
 type Options struct {
-	URL    string              // URL of the service
 	Order  client.NewExportJob // what to export; Run sets the field ID
 	Path   string              // path of the file, which exists only when it is complete; "-" for Stdout
 	Force  bool                // replace an existing file at Path
@@ -42,12 +41,17 @@ type Options struct {
 	Waiting func() string // describes what the client is waiting for; returns "" while the service responds
 }
 
-// task identifies an export in its journal.
-type task struct {
-	URL            string              `json:"url"`
+// work identifies an export in its journal.
+type work struct {
 	Order          client.NewExportJob `json:"order"`
 	Since          *record.Time        `json:"since,omitempty"` // the since argument of RunSince; nil for Run
 	IncludeDeleted bool                `json:"include_deleted,omitempty"`
+}
+
+// newTask returns the task of an export.
+func newTask(ctx context.Context, c *client.Client, w work) (journal.Task, error) {
+	source, err := c.Source(ctx)
+	return journal.Task{Command: "export", Source: source, Work: w, Remedy: "name another file"}, err
 }
 
 // exporter is one run of an export.
@@ -73,7 +77,11 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	}
 	defer remove()
 	ex := &exporter{Options: o, client: c, part: path + ".part", stderr: stderr}
-	if ex.journal, err = journal.Open(path, journal.Task{Command: "export", Work: task{URL: o.URL, Order: o.Order}}, nil); err != nil {
+	t, err := newTask(ctx, c, work{Order: o.Order})
+	if err != nil {
+		return j, err
+	}
+	if ex.journal, err = journal.Open(path, t, nil); err != nil {
 		return j, err
 	}
 	defer func() { err = errors.Join(err, ex.journal.Close()) }()

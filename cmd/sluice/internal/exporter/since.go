@@ -30,7 +30,11 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 		return Changes{}, err
 	}
 	defer remove()
-	walk, err := changes.Open(path, "export", task{o.URL, o.Order, &since, includeDeleted}, false)
+	task, err := newTask(ctx, c, work{o.Order, &since, includeDeleted})
+	if err != nil {
+		return Changes{}, err
+	}
+	walk, err := changes.Open(path, task)
 	if err != nil {
 		return Changes{}, err
 	}

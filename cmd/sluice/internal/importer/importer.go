@@ -33,7 +33,6 @@ const perRound = 8
 
 // Options configures an import.
 type Options struct {
-	URL        string // URL of the service
 	Resource   record.Resource
 	Path       string // path of the file; "-" for Stdin
 	Stdin      io.Reader
@@ -116,6 +115,10 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 	if im.client, err = connect(client.Config{OnTry: im.onTry}); err != nil {
 		return Result{}, err
 	}
+	source, err := im.client.Source(ctx)
+	if err != nil {
+		return Result{}, err
+	}
 	began := time.Now()
 	if o.Path == "-" {
 		fmt.Fprintln(stderr, "Standard input has no journal: if this import is stopped, importing the same input again duplicates records without an id.")
@@ -124,7 +127,7 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 			err = im.run(ctx, o.Stdin, stderr)
 		}
 	} else {
-		err = im.runFile(ctx, stderr)
+		err = im.runFile(ctx, source, stderr)
 	}
 	r := Result{
 		Resource: o.Resource, File: o.Path, Counts: im.mark.Counts,
@@ -137,6 +140,9 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 }
 
 func (im *importer) onTry(t client.Try) {
+	if t.Route == client.SourceRoute {
+		return
+	}
 	im.calls.Add(1)
 	if t.Status < 300 || t.Status >= 500 {
 		im.stored.Store(true)
@@ -149,8 +155,8 @@ func (im *importer) onTry(t client.Try) {
 	}
 }
 
-// runFile imports a file with a journal.
-func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
+// runFile imports a file with a journal. from is the source of the service.
+func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) (err error) {
 	opened, err := os.Open(im.Path)
 	if err != nil {
 		return err
@@ -161,12 +167,14 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 		return err
 	}
 	var earlier work
-	task := journal.Task{Command: "import", Work: im.work, Same: func(text json.RawMessage) (bool, error) {
+	task := journal.Task{Command: "import", Source: from, Work: im.work}
+	task.Remedy = "give this import a journal of its own with --journal"
+	task.Same = func(text json.RawMessage) (bool, error) {
 		if err := json.Unmarshal(text, &earlier); err != nil {
 			return false, err
 		}
 		return im.work.continues(earlier, file)
-	}}
+	}
 	if im.journal, err = journal.Open(im.Journal, task, &im.mark); err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ import (
 // call; if the result is not 0, that is the status of the response.
 type service struct {
 	url      string
+	source   string // Sluice-Source
 	entities entity.Store
 	events   event.Store
 	behind   time.Duration // of the clock of the stores
@@ -44,7 +45,7 @@ func (s *service) now() time.Time { return time.Now().Add(-s.behind) }
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	s := &service{answer: func(int) int { return 0 }}
+	s := &service{source: "service/default", answer: func(int) int { return 0 }}
 	stores, counters := boltstores.New(t, s.now)
 	s.entities, s.events = stores.Entities, stores.Events
 	limiter, err := ratelimit.New(counters, ratelimit.Config{})
@@ -60,6 +61,11 @@ func newService(t *testing.T) *service {
 		mux.Handle(path, api)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/export_job" { // client.Client.Source
+			w.Header().Set("Sluice-Source", s.source)
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		s.calls++
 		stored := httptest.NewRecorder()
 		mux.ServeHTTP(stored, r)
@@ -80,7 +86,7 @@ func newService(t *testing.T) *service {
 func (s *service) importFile(ctx context.Context, resource record.Resource, path string) (r Result, stderr string, err error) {
 	var out bytes.Buffer
 	o := Options{
-		URL: s.url, Resource: resource, Path: path, Format: recordfile.FormatOf(path), Workers: 1,
+		Resource: resource, Path: path, Format: recordfile.FormatOf(path), Workers: 1,
 		Journal: path + ".journal", Rejects: path + ".rejects", Waiting: func() string { return "" },
 	}
 	r, err = Run(ctx, o, func(cfg client.Config) (*client.Client, error) {
@@ -213,6 +219,40 @@ func TestALineThatChangesAfterItsImport(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	s.want(t, 3)
+}
+
+// An import is continued, or found to be complete, only in the workspace and the service in which
+// it began.
+func TestAnImportBelongsToAWorkspace(t *testing.T) {
+	t.Parallel()
+	for _, stops := range []int{0, 2} {
+		s, path := newService(t), filepath.Join(t.TempDir(), "events.ndjson")
+		write(t, path, lines(0, 300), 0)
+		s.answer = func(call int) int {
+			if call == stops {
+				return http.StatusNotImplemented
+			}
+			return 0
+		}
+		if _, _, err := s.importFile(t.Context(), record.Event, path); (err != nil) != (stops > 0) {
+			t.Fatal(err)
+		}
+		calls := s.calls
+		for _, other := range []string{"service/other", "reset/default"} {
+			s.source = other
+			_, _, err := s.importFile(t.Context(), record.Event, path)
+			if refused := new(journal.RefusedError); !errors.As(err, &refused) || s.calls > calls ||
+				!strings.Contains(err.Error(), "belongs to the import of the workspace default of the service service, but this is the workspace") ||
+				!strings.HasSuffix(err.Error(), "use the URL and API key of the former, or give this import a journal of its own with --journal") {
+				t.Errorf("as %s: %v after %d calls", other, err, s.calls-calls)
+			}
+		}
+		s.source = "service/default"
+		if r, _, err := s.importFile(t.Context(), record.Event, path); err != nil || r.Created != 300 {
+			t.Errorf("continued: %+v, %v", r, err)
+		}
+		s.want(t, 300)
+	}
 }
 
 // The reject file has the bytes of each rejected record, and all lines of a row that a quote has

@@ -16,14 +16,13 @@ import (
 type work struct {
 	Resource record.Resource   `json:"resource"`
 	Format   recordfile.Format `json:"format"`
-	URL      string            `json:"url"`
 	Size     int64             `json:"size_bytes"` // size of the part of the file that is imported, from its beginning
 	SHA256   string            `json:"sha256"`     // hash of that part
 }
 
 // newWork returns the work of importing all that the file has now.
 func newWork(o Options, file source) (w work, err error) {
-	w = work{Resource: o.Resource, Format: o.Format, URL: o.URL}
+	w = work{Resource: o.Resource, Format: o.Format}
 	if w.Size, err = file.size(); err == nil {
 		w.SHA256, err = file.hash(w.Size)
 	}
@@ -32,7 +31,7 @@ func newWork(o Options, file source) (w work, err error) {
 
 // continues reports whether w is an earlier work or includes it, because the file has grown.
 func (w work) continues(earlier work, file source) (bool, error) {
-	if w.Resource != earlier.Resource || w.Format != earlier.Format || w.URL != earlier.URL || w.Size < earlier.Size {
+	if w.Resource != earlier.Resource || w.Format != earlier.Format || w.Size < earlier.Size {
 		return false, nil
 	}
 	sum, err := file.hash(earlier.Size)

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"sluice/pkg/client"
@@ -40,6 +41,8 @@ type Journal struct {
 // Task is what a command has to do.
 type Task struct {
 	Command string // name of the command, such as import
+	Source  string // client.Client.Source: the service and the workspace
+	Remedy  string // what to do about a journal of another source
 	Work    any    // identifies the task among those of the command; encoded as JSON
 	Abandon bool   // whether Begin may abandon another task that is not finished
 
@@ -59,8 +62,9 @@ func Refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf
 // line is a line of a journal. All lines are decoded into the same value, so a line
 // changes only the fields that it has.
 type line struct {
-	Version    int             `json:"sluice_journal,omitempty"` // only the first line has this and the next three fields
+	Version    int             `json:"sluice_journal,omitempty"` // only the first line has this and the next four fields
 	Command    string          `json:"command,omitempty"`
+	Source     string          `json:"source,omitempty"`
 	ID         string          `json:"id,omitempty"`
 	Task       json.RawMessage `json:"task,omitempty"` // also in a line that Extend has written
 	Mark       json.RawMessage `json:"mark,omitempty"`
@@ -68,8 +72,8 @@ type line struct {
 }
 
 const (
-	version = 1                      // version of the file format
-	magic   = `{"sluice_journal":1,` // beginning of every journal of this version
+	version = 2                      // version of the file format
+	magic   = `{"sluice_journal":2,` // beginning of every journal of this version
 )
 
 // Open opens the journal at path, and creates it if necessary. If the journal belongs to task,
@@ -77,9 +81,10 @@ const (
 // caller must call Begin. Open decodes the latest mark of the journal into what mark points to,
 // even if it is the mark of another task.
 //
-// Open returns an error and does not change the file in three cases: another process has the
-// journal open, the file is not a journal, or, unless task.Abandon is set, the journal belongs to
-// another task that is not finished; the error is then a *RefusedError.
+// Open returns an error and does not change the file if another process has the journal open, or
+// if the file is not a journal. Unless task.Abandon is set, it returns a *RefusedError if the
+// journal belongs to another task that is not finished, or to one of the same command with
+// another source.
 func Open(path string, task Task, mark any) (*Journal, error) {
 	work, err := json.Marshal(task.Work)
 	if err != nil {
@@ -115,7 +120,11 @@ func (j *Journal) open(mark any) error {
 	}
 	j.Used = size > 0
 	same := false
-	if j.Used && last.Command == j.task.Command {
+	if j.Used && last.Command == j.task.Command && last.Source != j.task.Source && !j.task.Abandon {
+		return Refuse("%s belongs to the %s of %s, but this is %s: use the URL and API key of the former, or %s",
+			path, last.Command, Describe(last.Source), Describe(j.task.Source), j.task.Remedy)
+	}
+	if j.Used && last.Source == j.task.Source && last.Command == j.task.Command {
 		if same, err = j.task.Same(last.Task); err != nil {
 			return err
 		}
@@ -139,8 +148,14 @@ func (j *Journal) refuse(last line) error {
 	if last.Command == "import" {
 		loss = "its records without an id then get new ids in the next import, which stores them twice"
 	}
-	return Refuse("the journal %s belongs to another %s that is not finished (its content, options or service differ); finish that %s first, or remove the journal to abandon it: %s",
+	return Refuse("the journal %s belongs to another %s that is not finished (its content or options differ); finish that %s first, or remove the journal to abandon it: %s",
 		j.lock.Path(), last.Command, last.Command, loss)
+}
+
+// Describe returns a phrase for a source.
+func Describe(source string) string {
+	i := strings.LastIndex(source, "/")
+	return fmt.Sprintf("the workspace %s of the service %s", source[i+1:], source[:max(i, 0)])
 }
 
 // locksFile reports whether the locked file and the open file are the same. They differ if
@@ -184,7 +199,7 @@ func (j *Journal) Begin() error {
 		return fmt.Errorf("begin the journal: %w", err)
 	}
 	j.ID, j.FinishedAt = id.String(), nil
-	return j.append(line{Version: version, Command: j.task.Command, ID: j.ID, Task: j.work})
+	return j.append(line{Version: version, Command: j.task.Command, Source: j.task.Source, ID: j.ID, Task: j.work})
 }
 
 // Extend replaces the Work of the journal by that of the task, and continues the task even if it

@@ -124,7 +124,7 @@ func TestATruncatedJournal(t *testing.T) {
 func TestAFileThatIsNotAJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
-	for _, text := range []string{"something else\n", "something else", "{}\n", `{"name":"n"}`, "\n", magic + "\n", `{"sluice_journal":2,"id":"x"}` + "\n"} {
+	for _, text := range []string{"something else\n", "something else", "{}\n", `{"name":"n"}`, "\n", magic + "\n", `{"sluice_journal":1,"id":"x"}` + "\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -146,6 +146,9 @@ func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(t, j)
+	if _, err := Open(path, Task{Command: "import", Source: "s/other", Work: work, Remedy: "do something else"}, nil); err == nil || !strings.HasSuffix(err.Error(), "but this is the workspace other of the service s: use the URL and API key of the former, or do something else") {
+		t.Errorf("another workspace: %v", err)
+	}
 	for command, other := range map[string]any{"import": "other content", "export": work} {
 		if _, err := Open(path, Task{Command: command, Work: other}, nil); err == nil || !strings.Contains(err.Error(), "belongs to another import") {
 			t.Errorf("unfinished, then an %s of %v: %v", command, other, err)

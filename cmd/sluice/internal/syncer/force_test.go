@@ -95,17 +95,19 @@ func TestForceStartsOver(t *testing.T) {
 	}
 }
 
-// A run with Force abandons the unfinished walk of another service or resource. If Run
+// A run with Force abandons the unfinished walk of another service, workspace or resource. If Run
 // refuses to replace the file, the unfinished walk can still continue.
 func TestForceAbandonsAnotherWalk(t *testing.T) {
 	t.Parallel()
-	for name, other := range map[string]func(o *Options){
-		"another service":  func(o *Options) { o.URL = "http://other" },
-		"another resource": func(o *Options) { o.Resource = record.Event },
+	for name, as := range map[string]func(s *service, o *Options){
+		"another service":   func(s *service, _ *Options) { s.source = "other/default" },
+		"another workspace": func(s *service, _ *Options) { s.source = "service/other" },
+		"another resource":  func(_ *service, o *Options) { o.Resource = record.Event },
 	} {
 		for _, forced := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				s, path := newService(t), newCopy(t)
+				other := func(o *Options) { as(s, o) }
 				s.change(t, 100)
 				s.failAt(t, path, 3, func(o *Options) { o.Force = forced })
 				if err := os.Mkdir(path, 0o700); err != nil {

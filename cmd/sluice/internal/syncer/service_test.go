@@ -27,6 +27,7 @@ const workspace = "default"
 // service serves the lists of records from stores that a test changes. The test also sets the
 // clock of the service.
 type service struct {
+	source   string // Sluice-Source of the next run
 	url      string
 	now      time.Time
 	rng      *rand.Rand
@@ -57,6 +58,11 @@ func newService(t *testing.T) *service {
 		mux.Handle(path, api)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/export_job" { // client.Client.Source
+			w.Header().Set("Sluice-Source", s.source)
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		if !s.onGet(s.requests.Add(1)) {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
@@ -151,12 +157,13 @@ func (s *service) open(t *testing.T, resource record.Resource, path string, chan
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{URL: s.url, Resource: resource, Path: path, PageSize: 7, Now: func() time.Time { return s.now }, Waiting: func() string { return "" }}
+	o := Options{Resource: resource, Path: path, PageSize: 7, Now: func() time.Time { return s.now }, Waiting: func() string { return "" }}
+	s.source = "service/default"
 	for _, f := range change {
 		f(&o)
 	}
 	var stderr strings.Builder
-	run, err := open(o, c, &stderr)
+	run, err := open(t.Context(), o, c, &stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

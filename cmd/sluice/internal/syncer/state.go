@@ -19,14 +19,14 @@ import (
 // state is the content of the state file beside a copy.
 type state struct {
 	Version     int             `json:"sluice_sync"`
-	URL         string          `json:"url"` // URL of the service
+	Source      string          `json:"source"` // the service and the workspace
 	Resource    record.Resource `json:"resource"`
 	SyncedUntil *record.Time    `json:"synced_until"` // nil until the copy is complete
 	Records     int64           `json:"records"`      // number of records in the copy
 	Files       []digest        `json:"files"`        // digests of the files that a run may replace: the old copy and, after a merge, also the new copy
 }
 
-const stateVersion = 1
+const stateVersion = 2
 
 // loadState reads the state at path. It returns nil if the file does not exist.
 func loadState(path string) (*state, error) {

@@ -28,7 +28,6 @@ import (
 
 // Options configures a run.
 type Options struct {
-	URL      string          // URL of the service
 	Resource record.Resource // Entity or Event
 	Path     string          // path of the copy
 	Force    bool            // replace any file at Path with a new copy, or continue an interrupted run that had Force
@@ -47,16 +46,11 @@ type Result struct {
 	SyncedUntil record.Time     `json:"synced_until"`
 }
 
-// task identifies a walk in its journal.
-type task struct {
-	URL      string          `json:"url"`
-	Resource record.Resource `json:"resource"`
-}
-
 // syncer is one run.
 type syncer struct {
 	Options
 	client     *client.Client
+	source     string // the service and the workspace
 	stderr     io.Writer
 	statePath  string // path of the state file
 	state      *state
@@ -76,10 +70,10 @@ const maxAge = entity.TombstoneAge - 24*time.Hour
 // progress to stderr.
 //
 // The error is a *journal.RefusedError if Run is not allowed to replace the file at o.Path. For
-// example, another program wrote or changed the file, or the file is a copy of another service
-// or resource. After any other error, a call with the same options continues the update.
+// example, another program wrote or changed the file, or the file is a copy of another service,
+// workspace or resource. After any other error, a call with the same options continues the update.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Result, error) {
-	s, err := open(o, c, stderr)
+	s, err := open(ctx, o, c, stderr)
 	if err != nil {
 		return Result{}, err
 	}
@@ -89,7 +83,7 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Re
 
 // open returns a run. Until that run ends, another call of open for the same copy returns an
 // error.
-func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
+func open(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -97,9 +91,14 @@ func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	if path, err := filepath.EvalSymlinks(o.Path); err == nil {
 		o.Path = path
 	}
-	s := &syncer{Options: o, client: c, stderr: stderr, statePath: o.Path + ".sluice-sync", mode: 0o600, batchBytes: defaultBatchBytes}
-	var err error
-	s.walk, err = changes.Open(s.statePath+".walk", "sync", task{o.URL, o.Resource}, o.Force)
+	source, err := c.Source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &syncer{Options: o, client: c, source: source, stderr: stderr, statePath: o.Path + ".sluice-sync", mode: 0o600, batchBytes: defaultBatchBytes}
+	s.walk, err = changes.Open(s.statePath+".walk", journal.Task{
+		Command: "sync", Source: source, Work: o.Resource, Abandon: o.Force, Remedy: "name another file, or replace the copy with --force",
+	})
 	return s, err
 }
 
@@ -194,8 +193,9 @@ func (s *syncer) prepare() (continues bool, err error) {
 		s.state = s.newState()
 	}
 	switch {
-	case s.state.URL != s.URL || s.state.Resource != s.Resource:
-		return false, journal.Refuse("%s is a copy of the resource %s of %s; name another file, or replace it with --force", s.Path, s.state.Resource, s.state.URL)
+	case s.state.Source != s.source || s.state.Resource != s.Resource:
+		return false, journal.Refuse("%s is a copy of the resource %s in %s, but this is %s in %s: use the URL and API key of the former, name another file, or replace the copy with --force",
+			s.Path, s.state.Resource, journal.Describe(s.state.Source), s.Resource, journal.Describe(s.source))
 	case exists && !s.state.knowsSize(info.Size()):
 		return false, s.refuseChanged()
 	case !exists && s.state.SyncedUntil != nil:
@@ -213,7 +213,7 @@ func (s *syncer) prepare() (continues bool, err error) {
 }
 
 func (s *syncer) newState() *state {
-	return &state{Version: stateVersion, URL: s.URL, Resource: s.Resource}
+	return &state{Version: stateVersion, Source: s.source, Resource: s.Resource}
 }
 
 func (s *syncer) refuseChanged() error {
@@ -238,7 +238,7 @@ func (s *syncer) continuesForce(files []digest) bool {
 		return false
 	}
 	earlier, err := loadState(s.statePath)
-	if err != nil || earlier == nil || earlier.URL != s.URL || earlier.Resource != s.Resource {
+	if err != nil || earlier == nil || earlier.Source != s.source || earlier.Resource != s.Resource {
 		return false
 	}
 	return len(files) == 0 || slices.Contains(earlier.Files, files[0])

@@ -239,8 +239,9 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 		"longer":           {func(path string) { write(t, path, read(t, path)+"{}\n") }, nil, "has changed since a sync wrote it"},
 		"empty":            {func(path string) { write(t, path, "") }, nil, "has changed since a sync wrote it"},
 		"same size":        {func(path string) { write(t, path, strings.ToUpper(read(t, path))) }, nil, "has changed since a sync wrote it"},
-		"another resource": {func(string) {}, func(o *Options) { o.Resource = record.Event }, "is a copy of the resource entity of http"},
-		"another service":  {func(string) {}, func(o *Options) { o.URL = "http://other" }, "is a copy of the resource entity of http"},
+		"another resource": {func(string) {}, func(o *Options) { o.Resource = record.Event }, "is a copy of the resource entity in the workspace default of the service service, but this is event in"},
+		"another service":  {func(string) {}, func(*Options) { s.source = "other/default" }, "but this is entity in the workspace default of the service other: use the URL and API key of the former"},
+		"another key":      {func(string) {}, func(*Options) { s.source = "service/other" }, "but this is entity in the workspace other of the service service"},
 		"invalid state":    {func(path string) { write(t, path+".sluice-sync", "{}") }, nil, "is not the state file of a copy"},
 		"a directory":      {func(path string) { os.Remove(path); os.Mkdir(path, 0o700) }, nil, "is not a regular file"}, //nolint:errcheck // checked below
 	} {

@@ -1,0 +1,45 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// sourceHeader says which records a response is about.
+const sourceHeader = "Sluice-Source"
+
+// SourceRoute is the Try.Route of Source.
+const SourceRoute = "list-export-job"
+
+// Source returns which records the Client reads and writes: the id of the service's data, '/' and
+// the workspace of the API key. A program that keeps a copy, or continues its work, must compare
+// it with that of its earlier runs, because the URL of the service does not change with the key,
+// nor if the data of the service is deleted or restored. After Source, calls fail whose responses
+// come from another source.
+func (c *Client) Source(ctx context.Context) (source string, err error) {
+	k := call{route: route{SourceRoute, http.MethodGet, general}, path: "/export_job", query: url.Values{"limit": {"1"}}}
+	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
+		// The key need not have the scope of this route.
+		if source = got.header.Get(sourceHeader); source != "" && (failure == nil || failure.Rejected()) {
+			return nil
+		}
+		return cmp.Or(failure, &Error{Detail: "the response has no " + sourceHeader + ": is a proxy removing it, or does the service at this URL lack it?"})
+	})
+	if err == nil {
+		c.source.Store(&source)
+	}
+	return source, err
+}
+
+// checkSource returns an error if the response comes from another source than the one that
+// Source returned.
+func (c *Client) checkSource(header http.Header) *Error {
+	want, got := c.source.Load(), header.Get(sourceHeader)
+	if want == nil || got == "" || got == *want {
+		return nil
+	}
+	return &Error{Err: fmt.Errorf("the response is about other records (%s) than those before (%s)", got, *want)}
+}

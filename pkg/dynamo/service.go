@@ -1,0 +1,45 @@
+package dynamo
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// ServicePartition is the partition of EntitiesTable that holds the id of the service. The name of
+// a workspace cannot contain '#'.
+const ServicePartition = "#service"
+
+// Service is the id of the service's data, in one item of the table of entities, so that it is
+// restored and deleted with them. The key of the item is ServicePartition and "id"; its attribute
+// service_id is the id (S). It is safe for concurrent use.
+type Service struct {
+	client updater
+	table  string
+}
+
+// NewService returns the service whose entities are in table.
+func NewService(client updater, table string) (*Service, error) {
+	if client == nil || table == "" {
+		return nil, errNoTable
+	}
+	return &Service{client: client, table: table}, nil
+}
+
+// ID returns the id, which it creates if necessary.
+func (s *Service) ID(ctx context.Context) (string, error) {
+	update := "SET service_id = if_not_exists(service_id, :new)"
+	out, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &s.table, Key: attributeValues{"workspace": text(ServicePartition), "id": text("id")},
+		UpdateExpression: &update, ExpressionAttributeValues: attributeValues{":new": text(rand.Text())},
+		ReturnValues: types.ReturnValueAllNew,
+	})
+	if err != nil {
+		return "", storeError("read the id of the service", err)
+	}
+	r := readItem(out.Attributes)
+	id := r.text("service_id")
+	return id, r.err()
+}

@@ -1,0 +1,70 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// sourceHeader says which records a response is about: the id of the service's data, '/' and the
+// workspace. A client that keeps a copy of the records, or continues an import, compares it with
+// that of its earlier requests.
+const sourceHeader = "Sluice-Source"
+
+// The times of a ServiceID.
+const (
+	idMaxAge  = time.Minute     // a changed id takes effect within this time
+	idRetry   = 5 * time.Second // time until another try after a failed one
+	idTimeout = time.Second
+)
+
+// ServiceID is the id of the service's data. It is read when it is first needed, and again when it
+// is a minute old. It is safe for concurrent use.
+type ServiceID struct {
+	read func(context.Context) (string, error)
+
+	mu     sync.Mutex
+	id     string
+	readAt time.Time     // of the last read, on the wall clock
+	maxAge time.Duration // from readAt to the next read
+}
+
+// NewServiceID returns the id that read returns.
+func NewServiceID(read func(context.Context) (string, error)) *ServiceID {
+	return &ServiceID{read: read}
+}
+
+// Get returns the id. If it cannot be read, Get returns an error, and the last known id, which is
+// "" before the first successful read. The error is returned once for each try.
+func (s *ServiceID) Get(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The monotonic clock stops while Lambda freezes the process.
+	now := time.Now().Round(0)
+	if age := now.Sub(s.readAt); age >= 0 && age < s.maxAge {
+		return s.id, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, idTimeout)
+	defer cancel()
+	id, err := s.read(ctx)
+	if err == nil && id == "" {
+		err = errors.New("the service has no id")
+	}
+	s.readAt, s.maxAge = now, idRetry
+	if err == nil {
+		s.id, s.maxAge = id, idMaxAge
+	}
+	return s.id, err
+}
+
+// setSource notes that the response is about a workspace.
+func (s *service) setSource(ctx context.Context, r *request, workspace string) {
+	if s.ServiceID == nil {
+		return
+	}
+	var id string
+	if id, r.log.sourceErr = s.ServiceID.Get(ctx); id != "" {
+		r.source = id + "/" + workspace
+	}
+}
