@@ -53,7 +53,11 @@ func (k Kind) Get(ctx context.Context, s Store, workspace, id string, now time.T
 // lane cleans up. A job that is already cancelled stays as it is, so the call can be repeated.
 // If the job has succeeded or failed, the error has kind Conflict.
 func (k Kind) Cancel(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
-	return change(ctx, s, workspace, id, func(j *Job) (changed bool, err error) {
+	j, err := s.Get(ctx, workspace, id)
+	if err != nil {
+		return Job{}, err
+	}
+	return change(ctx, s, j, func(j *Job) (changed bool, err error) {
 		switch {
 		case j.Status == Cancelled:
 			return false, nil
@@ -76,7 +80,11 @@ func (k Kind) Finish(j Job, status Status, now time.Time) Job {
 // take gives a job to a run. The run owns it until another takes it, the job ends, or it is
 // requested again. A job that has ended stays as it is.
 func take(ctx context.Context, s Store, workspace, id, run string, now time.Time) (Job, error) {
-	return change(ctx, s, workspace, id, func(j *Job) (changed bool, err error) {
+	j, err := s.Get(ctx, workspace, id)
+	if err != nil {
+		return Job{}, err
+	}
+	return change(ctx, s, j, func(j *Job) (changed bool, err error) {
 		if j.Status.Final() {
 			return false, nil
 		}
@@ -90,20 +98,19 @@ func take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 	})
 }
 
-// change stores a job as edit changes it. If another request changes the job first, edit gets
-// the changed job.
-func change(ctx context.Context, s Store, workspace, id string, edit func(*Job) (changed bool, err error)) (Job, error) {
-	j, err := s.Get(ctx, workspace, id)
-	for err == nil {
+// change stores j as edit changes it, and returns the job that is stored after the call. If
+// another request changes the job first, edit gets the changed job.
+func change(ctx context.Context, s Store, j Job, edit func(*Job) (changed bool, err error)) (Job, error) {
+	for {
 		next := j
 		if changed, err := edit(&next); !changed || err != nil {
 			return j, err
 		}
 		next.Revision++
-		var put bool
-		if j, put, err = s.Put(ctx, next); put {
-			break
+		stored, put, err := s.Put(ctx, next)
+		if put || err != nil {
+			return stored, err
 		}
+		j = stored
 	}
-	return j, err
 }

@@ -20,11 +20,8 @@ type Run struct {
 	worker *Worker
 }
 
-// errTaken means that the run no longer owns the job.
-var errTaken = errors.New("another run has taken the job, or it was requested again")
-
-// errEnded means that another request has ended the job. Run.Job is then the ended job.
-var errEnded = errors.New("the job has ended")
+// errLost means that the run no longer owns the job.
+var errLost = errors.New("another run has taken the job, or it has ended or was requested again")
 
 // Now returns the time by the clock for jobs.
 func (r *Run) Now() time.Time { return r.worker.cfg.Now() }
@@ -101,7 +98,7 @@ func (r *Run) conclude(ctx context.Context, err error) error {
 	w := r.worker
 	var reason Failure
 	switch {
-	case err == nil, errors.Is(err, errTaken), errors.Is(err, errEnded):
+	case err == nil, errors.Is(err, errLost):
 	case errors.As(err, &reason):
 		err = r.fail(reason, nil)
 	case ctx.Err() != nil:
@@ -109,12 +106,12 @@ func (r *Run) conclude(ctx context.Context, err error) error {
 	case r.Job.Tries >= w.cfg.MaxTries:
 		err = r.fail(w.stuck("failed %d times in a row at the same place. The service's log says why."), err)
 	}
-	switch {
-	case errors.Is(err, errTaken):
-		r.Log.InfoContext(ctx, errTaken.Error())
-		return nil
-	case err != nil && !errors.Is(err, errEnded):
+	switch lost := errors.Is(err, errLost); {
+	case err != nil && !lost:
 		return fmt.Errorf("%s %s: %w", w.kind, r.Job.ID, err)
+	case lost && !r.Job.Status.Final():
+		r.Log.InfoContext(ctx, errLost.Error())
+		return nil
 	}
 	r.Log.InfoContext(ctx, fmt.Sprintf("%s: a run has ended", w.kind), "status", r.Job.Status)
 	return r.clean()
@@ -155,28 +152,24 @@ func (r *Run) handOver(ctx context.Context) error {
 	})
 }
 
-// change stores the job as edit changes it. It returns errTaken if the run no longer owns the
-// job, and errEnded if the job has ended.
+// change stores the job as edit changes it. It returns errLost if the run no longer owns the
+// job. If the job has ended, Run.Job is then the ended job.
 func (r *Run) change(edit func(*Job)) error {
-	for {
-		next := r.Job
-		edit(&next)
-		next.Revision++
-		stored, put, err := r.worker.store.Put(r.Calls, next)
-		switch {
-		case record.KindOf(err) == record.NotFound:
-			return errTaken
-		case err != nil:
-			return fmt.Errorf("save: %w", err)
-		case put:
-			r.Job = next
-			return nil
-		case stored.Status.Final():
-			r.Job = stored
-			return errEnded
-		case stored.Status != Running || stored.Run != r.Job.Run:
-			return errTaken
+	j, err := change(r.Calls, r.worker.store, r.Job, func(j *Job) (changed bool, err error) {
+		if j.Status != Running || j.Run != r.Job.Run {
+			return false, errLost
 		}
-		r.Job = stored // an earlier change by this run was stored, but its response was lost
+		edit(j)
+		return true, nil
+	})
+	if err == nil || j.Status.Final() {
+		r.Job = j
 	}
+	switch {
+	case record.KindOf(err) == record.NotFound:
+		return errLost
+	case err != nil:
+		return fmt.Errorf("save: %w", err)
+	}
+	return nil
 }
