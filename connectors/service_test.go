@@ -206,7 +206,7 @@ func (s *service) exportAll(t *testing.T, key, dir string) tables {
 	t.Helper()
 	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
 	var wg sync.WaitGroup
-	for _, j := range []client.NewExportJob{
+	for _, j := range []exportjob.Order{
 		{Resource: record.Entity, Format: exportjob.NDJSON},
 		{Resource: record.Event, Format: exportjob.NDJSON},
 		{Resource: record.Event, Format: exportjob.CSV},
@@ -224,7 +224,7 @@ func (s *service) exportAll(t *testing.T, key, dir string) tables {
 	return all
 }
 
-func download(ctx context.Context, c *client.Client, j client.NewExportJob, path string) error {
+func download(ctx context.Context, c *client.Client, j exportjob.Order, path string) error {
 	created, _, err := c.CreateExportJob(ctx, j)
 	if err != nil {
 		return err

@@ -98,7 +98,7 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace FILE if it exists")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
 	completeValues(cmd, "format", exportjob.NDJSON, exportjob.CSV)
-	completeValues(cmd, "csv-formulas", exportjob.Neutralize, exportjob.Keep)
+	completeValues(cmd, "csv-formulas", exportjob.NeutralizeFormulas, exportjob.KeepFormulas)
 	return cmd
 }
 

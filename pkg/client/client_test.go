@@ -155,7 +155,7 @@ func callExportJobRoutes(t *testing.T, c *client.Client) {
 	t.Helper()
 	ctx := t.Context()
 	at := record.Time{}
-	order := client.NewExportJob{ID: "j1", Resource: record.Event, Format: exportjob.CSV, Filters: exportjob.Filters{EntityID: "e1", From: &at}}
+	order := exportjob.Order{ID: "j1", Resource: record.Event, Format: exportjob.CSV, Filters: exportjob.Filters{EntityID: "e1", From: &at}}
 	j, created, err := c.CreateExportJob(ctx, order)
 	if err != nil || !created || j.Status != job.Queued || j.Filters.EntityID != "e1" || j.Filters.From == nil || *j.Filters.From != at {
 		t.Fatalf("created %+v, %v, %v", j, created, err)
@@ -163,11 +163,11 @@ func callExportJobRoutes(t *testing.T, c *client.Client) {
 	if again, created, err := c.CreateExportJob(ctx, order); err != nil || created || again.CreatedAt != j.CreatedAt {
 		t.Fatalf("a repeat: %+v, %v, %v", again, created, err)
 	}
-	order.CSVFormulas = exportjob.Keep
+	order.CSVFormulas = exportjob.KeepFormulas
 	if _, _, err := c.CreateExportJob(ctx, order); !errors.Is(err, client.ErrConflict) {
 		t.Fatalf("other content: %v", err)
 	}
-	if j, created, err := c.CreateExportJob(ctx, client.NewExportJob{Resource: record.Entity, Format: exportjob.NDJSON}); err != nil || !created || len(j.ID) != 36 {
+	if j, created, err := c.CreateExportJob(ctx, exportjob.Order{Resource: record.Entity, Format: exportjob.NDJSON}); err != nil || !created || len(j.ID) != 36 {
 		t.Fatalf("without an id: %+v, %v, %v", j, created, err)
 	}
 	if got, err := c.GetExportJob(ctx, "j1"); err != nil || got.Status != job.Queued || got.DownloadURL != nil {

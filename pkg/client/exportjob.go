@@ -15,23 +15,19 @@ import (
 	"sluice/pkg/job"
 )
 
-// NewExportJob is an export job to create. It writes records to a file, and is for what is too
-// large for lists. If it has no ID, the client generates a UUIDv7.
-type NewExportJob = exportjob.Order
-
 // ExportJobQuery selects export jobs, newest first. Its zero value selects all jobs.
 type ExportJobQuery struct {
 	Limit  int    // maximum number of jobs per page, 1 to 200; 0 for the service's default, 50
 	Cursor string // NextCursor of the previous page; empty for the first page
 }
 
-// CreateExportJob creates an export job and returns it as stored. If a job with the
-// same id and content exists, CreateExportJob returns that job, and created is false.
-// It returns an error that matches [ErrConflict] if the id exists with different
-// content.
-func (c *Client) CreateExportJob(ctx context.Context, j NewExportJob) (stored exportjob.Job, created bool, err error) {
-	j.ID = cmp.Or(j.ID, newID())
-	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", j)
+// CreateExportJob creates an export job, which writes to a file what is too large for lists,
+// and returns it as stored. If o has no ID, the client generates a UUIDv7. If a job with the
+// same id and content exists, CreateExportJob returns that job, and created is false. It
+// returns an error that matches [ErrConflict] if the id exists with different content.
+func (c *Client) CreateExportJob(ctx context.Context, o exportjob.Order) (stored exportjob.Job, created bool, err error) {
+	o.ID = cmp.Or(o.ID, newID())
+	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", o)
 }
 
 // ListExportJobs returns one page of export jobs, newest first.

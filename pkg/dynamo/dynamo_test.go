@@ -45,7 +45,7 @@ func TestConstructorsRequireAClientAndATable(t *testing.T) {
 			t.Errorf("%s: without a client %v, without a table %v", name, errs[0], errs[1])
 		}
 	}
-	for _, shards := range []int{-1, MaxShards + 1} {
+	for _, shards := range []int{-1, maxShards + 1} {
 		if _, err := NewEvents(some, "t", EventsConfig{Shards: Shards{Write: shards}}); err == nil {
 			t.Errorf("no error for events in %d shards", shards)
 		}

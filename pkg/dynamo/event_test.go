@@ -86,7 +86,7 @@ func TestTheNumberOfShardsMayGrow(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
 	var want []string
-	for _, shards := range []int{1, 3, MaxShards} {
+	for _, shards := range []int{1, 3, maxShards} {
 		s, err := NewEvents(client, table, EventsConfig{Shards: Shards{Write: shards}})
 		if err != nil {
 			t.Fatal(err)

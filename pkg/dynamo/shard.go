@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// MaxShards is the maximum number of shards.
-const MaxShards = 64
+// maxShards is the maximum number of shards.
+const maxShards = 64
 
 // Shards says over how many partition keys an index in order of time spreads the records of a
 // workspace. Each shard accepts 1,000 write units a second, and a list reads every shard.
@@ -24,15 +24,15 @@ const MaxShards = 64
 // Read is raised one deployment before Write. Read must never be lowered.
 type Shards struct {
 	Write int // number of shards to which records are written, from 1 (the default) to Read
-	Read  int // number of shards from which lists read, up to MaxShards; Write by default
+	Read  int // number of shards from which lists read, up to maxShards; Write by default
 }
 
 // checked returns s with its defaults, or an error if a number is out of range.
 func (s Shards) checked() (Shards, error) {
 	s.Write = cmp.Or(s.Write, 1)
 	s.Read = cmp.Or(s.Read, s.Write)
-	if s.Write < 1 || s.Read < s.Write || s.Read > MaxShards {
-		return Shards{}, fmt.Errorf("dynamo: %d shards to write and %d to read, want 1 to %d, and no more to write than to read", s.Write, s.Read, MaxShards)
+	if s.Write < 1 || s.Read < s.Write || s.Read > maxShards {
+		return Shards{}, fmt.Errorf("dynamo: %d shards to write and %d to read, want 1 to %d, and no more to write than to read", s.Write, s.Read, maxShards)
 	}
 	return s, nil
 }
@@ -48,8 +48,8 @@ func LoadShards(getenv func(string) string) (Shards, error) {
 			continue
 		}
 		var err error
-		if n[i], err = strconv.Atoi(text); err != nil || n[i] < 1 || n[i] > MaxShards {
-			return Shards{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, MaxShards)
+		if n[i], err = strconv.Atoi(text); err != nil || n[i] < 1 || n[i] > maxShards {
+			return Shards{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, maxShards)
 		}
 	}
 	s, err := Shards{n[0], n[1]}.checked()

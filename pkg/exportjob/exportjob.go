@@ -37,13 +37,13 @@ type Formulas string
 
 // The values of Formulas. Package recordfile describes the escaping.
 const (
-	Neutralize Formulas = "neutralize" // shows such text with a leading apostrophe; this is the default
-	Keep       Formulas = "keep"       // shows such text unchanged
+	NeutralizeFormulas Formulas = "neutralize" // shows such text with a leading apostrophe; this is the default
+	KeepFormulas       Formulas = "keep"       // shows such text unchanged
 )
 
 // CheckFormulas returns an error if text is not one of the Formulas.
 func CheckFormulas(text string) error {
-	if f := Formulas(text); f != Neutralize && f != Keep {
+	if f := Formulas(text); f != NeutralizeFormulas && f != KeepFormulas {
 		return errors.New("must be neutralize or keep")
 	}
 	return nil
@@ -64,7 +64,7 @@ type Order struct {
 	Resource    record.Resource `json:"resource"`
 	Format      Format          `json:"format"`
 	Filters     Filters         `json:"filters"`
-	CSVFormulas Formulas        `json:"csv_formulas,omitzero"` // only for CSV; Neutralize by default
+	CSVFormulas Formulas        `json:"csv_formulas,omitzero"` // only for CSV; NeutralizeFormulas by default
 }
 
 // Validate returns a *record.Error of kind Invalid that names every invalid field.

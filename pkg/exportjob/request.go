@@ -25,7 +25,7 @@ func Create(ctx context.Context, s job.Store, workspace string, o Order, quota i
 	case o.Format != CSV:
 		o.CSVFormulas = ""
 	case o.CSVFormulas == "":
-		o.CSVFormulas = Neutralize
+		o.CSVFormulas = NeutralizeFormulas
 	}
 	text, err := json.Marshal(details{Order: o})
 	if err != nil {
@@ -73,6 +73,7 @@ func List(ctx context.Context, s job.Store, workspace string, after *record.Posi
 	for _, one := range stored.Records {
 		j, _, wrong := show(one)
 		page.Records, err = append(page.Records, j), errors.Join(err, wrong)
+		page.Last = one.Position()
 	}
 	return page, err
 }

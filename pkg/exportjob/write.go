@@ -97,7 +97,7 @@ func (r *run) newWriter(part *member) (recordWriter, error) {
 	if r.Resource == record.Entity {
 		columns = entity.Columns()
 	}
-	w := recordfile.NewCSVWriter(part, columns, r.Survey.Names, r.CSVFormulas == Keep)
+	w := recordfile.NewCSVWriter(part, columns, r.Survey.Names, r.CSVFormulas == KeepFormulas)
 	if len(r.Parts) > 0 {
 		return w, nil
 	}

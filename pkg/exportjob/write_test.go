@@ -90,7 +90,7 @@ func TestCSV(t *testing.T) {
 
 func TestFormulasAreNeutralizedOrKept(t *testing.T) {
 	t.Parallel()
-	for formulas, want := range map[Formulas]string{"": ",'=1+1\r\n", Neutralize: ",'=1+1\r\n", Keep: ",=1+1\r\n"} {
+	for formulas, want := range map[Formulas]string{"": ",'=1+1\r\n", NeutralizeFormulas: ",'=1+1\r\n", KeepFormulas: ",=1+1\r\n"} {
 		if got := exported(t, Order{Format: CSV, CSVFormulas: formulas}, `{"a":"=1+1"}`); !strings.HasSuffix(got, want) {
 			t.Errorf("%q: got %s", formulas, got)
 		}

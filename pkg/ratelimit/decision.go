@@ -42,7 +42,7 @@ type Count struct {
 }
 
 func (c Count) fits() bool       { return c.Rule.Fits(c.Used, c.Cost) }
-func (c Count) remaining() int64 { return c.Rule.Remaining(c.Used) }
+func (c Count) remaining() int64 { return c.Rule.remaining(c.Used) }
 
 // newDecision returns the Decision for the result of a charge.
 func newDecision(key Key, costs []Cost, result Result) Decision {

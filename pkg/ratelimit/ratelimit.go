@@ -115,9 +115,9 @@ const NoLimit = math.MaxInt64
 // lowered.
 func (r Rule) Fits(value, cost int64) bool { return cost == 0 || cost <= r.Limit-value }
 
-// Remaining returns the limit of r minus the value of a counter, or 0 if the value exceeds
+// remaining returns the limit of r minus the value of a counter, or 0 if the value exceeds
 // the limit.
-func (r Rule) Remaining(value int64) int64 { return max(0, r.Limit-value) }
+func (r Rule) remaining(value int64) int64 { return max(0, r.Limit-value) }
 
 // Cost is the amount that a request adds to the counter of a rule.
 type Cost struct {

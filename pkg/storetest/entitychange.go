@@ -21,7 +21,7 @@ func entityAt(n int) record.Time {
 // remove deletes an entity at updatedAt.
 func remove(t *testing.T, s entityStore, id string) {
 	t.Helper()
-	if deleted, err := s.Delete(t.Context(), workspace, id, updatedAt); !deleted || err != nil {
+	if deleted, err := s.delete(t.Context(), workspace, id, updatedAt); !deleted || err != nil {
 		t.Fatalf("delete %s: %v, error %v", id, deleted, err)
 	}
 }
@@ -31,13 +31,13 @@ func remove(t *testing.T, s entityStore, id string) {
 func testCreateAgain(t *testing.T, s entityStore) {
 	for i, tt := range []struct{ now, want int }{{-4000, 1}, {-1, 1}, {0, 1}, {1, 1}, {2, 2}} {
 		id := fmt.Sprintf("%d", i)
-		entityKind.FillPlain(t, s, workspace, id)
+		entityKind.fillPlain(t, s, workspace, id)
 		remove(t, s, id)
 		again, want := plainEntity(id), plainEntity(id)
 		again.CreatedAt = entityAt(tt.now)
 		want.CreatedAt, want.UpdatedAt = entityAt(tt.want), entityAt(tt.want)
 		for _, first := range []bool{true, false} {
-			stored, created, err := s.Create(t.Context(), workspace, again)
+			stored, created, err := s.create(t.Context(), workspace, again)
 			if created != first || err != nil || !reflect.DeepEqual(stored, want) {
 				t.Errorf("create %s at %d ms: created %v, error %v\n got %+v\nwant %+v", id, tt.now, created, err, stored, want)
 			}
@@ -58,17 +58,17 @@ func testChanges(t *testing.T, s entityStore) {
 	for i := range 40 {
 		e := plainEntity(fmt.Sprintf("%02d", 39-i))
 		e.CreatedAt, e.UpdatedAt = entityAt(i/3), entityAt(i/3)
-		entityKind.Fill(t, s, workspace, e)
+		entityKind.fill(t, s, workspace, e)
 		switch i % 4 {
 		case 0:
 			was := e
 			e.Attributes, e.UpdatedAt = record.Attributes(`{"n":1}`), entityAt(20+i/5)
-			if replaced, err := s.Replace(t.Context(), workspace, was, e); !replaced || err != nil {
+			if replaced, err := s.replace(t.Context(), workspace, was, e); !replaced || err != nil {
 				t.Fatalf("replace: %v, error %v", replaced, err)
 			}
 			want = append(want, entity.Change{Entity: e})
 		case 1:
-			if deleted, err := s.Delete(t.Context(), workspace, e.ID, entityAt(20+i/4)); !deleted || err != nil {
+			if deleted, err := s.delete(t.Context(), workspace, e.ID, entityAt(20+i/4)); !deleted || err != nil {
 				t.Fatalf("delete: %v, error %v", deleted, err)
 			}
 			e.Attributes, e.UpdatedAt = nil, record.Time{}
@@ -77,12 +77,12 @@ func testChanges(t *testing.T, s entityStore) {
 			want = append(want, entity.Change{Entity: e})
 		}
 	}
-	entityKind.FillPlain(t, s, "other", "00")
+	entityKind.fillPlain(t, s, "other", "00")
 	for _, descending := range []bool{false, true} {
 		l := changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: entityCreatedAt, Descending: descending})
-		l.Check(t, want, 1, 3, 7, 39, 40, 41, 200)
+		l.check(t, want, 1, 3, 7, 39, 40, 41, 200)
 	}
-	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).Check(t, nil, 10)
+	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).check(t, nil, 10)
 }
 
 func testChangesBetween(t *testing.T, s entityStore) {
@@ -91,7 +91,7 @@ func testChangesBetween(t *testing.T, s entityStore) {
 		for _, id := range []string{"-", "z"} { // the lowest and the highest character that an id can contain
 			e := plainEntity(fmt.Sprintf("%s%d", id, i))
 			e.CreatedAt, e.UpdatedAt = entityAt(i), entityAt(i)
-			entityKind.Fill(t, s, workspace, e)
+			entityKind.fill(t, s, workspace, e)
 			all = append(all, entity.Change{Entity: e})
 		}
 	}
@@ -107,7 +107,7 @@ func testChangesBetween(t *testing.T, s entityStore) {
 				return c.UpdatedAt.Compare(q.Since) < 0 || c.UpdatedAt.Compare(end) >= 0
 			})
 			for _, q.Descending = range []bool{false, true} {
-				changesOf(t.Context(), s.Changes, workspace, q).Check(t, want, 1, 5, 200)
+				changesOf(t.Context(), s.Changes, workspace, q).check(t, want, 1, 5, 200)
 			}
 		}
 	}
@@ -120,8 +120,8 @@ func testChangesBytes(t *testing.T, s entityStore) {
 		e.Attributes = record.Attributes(`{"a":"` + strings.Repeat("<", 250_000) + `"}`)
 		all = append(all, e)
 	}
-	entityKind.Fill(t, s, workspace, all...)
-	pages := changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}).Walk(t, nil, 200)
+	entityKind.fill(t, s, workspace, all...)
+	pages := changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}).walk(t, nil, 200)
 	got := slices.Concat(pages...)
 	if !slices.EqualFunc(got, all, func(c entity.Change, e entity.Entity) bool { return c.ID == e.ID }) || len(pages) != 2 {
 		t.Errorf("%d changes on %d pages, want %d on 2", len(got), len(pages), len(all))
@@ -131,14 +131,14 @@ func testChangesBytes(t *testing.T, s entityStore) {
 // testEntityErase erases entities that exist, were deleted, were erased, or never existed. The
 // time of each erasure is before, at or after the latest change of the entity.
 func testEntityErase(t *testing.T, s entityStore) {
-	entityKind.FillPlain(t, s, workspace, "b")
-	entityKind.FillPlain(t, s, "other", "lives-0")
+	entityKind.fillPlain(t, s, workspace, "b")
+	entityKind.fillPlain(t, s, "other", "lives-0")
 	for i, tt := range []struct{ now, want int }{{-1000, 1}, {0, 1}, {2, 2}} {
 		lives, was, never := fmt.Sprint("lives-", i), fmt.Sprint("was-", i), fmt.Sprint("never-", i)
 		e, now := plainEntity(lives), entityAt(tt.now)
 		e.CreatedAt, e.UpdatedAt = updatedAt, updatedAt
-		entityKind.Fill(t, s, workspace, e)
-		entityKind.FillPlain(t, s, workspace, was)
+		entityKind.fill(t, s, workspace, e)
+		entityKind.fillPlain(t, s, workspace, was)
 		remove(t, s, was)
 		wantOf := func(id, typ string, created, at record.Time) entity.Change {
 			return entity.Change{Entity: entity.Entity{ID: id, Type: typ, CreatedAt: created}, Deleted: true, DeletedAt: at, ErasedAt: at}
@@ -147,27 +147,27 @@ func testEntityErase(t *testing.T, s entityStore) {
 			wantOf(lives, "account", updatedAt, entityAt(tt.want)), wantOf(was, "account", entityCreatedAt, entityAt(tt.want)), wantOf(never, entity.DefaultType, now, now),
 		} {
 			for range 2 { // the second call replaces the tombstone that the first call stored
-				got, err := s.Erase(t.Context(), workspace, want.ID, now)
+				got, err := s.erase(t.Context(), workspace, want.ID, now)
 				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("erase %s at %s: error %v\n got %+v\nwant %+v", want.ID, now, err, got, want)
 				}
 				if stored := changesWith(t, s, want.ID); len(stored) != 1 || !reflect.DeepEqual(stored[0], want) {
 					t.Errorf("the changes of %s are %+v, want %+v", want.ID, stored, want)
 				}
-				entityKind.WantNotFound(t, s, workspace, want.ID)
+				entityKind.wantNotFound(t, s, workspace, want.ID)
 				want.DeletedAt = want.DeletedAt.Next(now.Time())
 				want.ErasedAt = want.DeletedAt
 			}
 		}
 	}
-	entityKind.Want(t, s, workspace, plainEntity("b"))
-	entityKind.Want(t, s, "other", plainEntity("lives-0"))
+	entityKind.want(t, s, workspace, plainEntity("b"))
+	entityKind.want(t, s, "other", plainEntity("lives-0"))
 }
 
 // changesWith returns the changes of the entity with the given id.
 func changesWith(t *testing.T, s entityStore, id string) []entity.Change {
 	t.Helper()
-	all := slices.Concat(changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: recordAt("0000-01-01T00:00:00Z")}).Walk(t, nil, 200)...)
+	all := slices.Concat(changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: recordAt("0000-01-01T00:00:00Z")}).walk(t, nil, 200)...)
 	return slices.DeleteFunc(all, func(c entity.Change) bool { return c.ID != id })
 }
 
@@ -182,18 +182,18 @@ func testEraseAndCreate(t *testing.T, s entityStore) {
 		write func() error
 		then  func()
 	}{
-		{"erase", func() error { _, err := s.Erase(t.Context(), workspace, "a", updatedAt); return err }, func() {}},
-		{"create", func() error { _, _, err := s.Create(t.Context(), workspace, e); return err }, func() {
+		{"erase", func() error { _, err := s.erase(t.Context(), workspace, "a", updatedAt); return err }, func() {}},
+		{"create", func() error { _, _, err := s.create(t.Context(), workspace, e); return err }, func() {
 			e.UpdatedAt = entityAt(2)
 			want.Entity, want.Deleted, want.DeletedAt = e, false, record.Time{}
 		}},
 		{"replace", func() error {
-			_, err := s.Replace(t.Context(), workspace, e, changed(e, `{"b":2}`))
+			_, err := s.replace(t.Context(), workspace, e, changed(e, `{"b":2}`))
 			return err
 		}, func() {
 			want.Attributes, want.UpdatedAt = record.Attributes(`{"b":2}`), entityAt(3)
 		}},
-		{"delete", func() error { _, err := s.Delete(t.Context(), workspace, "a", entityAt(5)); return err }, func() {
+		{"delete", func() error { _, err := s.delete(t.Context(), workspace, "a", entityAt(5)); return err }, func() {
 			want.Attributes, want.UpdatedAt, want.Deleted, want.DeletedAt = nil, record.Time{}, true, entityAt(5)
 		}},
 	} {

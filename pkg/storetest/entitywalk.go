@@ -28,12 +28,12 @@ func WalkEntities(t *testing.T, open OpenEntities) {
 		e.Attributes = record.Attributes(`{"note":"` + strings.Repeat("x", int(50+n>>32%200)) + `"}`)
 		entities = append(entities, e)
 	}
-	entityKind.Fill(t, s, workspace, entities...)
+	entityKind.fill(t, s, workspace, entities...)
 	for _, typ := range []string{"", "type-3"} {
 		want := slices.DeleteFunc(slices.Clone(entities), func(e entity.Entity) bool { return typ != "" && e.Type != typ })
 		for _, limit := range []int{1, 7, 50, 200} {
 			t.Run(fmt.Sprintf("%d of type %q by %d", len(want), typ, limit), func(t *testing.T) {
-				listEntities(t.Context(), s, workspace, typ).Check(t, want, limit)
+				listEntities(t.Context(), s, workspace, typ).check(t, want, limit)
 			})
 		}
 	}

@@ -22,36 +22,36 @@ var (
 func laterEvent(d time.Duration) record.Time { return record.TimeOf(eventNoon.Time().Add(d)) }
 
 var eventKind = recordKind[event.Event, eventStore]{
-	Noun:       "event",
-	ID:         func(e event.Event) string { return e.ID },
-	Attributes: func(e event.Event) record.Attributes { return e.Attributes },
-	Plain:      func(id string) event.Event { return plainEvent(id, eventNoon) },
+	noun:       "event",
+	id:         func(e event.Event) string { return e.ID },
+	attributes: func(e event.Event) record.Attributes { return e.Attributes },
+	plain:      func(id string) event.Event { return plainEvent(id, eventNoon) },
 	// Each variant has a different time. If a store wrongly keeps several variants of an
 	// id, its lists therefore contain all of them.
-	Variant: func(id string, n int) event.Event {
+	variant: func(id string, n int) event.Event {
 		e := plainEvent(id, laterEvent(time.Duration(1+n)*time.Second))
 		e.Name, e.EntityID = fmt.Sprintf("variant %d", n), event.OptionalID(fmt.Sprintf("e-%d", n))
 		e.Attributes, e.CreatedAt = record.Attributes(fmt.Sprintf(`{"n":%d}`, n)), e.OccurredAt
 		return e
 	},
-	With: func(e event.Event, name string, attributes record.Attributes) event.Event {
+	with: func(e event.Event, name string, attributes record.Attributes) event.Event {
 		e.Name, e.Attributes = name, attributes
 		return e
 	},
-	Extra: []event.Event{
+	extra: []event.Event{
 		{ID: "first", Name: "n", EntityID: "e", OccurredAt: first, Attributes: record.Attributes(`{}`), CreatedAt: last},
 		{ID: "last", Name: "n", EntityID: "e", OccurredAt: last, Attributes: record.Attributes(`{}`), CreatedAt: first},
 		{ID: "millisecond", Name: "n", EntityID: "e", OccurredAt: laterEvent(time.Millisecond), Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
 		{ID: "no-entity", Name: "n", OccurredAt: eventNoon, Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
 		{ID: "long-entity", Name: "n", EntityID: event.OptionalID(slices.Repeat([]byte("y"), record.MaxIDLength)), OccurredAt: eventNoon, Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
 	},
-	Lists: func(ctx context.Context, s eventStore, workspace string) []recordList[event.Event] {
+	lists: func(ctx context.Context, s eventStore, workspace string) []recordList[event.Event] {
 		return []recordList[event.Event]{
 			listEvents(ctx, s, workspace, event.Query{}),
 			listEvents(ctx, s, workspace, event.Query{Ascending: true}),
 		}
 	},
-	Others: func(ctx context.Context, s eventStore) map[string]error {
+	others: func(ctx context.Context, s eventStore) map[string]error {
 		_, countErr := s.Count(ctx, workspace, event.Query{}, eventNoon)
 		_, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
 		_, eraseErr := s.Erase(ctx, workspace, event.Erasure{EntityID: "u-1", Until: last, Limit: 1})
@@ -83,8 +83,8 @@ func (s eventStore) at(now record.Time) event.Store {
 	return at
 }
 
-// Create creates e at e.CreatedAt.
-func (s eventStore) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
+// create creates e at e.CreatedAt.
+func (s eventStore) create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
 	d := event.Draft{ID: e.ID, Name: e.Name, EntityID: e.EntityID, OccurredAt: &e.OccurredAt, Attributes: e.Attributes}
 	if (e.ExpiresAt != record.Time{}) {
 		d.KeepFor = e.ExpiresAt.Time().Sub(e.CreatedAt.Time())
@@ -95,17 +95,17 @@ func (s eventStore) Create(ctx context.Context, workspace string, e event.Event)
 // Events checks that the stores of open fulfill the contract of event.Store. Their lists must
 // contain an event as soon as it is created.
 func Events(t *testing.T, open OpenEvents) {
-	eventKind.Run(t, open.store)
+	eventKind.run(t, open.store)
 	runAll(t, open.store, []test[eventStore]{
-		{Name: "a list is in order of time, then in byte order of id", Run: testEventOrder},
-		{Name: "a page starts after a position without an event", Run: testAfterAbsentPosition},
-		{Name: "events created between pages neither repeat nor hide others", Run: testCreatesBetweenPages},
-		{Name: "a list contains only the events of an entity and of a range of times", Run: testFilters},
-		{Name: "pages of one entity are in order and contain every event once", Run: testEntityPages},
-		{Name: "a count includes matching events that were created by a given time and had not expired", Run: testEventCount},
-		{Name: "a list of changes is in order of creation and contains only events in the requested time range", Run: testEventChanges},
-		{Name: "an erasure removes the events of an entity that were created up to a given time", Run: testEventErase},
-		{Name: "an expired event can be replaced and erased", Run: testExpired},
+		{name: "a list is in order of time, then in byte order of id", run: testEventOrder},
+		{name: "a page starts after a position without an event", run: testAfterAbsentPosition},
+		{name: "events created between pages neither repeat nor hide others", run: testCreatesBetweenPages},
+		{name: "a list contains only the events of an entity and of a range of times", run: testFilters},
+		{name: "pages of one entity are in order and contain every event once", run: testEntityPages},
+		{name: "a count includes matching events that were created by a given time and had not expired", run: testEventCount},
+		{name: "a list of changes is in order of creation and contains only events in the requested time range", run: testEventChanges},
+		{name: "an erasure removes the events of an entity that were created up to a given time", run: testEventErase},
+		{name: "an expired event can be replaced and erased", run: testExpired},
 	})
 }
 
@@ -117,13 +117,13 @@ func plainEvent(id string, occurred record.Time) event.Event {
 // listEvents returns the list of the events that q selects.
 func listEvents(ctx context.Context, s eventStore, workspace string, q event.Query) recordList[event.Event] {
 	return recordList[event.Event]{
-		Compare: func(a, b event.Event) int {
+		compare: func(a, b event.Event) int {
 			if !q.Ascending {
 				a, b = b, a
 			}
 			return a.Position().Compare(b.Position())
 		},
-		Page: func(after *event.Event, limit int) ([]event.Event, bool, error) {
+		page: func(after *event.Event, limit int) ([]event.Event, bool, error) {
 			q := q
 			q.Limit = limit
 			if after != nil {
@@ -158,9 +158,9 @@ func testEventOrder(t *testing.T, s eventStore) {
 	} {
 		events = append(events, plainEvent(fmt.Sprintf("time-%d", i), occurred), plainEvent(fmt.Sprintf("TIME-%d", i), occurred))
 	}
-	eventKind.Fill(t, s, workspace, events...)
-	for _, l := range eventKind.Lists(t.Context(), s, workspace) {
-		l.Check(t, events, 7, len(events), 200)
+	eventKind.fill(t, s, workspace, events...)
+	for _, l := range eventKind.lists(t.Context(), s, workspace) {
+		l.check(t, events, 7, len(events), 200)
 	}
 }
 
@@ -168,7 +168,7 @@ func testAfterAbsentPosition(t *testing.T, s eventStore) {
 	events := []event.Event{
 		plainEvent("x", first), plainEvent("b", eventNoon), plainEvent("d", eventNoon), plainEvent("a", laterEvent(time.Second)), plainEvent("x2", last),
 	}
-	eventKind.Fill(t, s, workspace, events...)
+	eventKind.fill(t, s, workspace, events...)
 	for _, after := range []event.Event{
 		{OccurredAt: first, ID: ""},
 		{OccurredAt: first, ID: "x"},
@@ -186,9 +186,9 @@ func testAfterAbsentPosition(t *testing.T, s eventStore) {
 		{OccurredAt: last, ID: "x2"},
 		{OccurredAt: last, ID: "z"},
 	} {
-		for i, l := range eventKind.Lists(t.Context(), s, workspace) {
-			want := slices.DeleteFunc(slices.SortedFunc(slices.Values(events), l.Compare), func(e event.Event) bool { return l.Compare(e, after) <= 0 })
-			if page, more := l.Read(t, &after, 10); !slices.Equal(eventIDs(page), eventIDs(want)) || more {
+		for i, l := range eventKind.lists(t.Context(), s, workspace) {
+			want := slices.DeleteFunc(slices.SortedFunc(slices.Values(events), l.compare), func(e event.Event) bool { return l.compare(e, after) <= 0 })
+			if page, more := l.read(t, &after, 10); !slices.Equal(eventIDs(page), eventIDs(want)) || more {
 				t.Errorf("list %d after %v: got %v, more %v; want %v and no more", i, after.Position(), eventIDs(page), more, eventIDs(want))
 			}
 		}
@@ -200,21 +200,21 @@ func testCreatesBetweenPages(t *testing.T, s eventStore) {
 	for i := range 6 {
 		old = append(old, plainEvent(fmt.Sprintf("old-%d", i), laterEvent(time.Duration(i)*time.Second)))
 	}
-	eventKind.Fill(t, s, workspace, old...)
+	eventKind.fill(t, s, workspace, old...)
 	l := listEvents(t.Context(), s, workspace, event.Query{})
-	page, more := l.Read(t, nil, 3)
+	page, more := l.read(t, nil, 3)
 	if want := []string{"old-5", "old-4", "old-3"}; !slices.Equal(eventIDs(page), want) || !more {
 		t.Fatalf("the first page has %v, more %v; want %v and more", eventIDs(page), more, want)
 	}
 	after := page[2]
-	eventKind.Fill(t, s, workspace,
+	eventKind.fill(t, s, workspace,
 		plainEvent("newest", last),
 		plainEvent("new-beside", laterEvent(4*time.Second)),
 		plainEvent("a-late", after.OccurredAt), // sorts just after the cursor
 		plainEvent("late", laterEvent(1500*time.Millisecond)),
 		plainEvent("oldest", first),
 	)
-	got := eventIDs(slices.Concat(l.Walk(t, &after, 2)...))
+	got := eventIDs(slices.Concat(l.walk(t, &after, 2)...))
 	if want := []string{"a-late", "old-2", "late", "old-1", "old-0", "oldest"}; !slices.Equal(got, want) {
 		t.Errorf("the pages after the first have %v, want %v", got, want)
 	}
@@ -232,8 +232,8 @@ func testFilters(t *testing.T, s eventStore) {
 			events = append(events, e)
 		}
 	}
-	eventKind.Fill(t, s, workspace, events...)
-	eventKind.FillPlain(t, s, workspace+"-neighbor", "neighbor")
+	eventKind.fill(t, s, workspace, events...)
+	eventKind.fillPlain(t, s, workspace+"-neighbor", "neighbor")
 	bounds := []*record.Time{nil}
 	for _, b := range append(times, laterEvent(time.Hour)) {
 		bounds = append(bounds, &b)
@@ -245,7 +245,7 @@ func testFilters(t *testing.T, s eventStore) {
 					return entityID != "" && e.EntityID != entityID || from != nil && e.OccurredAt.Compare(*from) < 0 || to != nil && e.OccurredAt.Compare(*to) >= 0
 				})
 				for _, ascending := range []bool{true, false} {
-					listEvents(t.Context(), s, workspace, event.Query{EntityID: entityID, From: from, To: to, Ascending: ascending}).Check(t, want, 4)
+					listEvents(t.Context(), s, workspace, event.Query{EntityID: entityID, From: from, To: to, Ascending: ascending}).check(t, want, 4)
 				}
 			}
 		}
@@ -258,11 +258,11 @@ func testEntityPages(t *testing.T, s eventStore) {
 		events = append(events, plainEvent(fmt.Sprintf("%02d", 99-i), laterEvent(time.Duration(i/3)*time.Second)))
 		other := plainEvent(fmt.Sprintf("other-%d", i), laterEvent(time.Duration(i/3)*time.Second))
 		other.EntityID = "u-10"
-		eventKind.Fill(t, s, workspace, other)
+		eventKind.fill(t, s, workspace, other)
 	}
-	eventKind.Fill(t, s, workspace, events...)
+	eventKind.fill(t, s, workspace, events...)
 	for _, ascending := range []bool{true, false} {
-		listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1", Ascending: ascending}).Check(t, events, 1, 5, 12, 13)
+		listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1", Ascending: ascending}).check(t, events, 1, 5, 12, 13)
 	}
 }
 
@@ -274,10 +274,10 @@ func testEventCount(t *testing.T, s eventStore) {
 		e.CreatedAt = laterEvent(time.Duration(i/4) * time.Millisecond)
 		events = append(events, e)
 	}
-	eventKind.Fill(t, s, workspace, events...)
+	eventKind.fill(t, s, workspace, events...)
 	brief := plainEvent("brief", laterEvent(3*time.Minute))
 	brief.EntityID, brief.CreatedAt, brief.ExpiresAt = "brief", eventNoon, laterEvent(time.Minute)
-	eventKind.Fill(t, s, workspace, brief)
+	eventKind.fill(t, s, workspace, brief)
 	from, to := laterEvent(2*time.Minute), laterEvent(10*time.Minute)
 	after := events[5].Position()
 	for _, tt := range []struct {

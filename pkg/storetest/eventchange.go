@@ -19,8 +19,8 @@ func testEventChanges(t *testing.T, s eventStore) {
 		e.CreatedAt = laterEvent(time.Duration(i/4) * time.Millisecond)
 		all = append(all, e)
 	}
-	eventKind.Fill(t, s, workspace, all...)
-	eventKind.FillPlain(t, s, "other", "00")
+	eventKind.fill(t, s, workspace, all...)
+	eventKind.fillPlain(t, s, "other", "00")
 	for since := -1; since <= 9; since += 2 {
 		for until := since; until <= 9; until++ {
 			from, end := laterEvent(time.Duration(since)*time.Millisecond), laterEvent(time.Duration(until)*time.Millisecond)
@@ -28,12 +28,12 @@ func testEventChanges(t *testing.T, s eventStore) {
 				return e.CreatedAt.Compare(from) < 0 || e.CreatedAt.Compare(end) >= 0
 			})
 			for _, descending := range []bool{false, true} {
-				changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).Check(t, want, 3)
+				changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).check(t, want, 3)
 			}
 		}
 	}
 	for _, descending := range []bool{false, true} {
-		changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Descending: descending}).Check(t, all, 1, 7, 200)
+		changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Descending: descending}).check(t, all, 1, 7, 200)
 	}
-	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).Check(t, nil, 10)
+	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).check(t, nil, 10)
 }

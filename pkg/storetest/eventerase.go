@@ -47,9 +47,9 @@ func testEventErase(t *testing.T, s eventStore) {
 		} else {
 			others = append(others, e)
 		}
-		eventKind.Fill(t, s, workspace, e)
+		eventKind.fill(t, s, workspace, e)
 	}
-	eventKind.FillPlain(t, s, "other", "00")
+	eventKind.fillPlain(t, s, "other", "00")
 	q := event.Erasure{EntityID: "u-1", Until: laterEvent(2 * time.Millisecond), Limit: 7}
 	if n := eraseAll(t, s, q); n != int64(len(old)) {
 		t.Errorf("%d events were erased, want %d", n, len(old))
@@ -58,18 +58,18 @@ func testEventErase(t *testing.T, s eventStore) {
 		t.Errorf("%d events were erased again", n)
 	}
 	for _, e := range old {
-		eventKind.WantNotFound(t, s, workspace, e.ID)
+		eventKind.wantNotFound(t, s, workspace, e.ID)
 	}
-	eventKind.Want(t, s, workspace, others...)
-	eventKind.Want(t, s, "other", plainEvent("00", eventNoon))
+	eventKind.want(t, s, workspace, others...)
+	eventKind.want(t, s, "other", plainEvent("00", eventNoon))
 	ofEntity := slices.DeleteFunc(slices.Clone(others), func(e event.Event) bool { return e.EntityID != "u-1" })
-	listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1"}).Check(t, ofEntity, 3, 200)
-	eventKind.Fill(t, s, workspace, old[0]) // stored as a new event
+	listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1"}).check(t, ofEntity, 3, 200)
+	eventKind.fill(t, s, workspace, old[0]) // stored as a new event
 
 	if n := eraseAll(t, s, event.Erasure{EntityID: "u-1", Until: laterEvent(time.Hour), Limit: 200}); n != int64(len(ofEntity))+1 {
 		t.Errorf("%d events were erased, want all %d", n, len(ofEntity)+1)
 	}
-	listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1"}).Check(t, nil, 10)
+	listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1"}).check(t, nil, 10)
 	for _, q := range []event.Erasure{{EntityID: "nobody", Until: last, Limit: 10}, {EntityID: "u-1", Until: last, Limit: 10}} {
 		if n := eraseAll(t, s, q); n != 0 {
 			t.Errorf("%d events of %s were erased", n, q.EntityID)
@@ -82,9 +82,9 @@ func testEventErase(t *testing.T, s eventStore) {
 func testExpired(t *testing.T, s eventStore) {
 	e := plainEvent("a", eventNoon)
 	e.CreatedAt, e.ExpiresAt = eventNoon, laterEvent(time.Minute)
-	eventKind.Fill(t, s, workspace, e)
-	eventKind.Want(t, s, workspace, e)
-	changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}).Check(t, []event.Event{e}, 10)
+	eventKind.fill(t, s, workspace, e)
+	eventKind.want(t, s, workspace, e)
+	changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}).check(t, []event.Event{e}, 10)
 	again := e
 	again.Name, again.EntityID, again.OccurredAt = "other", "u-2", laterEvent(time.Hour)
 	for i, at := range []time.Duration{0, time.Minute - time.Millisecond, time.Minute, 2 * time.Hour} {
@@ -93,16 +93,16 @@ func testExpired(t *testing.T, s eventStore) {
 		if i >= 2 {
 			want = again
 		}
-		stored, created, err := s.Create(t.Context(), workspace, again)
+		stored, created, err := s.create(t.Context(), workspace, again)
 		if created != (i >= 2) || err != nil || !reflect.DeepEqual(stored, want) {
 			t.Errorf("again after %s: %v, error %v\n got %+v\nwant %+v", at, created, err, stored, want)
 		}
-		eventKind.Want(t, s, workspace, want)
-		listEvents(t.Context(), s, workspace, event.Query{EntityID: want.EntityID}).Check(t, []event.Event{want}, 10)
+		eventKind.want(t, s, workspace, want)
+		listEvents(t.Context(), s, workspace, event.Query{EntityID: want.EntityID}).check(t, []event.Event{want}, 10)
 	}
-	listEvents(t.Context(), s, workspace, event.Query{EntityID: e.EntityID}).Check(t, nil, 10)
+	listEvents(t.Context(), s, workspace, event.Query{EntityID: e.EntityID}).check(t, nil, 10)
 	if n := eraseAll(t, s, event.Erasure{EntityID: "u-2", Until: last, Limit: 10}); n != 1 {
 		t.Errorf("%d expired events were erased, want 1", n)
 	}
-	eventKind.Want(t, s, workspace)
+	eventKind.want(t, s, workspace)
 }

@@ -21,7 +21,7 @@ const eventWalkCount = 2_000
 func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 	s := open.store(t)
 	events := manyEvents()
-	eventKind.Fill(t, s, workspace, events...)
+	eventKind.fill(t, s, workspace, events...)
 	from, soon, to := laterEvent(20*time.Minute), laterEvent(20*time.Minute+30*time.Second), laterEvent(25*time.Minute)
 	for _, tt := range []struct {
 		name  string
@@ -50,7 +50,7 @@ func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 				t.Run(fmt.Sprintf("%s of %d by %d, ascending %v", tt.name, len(want), limit, ascending), func(t *testing.T) {
 					q := tt.query
 					q.Ascending = ascending
-					listEvents(t.Context(), s, workspace, q).Check(t, want, limit)
+					listEvents(t.Context(), s, workspace, q).check(t, want, limit)
 				})
 			}
 		}

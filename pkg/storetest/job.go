@@ -1,9 +1,7 @@
 package storetest
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -24,21 +22,21 @@ var reports = job.Kind{Name: "report", Keep: 24 * time.Hour}
 // the given kind. Every change must be visible in its lists immediately.
 func Jobs(t *testing.T, open func(t *testing.T, kind job.Kind) job.Backlog) {
 	runAll(t, func(t *testing.T) job.Backlog { return open(t, reports) }, []test[job.Backlog]{
-		{Name: "a job is read back as it was stored", Run: testJobWhole},
-		{Name: "a repeated create changes nothing and returns the stored job", Run: testJobRepeat},
-		{Name: "one of several concurrent changes succeeds", Run: testJobOneWinner},
-		{Name: "only the next revision replaces a job", Run: testJobRevisions},
-		{Name: "workspaces are separate", Run: testJobWorkspaces},
-		{Name: "missing jobs are not found", Run: testJobMissing},
-		{Name: "pages of any length contain every job once, newest first", Run: testJobPages},
-		{Name: "the quota is exact for concurrent creates", Run: testJobQuota},
-		{Name: "a job counts once, until it ends", Run: testJobCount},
-		{Name: "jobs without a quota are not counted", Run: testJobUncounted},
-		{Name: "the largest progress can be stored", Run: testJobLargest},
-		{Name: "Unfinished returns the queued and running jobs of all workspaces", Run: testJobUnfinished},
-		{Name: "concurrent requests leave one job with the latest bound", Run: testJobConcurrentRequests},
-		{Name: "a request extends an unfinished job and replaces one that has ended", Run: testJobRequest},
-		{Name: "a cancelled context is an error and changes nothing", Run: testJobCancelled},
+		{name: "a job is read back as it was stored", run: testJobWhole},
+		{name: "a repeated create changes nothing and returns the stored job", run: testJobRepeat},
+		{name: "one of several concurrent changes succeeds", run: testJobOneWinner},
+		{name: "only the next revision replaces a job", run: testJobRevisions},
+		{name: "workspaces are separate", run: testJobWorkspaces},
+		{name: "missing jobs are not found", run: testJobMissing},
+		{name: "pages of any length contain every job once, newest first", run: testJobPages},
+		{name: "the quota is exact for concurrent creates", run: testJobQuota},
+		{name: "a job counts once, until it ends", run: testJobCount},
+		{name: "jobs without a quota are not counted", run: testJobUncounted},
+		{name: "the largest progress can be stored", run: testJobLargest},
+		{name: "Unfinished returns the queued and running jobs of all workspaces", run: testJobUnfinished},
+		{name: "concurrent requests leave one job with the latest bound", run: testJobConcurrentRequests},
+		{name: "a request extends an unfinished job and replaces one that has ended", run: testJobRequest},
+		{name: "a cancelled context is an error and changes nothing", run: testJobCancelled},
 	})
 }
 
@@ -375,89 +373,5 @@ func testJobUnfinished(t *testing.T, s job.Backlog) {
 	slices.SortFunc(keys, func(a, b job.Key) int { return strings.Compare(a.Workspace+a.ID, b.Workspace+b.ID) })
 	if want := []job.Key{{Workspace: "a", ID: "0"}, {Workspace: "a", ID: "1"}, {Workspace: "b", ID: "0"}, {Workspace: "b", ID: "1"}}; err != nil || !slices.Equal(keys, want) {
 		t.Errorf("unfinished are %v, error %v; want %v", keys, err, want)
-	}
-}
-
-// request calls job.Request at a time, for what was created until then.
-func request(t *testing.T, s job.Store, until time.Time) job.Job {
-	t.Helper()
-	j, err := job.Request(t.Context(), s, job.Job{Workspace: workspace, ID: "ada", Until: record.TimeOf(until)}, until)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
-}
-
-func testJobConcurrentRequests(t *testing.T, s job.Backlog) {
-	var group sync.WaitGroup
-	for i := range 8 {
-		group.Go(func() {
-			until := jobsCreatedAt.Add(time.Duration(i) * time.Millisecond)
-			if _, err := job.Request(t.Context(), s, job.Job{Workspace: workspace, ID: "ada", Until: record.TimeOf(until)}, until); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	j, err := s.Get(t.Context(), workspace, "ada")
-	if err != nil || j.Status != job.Queued || j.Until != record.TimeOf(jobsCreatedAt.Add(7*time.Millisecond)) {
-		t.Errorf("%+v, error %v; want it queued with the latest bound", j, err)
-	}
-	if page, err := s.List(t.Context(), workspace, nil, 10); err != nil || !reflect.DeepEqual(page.Records, []job.Job{j}) {
-		t.Errorf("list: %+v, error %v", page.Records, err)
-	}
-}
-
-func testJobRequest(t *testing.T, s job.Backlog) {
-	at, noon := record.TimeOf(jobsCreatedAt), jobsCreatedAt
-	j := request(t, s, noon)
-	if want := (job.Job{ID: "ada", Workspace: workspace, Status: job.Queued, CreatedAt: at, Until: at, Revision: 1}); !reflect.DeepEqual(j, want) {
-		t.Errorf("got %+v, want %+v", j, want)
-	}
-	j.Status, j.StartedAt, j.Run, j.Tries, j.Details, j.Progress = job.Running, &at, "r", 1, encode(5), encode("e")
-	j = replaceJob(t, s, j)
-
-	extended := j
-	extended.Status, extended.Run, extended.Tries, extended.Progress, extended.Revision = job.Queued, "", 0, nil, 3
-	extended.Until = record.TimeOf(noon.Add(time.Minute))
-	if got := request(t, s, noon.Add(time.Minute)); !reflect.DeepEqual(got, extended) {
-		t.Errorf("a repeat: got %+v, want %+v", got, extended)
-	}
-	extended.Revision++
-	if got := request(t, s, noon); !reflect.DeepEqual(got, extended) {
-		t.Errorf("a repeat by a clock that is behind: got %+v, want %+v", got, extended)
-	}
-	wantJob(t, s, extended)
-
-	replaceJob(t, s, reports.Finish(extended, job.Succeeded, noon.Add(time.Hour)))
-	again := request(t, s, noon.Add(2*time.Hour))
-	later := record.TimeOf(noon.Add(2 * time.Hour))
-	if want := (job.Job{ID: "ada", Workspace: workspace, Status: job.Queued, CreatedAt: later, Until: later, Revision: 6}); !reflect.DeepEqual(again, want) {
-		t.Errorf("after the end: got %+v, want %+v", again, want)
-	}
-	wantJob(t, s, again)
-	if page, err := s.List(t.Context(), workspace, nil, 10); err != nil || page.More || !reflect.DeepEqual(page.Records, []job.Job{again}) {
-		t.Errorf("list: %+v, error %v", page.Records, err)
-	}
-}
-
-func testJobCancelled(t *testing.T, s job.Backlog) {
-	putJob(t, s, plainJob("a"))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	next := fullJob("a")
-	next.Revision = 2
-	_, _, createErr := s.Put(ctx, plainJob("b"))
-	_, getErr := s.Get(ctx, workspace, "a")
-	_, listErr := s.List(ctx, workspace, nil, 1)
-	_, _, replaceErr := s.Put(ctx, next)
-	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "replace": replaceErr} {
-		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
-		}
-	}
-	wantJob(t, s, plainJob("a"))
-	if _, err := s.Get(t.Context(), workspace, "b"); record.KindOf(err) != record.NotFound {
-		t.Errorf("get b: %v", err)
 	}
 }

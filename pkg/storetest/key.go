@@ -30,13 +30,13 @@ var plainKey = access.Key{Workspace: "default", Scopes: []access.Scope{access.Ex
 // Each call of open must return a store without keys.
 func Keys(t *testing.T, open func(t *testing.T) access.Manager) {
 	runAll(t, open, []test[access.Manager]{
-		{Name: "get returns a key as it was created", Run: testKeyReadBack},
-		{Name: "a key that does not exist is not found", Run: testKeyNotFound},
-		{Name: "an id that exists is rejected", Run: testTakenID},
-		{Name: "a list is in the order of creation", Run: testKeyOrder},
-		{Name: "a second revocation changes nothing", Run: testRevoke},
-		{Name: "one of several concurrent creations with the same id succeeds", Run: testKeyOneWinner},
-		{Name: "a canceled context is an error other than ErrNotFound", Run: testKeyCancelled},
+		{name: "get returns a key as it was created", run: testKeyReadBack},
+		{name: "a key that does not exist is not found", run: testKeyNotFound},
+		{name: "an id that exists is rejected", run: testTakenID},
+		{name: "a list is in the order of creation", run: testKeyOrder},
+		{name: "a second revocation changes nothing", run: testRevoke},
+		{name: "one of several concurrent creations with the same id succeeds", run: testKeyOneWinner},
+		{name: "a canceled context is an error other than ErrNotFound", run: testKeyCancelled},
 	})
 }
 

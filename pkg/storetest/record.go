@@ -20,39 +20,39 @@ const workspace = "default"
 
 // recordStore holds the common methods of stores of records R.
 type recordStore[R any] interface {
-	Create(ctx context.Context, workspace string, r R) (stored R, created bool, err error)
+	create(ctx context.Context, workspace string, r R) (stored R, created bool, err error)
 	Get(ctx context.Context, workspace, id string) (R, error)
 }
 
 // recordKind holds what the suite needs to know about one kind of records R and their stores S.
 type recordKind[R any, S recordStore[R]] struct {
-	Noun       string // "entity" or "event"
-	ID         func(R) string
-	Attributes func(R) record.Attributes
-	Plain      func(id string) R                                                // returns a simple record
-	Variant    func(id string, n int) R                                         // returns a record that differs from Plain(id) and other variants in every field except the id
-	With       func(r R, label string, attributes record.Attributes) R          // returns r with another type or name and other attributes
-	Extra      []R                                                              // further records for the test that reads records back
-	Lists      func(ctx context.Context, s S, workspace string) []recordList[R] // returns lists of all records, one for each direction of List
-	Others     func(ctx context.Context, s S) map[string]error                  // for Plain("a"), calls all methods except Create, Get and List; returns the errors by method name
+	noun       string // "entity" or "event"
+	id         func(R) string
+	attributes func(R) record.Attributes
+	plain      func(id string) R                                                // returns a simple record
+	variant    func(id string, n int) R                                         // returns a record that differs from plain(id) and other variants in every field except the id
+	with       func(r R, label string, attributes record.Attributes) R          // returns r with another type or name and other attributes
+	extra      []R                                                              // further records for the test that reads records back
+	lists      func(ctx context.Context, s S, workspace string) []recordList[R] // returns lists of all records, one for each direction of List
+	others     func(ctx context.Context, s S) map[string]error                  // for plain("a"), calls all methods except Create, Get and List; returns the errors by method name
 }
 
 // recordList is a list of records.
 type recordList[R any] struct {
-	Compare func(a, b R) int // order of the list
-	Page    func(after *R, limit int) (page []R, more bool, err error)
+	compare func(a, b R) int // order of the list
+	page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
 // changesOf returns the list that q selects. changes is the method Changes of the store.
 func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Context, changes func(context.Context, string, record.SyncQuery) (record.Page[R], error), workspace string, q record.SyncQuery) recordList[R] {
 	return recordList[R]{
-		Compare: func(a, b R) int {
+		compare: func(a, b R) int {
 			if q.Descending {
 				a, b = b, a
 			}
 			return a.SyncPosition().Compare(b.SyncPosition())
 		},
-		Page: func(after *R, limit int) ([]R, bool, error) {
+		page: func(after *R, limit int) ([]R, bool, error) {
 			q.Limit = limit
 			if q.After = nil; after != nil {
 				position := (*after).SyncPosition()
@@ -64,12 +64,12 @@ func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Contex
 	}
 }
 
-// Read returns the page that follows the record *after, or the first page of the list if
-// after is nil. Read checks that the page is in order and follows that record. It also
+// read returns the page that follows the record *after, or the first page of the list if
+// after is nil. It checks that the page is in order and follows that record. It also
 // checks that the page is not empty if more is true.
-func (l recordList[R]) Read(t *testing.T, after *R, limit int) (page []R, more bool) {
+func (l recordList[R]) read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	t.Helper()
-	page, more, err := l.Page(after, limit)
+	page, more, err := l.page(after, limit)
 	switch {
 	case err != nil:
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func (l recordList[R]) Read(t *testing.T, after *R, limit int) (page []R, more b
 		t.Fatal("more is true, but the page is empty")
 	}
 	for i := range page {
-		if after != nil && l.Compare(*after, page[i]) >= 0 {
+		if after != nil && l.compare(*after, page[i]) >= 0 {
 			t.Fatalf("%+v comes after %+v", page[i], *after)
 		}
 		after = &page[i]
@@ -87,12 +87,12 @@ func (l recordList[R]) Read(t *testing.T, after *R, limit int) (page []R, more b
 	return page, more
 }
 
-// Walk returns all pages of the list that follow the record *after, or all pages of the
+// walk returns all pages of the list that follow the record *after, or all pages of the
 // list if after is nil. It checks that more is false on the last page that has records.
-func (l recordList[R]) Walk(t *testing.T, after *R, limit int) (pages [][]R) {
+func (l recordList[R]) walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	t.Helper()
 	for {
-		page, more := l.Read(t, after, limit)
+		page, more := l.read(t, after, limit)
 		if len(pages) > 0 && len(page) == 0 {
 			t.Fatal("the page is empty although more was true on the previous page")
 		}
@@ -104,14 +104,14 @@ func (l recordList[R]) Walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	}
 }
 
-// Check reads the list once for each limit. A limit is the maximum number of records on a
+// check reads the list once for each limit. A limit is the maximum number of records on a
 // page. Each time, the pages must contain every record of want once, in order, and their
 // number must be as small as possible.
-func (l recordList[R]) Check(t *testing.T, want []R, limits ...int) {
+func (l recordList[R]) check(t *testing.T, want []R, limits ...int) {
 	t.Helper()
-	want = slices.SortedFunc(slices.Values(want), l.Compare)
+	want = slices.SortedFunc(slices.Values(want), l.compare)
 	for _, limit := range limits {
-		pages := l.Walk(t, nil, limit)
+		pages := l.walk(t, nil, limit)
 		got := slices.Concat(pages...)
 		for i := range min(len(got), len(want)) {
 			if !reflect.DeepEqual(got[i], want[i]) {
@@ -124,17 +124,17 @@ func (l recordList[R]) Check(t *testing.T, want []R, limits ...int) {
 	}
 }
 
-// Run checks that the stores returned by open fulfill the common contract of entity
+// run checks that the stores returned by open fulfill the common contract of entity
 // stores and event stores. Each call of open must return a store without records. The lists
 // of the store must contain every new record as soon as the record is created.
-func (k recordKind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
+func (k recordKind[R, S]) run(t *testing.T, open func(t *testing.T) S) {
 	runAll(t, open, []test[S]{
-		{"an " + k.Noun + " is read back as it was created", k.testReadBack},
-		{"a repeated create changes nothing and returns the stored " + k.Noun, k.testRepeat},
+		{"an " + k.noun + " is read back as it was created", k.testReadBack},
+		{"a repeated create changes nothing and returns the stored " + k.noun, k.testRepeat},
 		{"one of several concurrent creates with the same id stores its record, and all of them return that record", k.testOneWinner},
 		{"workspaces are separate", k.testWorkspaces},
 		{"a record that does not exist is not found", k.testNotFound},
-		{"pages of any length contain every " + k.Noun + " once", k.testPages},
+		{"pages of any length contain every " + k.noun + " once", k.testPages},
 		{"a page ends before it holds too many bytes", k.testPageBytes},
 		{"a canceled context is an error and changes nothing", k.testCancelled},
 	})
@@ -142,22 +142,22 @@ func (k recordKind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
 
 // test is a test of a store without records.
 type test[S any] struct {
-	Name string
-	Run  func(t *testing.T, s S)
+	name string
+	run  func(t *testing.T, s S)
 }
 
 // runAll runs tests in parallel, each with its own store.
 func runAll[S any](t *testing.T, open func(t *testing.T) S, tests []test[S]) {
 	for _, tt := range tests {
-		t.Run(tt.Name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.Run(t, open(t))
+			tt.run(t, open(t))
 		})
 	}
 }
 
-// Fill creates records concurrently and checks that each of them is created.
-func (k recordKind[R, S]) Fill(t *testing.T, s S, workspace string, records ...R) {
+// fill creates records concurrently and checks that each of them is created.
+func (k recordKind[R, S]) fill(t *testing.T, s S, workspace string, records ...R) {
 	t.Helper()
 	slots := make(chan struct{}, 32)
 	var wg sync.WaitGroup
@@ -165,8 +165,8 @@ func (k recordKind[R, S]) Fill(t *testing.T, s S, workspace string, records ...R
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if _, created, err := s.Create(t.Context(), workspace, r); !created || err != nil {
-				t.Errorf("create %s: created %v, error %v", k.ID(r), created, err)
+			if _, created, err := s.create(t.Context(), workspace, r); !created || err != nil {
+				t.Errorf("create %s: created %v, error %v", k.id(r), created, err)
 			}
 		})
 	}
@@ -176,36 +176,36 @@ func (k recordKind[R, S]) Fill(t *testing.T, s S, workspace string, records ...R
 	}
 }
 
-// FillPlain creates a plain record for each id.
-func (k recordKind[R, S]) FillPlain(t *testing.T, s S, workspace string, ids ...string) {
+// fillPlain creates a plain record for each id.
+func (k recordKind[R, S]) fillPlain(t *testing.T, s S, workspace string, ids ...string) {
 	t.Helper()
 	var records []R
 	for _, id := range ids {
-		records = append(records, k.Plain(id))
+		records = append(records, k.plain(id))
 	}
-	k.Fill(t, s, workspace, records...)
+	k.fill(t, s, workspace, records...)
 }
 
-// Want checks that a workspace has the records of want, and that each of its lists has
+// want checks that a workspace has the records of want, and that each of its lists has
 // exactly these records.
-func (k recordKind[R, S]) Want(t *testing.T, s S, workspace string, want ...R) {
+func (k recordKind[R, S]) want(t *testing.T, s S, workspace string, want ...R) {
 	t.Helper()
 	for _, r := range want {
-		if got, err := s.Get(t.Context(), workspace, k.ID(r)); err != nil || !reflect.DeepEqual(got, r) {
-			t.Errorf("get %s of workspace %s: error %v\n got %+v\nwant %+v", k.ID(r), workspace, err, got, r)
+		if got, err := s.Get(t.Context(), workspace, k.id(r)); err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("get %s of workspace %s: error %v\n got %+v\nwant %+v", k.id(r), workspace, err, got, r)
 		}
 	}
-	for _, l := range k.Lists(t.Context(), s, workspace) {
-		page, more := l.Read(t, nil, 200)
-		want := slices.SortedFunc(slices.Values(want), l.Compare)
+	for _, l := range k.lists(t.Context(), s, workspace) {
+		page, more := l.read(t, nil, 200)
+		want := slices.SortedFunc(slices.Values(want), l.compare)
 		if more || !slices.EqualFunc(page, want, func(a, b R) bool { return reflect.DeepEqual(a, b) }) {
 			t.Errorf("list of workspace %s, more %v:\n got %+v\nwant %+v", workspace, more, page, want)
 		}
 	}
 }
 
-// WantNotFound checks that a workspace has no record with an id.
-func (k recordKind[R, S]) WantNotFound(t *testing.T, s S, workspace, id string) {
+// wantNotFound checks that a workspace has no record with an id.
+func (k recordKind[R, S]) wantNotFound(t *testing.T, s S, workspace, id string) {
 	t.Helper()
 	if got, err := s.Get(t.Context(), workspace, id); record.KindOf(err) != record.NotFound {
 		t.Errorf("get %s of workspace %s: %+v, error %v; want kind NotFound", id, workspace, got, err)
@@ -221,9 +221,9 @@ func recordAt(text string) record.Time {
 	return t
 }
 
-// Samples returns records with many kinds of content, each with a different id.
-func (k recordKind[R, S]) Samples() []R {
-	samples := append([]R{k.Plain("plain"), k.Plain(strings.Repeat("x", record.MaxIDLength))}, k.Extra...)
+// samples returns records with many kinds of content, each with a different id.
+func (k recordKind[R, S]) samples() []R {
+	samples := append([]R{k.plain("plain"), k.plain(strings.Repeat("x", record.MaxIDLength))}, k.extra...)
 	for i, attributes := range []string{
 		`{}`,
 		`{"n":12345678901234567890.10,"m":-0,"e":1E+400,"z":1.0}`,
@@ -234,37 +234,37 @@ func (k recordKind[R, S]) Samples() []R {
 		`{"b":1,"a":[true,false,{"b":2,"a":[]}]}`,
 		strings.Repeat(`{"a":`, record.MaxDepth-1) + `{}` + strings.Repeat(`}`, record.MaxDepth-1),
 	} {
-		samples = append(samples, k.With(k.Plain(fmt.Sprintf("attributes-%d", i)), "label", record.Attributes(attributes)))
+		samples = append(samples, k.with(k.plain(fmt.Sprintf("attributes-%d", i)), "label", record.Attributes(attributes)))
 	}
 	for i, label := range []string{"<&>", `"\`, "\x00\x1f\x7f", "\u2028\ufeff\ufffe", " ", strings.Repeat("😀", record.MaxNameLength)} {
-		samples = append(samples, k.With(k.Plain(fmt.Sprintf("label-%d", i)), label, record.Attributes(`{}`)))
+		samples = append(samples, k.with(k.plain(fmt.Sprintf("label-%d", i)), label, record.Attributes(`{}`)))
 	}
 	return samples
 }
 
 func (k recordKind[R, S]) testReadBack(t *testing.T, s S) {
-	samples := k.Samples()
+	samples := k.samples()
 	for _, want := range samples {
-		if stored, created, err := s.Create(t.Context(), workspace, want); !created || err != nil || !reflect.DeepEqual(stored, want) {
+		if stored, created, err := s.create(t.Context(), workspace, want); !created || err != nil || !reflect.DeepEqual(stored, want) {
 			t.Errorf("create: created %v, error %v\n got %+v\nwant %+v", created, err, stored, want)
 		}
-		if stored, created, err := s.Create(t.Context(), workspace, k.Variant(k.ID(want), 1)); created || err != nil || !reflect.DeepEqual(stored, want) {
+		if stored, created, err := s.create(t.Context(), workspace, k.variant(k.id(want), 1)); created || err != nil || !reflect.DeepEqual(stored, want) {
 			t.Errorf("create again: created %v, error %v\n got %+v\nwant %+v", created, err, stored, want)
 		}
 	}
-	k.Want(t, s, workspace, samples...)
+	k.want(t, s, workspace, samples...)
 }
 
 func (k recordKind[R, S]) testRepeat(t *testing.T, s S) {
-	first := k.Plain("a")
-	k.Fill(t, s, workspace, first)
-	for _, again := range []R{first, k.Variant("a", 1)} {
-		stored, created, err := s.Create(t.Context(), workspace, again)
+	first := k.plain("a")
+	k.fill(t, s, workspace, first)
+	for _, again := range []R{first, k.variant("a", 1)} {
+		stored, created, err := s.create(t.Context(), workspace, again)
 		if created || err != nil || !reflect.DeepEqual(stored, first) {
 			t.Errorf("create %+v: created %v, error %v, stored %+v", again, created, err, stored)
 		}
 	}
-	k.Want(t, s, workspace, first)
+	k.want(t, s, workspace, first)
 }
 
 func (k recordKind[R, S]) testOneWinner(t *testing.T, s S) {
@@ -276,7 +276,7 @@ func (k recordKind[R, S]) testOneWinner(t *testing.T, s S) {
 	for i := range workers {
 		wg.Go(func() {
 			<-start
-			got, created, err := s.Create(t.Context(), workspace, k.Variant("a", i))
+			got, created, err := s.create(t.Context(), workspace, k.variant("a", i))
 			if err != nil {
 				t.Error(err)
 			}
@@ -292,34 +292,34 @@ func (k recordKind[R, S]) testOneWinner(t *testing.T, s S) {
 	if winners.Load() != 1 {
 		t.Fatalf("%d creates succeeded, want 1", winners.Load())
 	}
-	want := k.Variant("a", int(winner.Load()))
+	want := k.variant("a", int(winner.Load()))
 	for i, got := range stored {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("create %d returned %+v, want %+v", i, got, want)
 		}
 	}
-	k.Want(t, s, workspace, want)
+	k.want(t, s, workspace, want)
 }
 
 func (k recordKind[R, S]) testWorkspaces(t *testing.T, s S) {
 	workspaces := []string{"a", "ab", "A", "a.b", "a:", "b", "entities", "events", "é"}
 	for i, w := range workspaces {
-		k.Fill(t, s, w, k.Variant("shared", i), k.Plain("only-"+w))
+		k.fill(t, s, w, k.variant("shared", i), k.plain("only-"+w))
 	}
 	for i, w := range workspaces {
-		k.Want(t, s, w, k.Variant("shared", i), k.Plain("only-"+w))
+		k.want(t, s, w, k.variant("shared", i), k.plain("only-"+w))
 	}
-	k.WantNotFound(t, s, "a", "only-ab")
-	k.WantNotFound(t, s, "ab", "only-a")
-	k.Want(t, s, "abc")
+	k.wantNotFound(t, s, "a", "only-ab")
+	k.wantNotFound(t, s, "ab", "only-a")
+	k.want(t, s, "abc")
 }
 
 func (k recordKind[R, S]) testNotFound(t *testing.T, s S) {
-	k.WantNotFound(t, s, workspace, "a") // in a workspace without records
-	k.FillPlain(t, s, workspace, "ab", "b")
-	k.FillPlain(t, s, "other", "a")
+	k.wantNotFound(t, s, workspace, "a") // in a workspace without records
+	k.fillPlain(t, s, workspace, "ab", "b")
+	k.fillPlain(t, s, "other", "a")
 	for _, id := range []string{"a", "aba", "B", "b."} {
-		k.WantNotFound(t, s, workspace, id)
+		k.wantNotFound(t, s, workspace, id)
 	}
 }
 
@@ -328,12 +328,12 @@ func (k recordKind[R, S]) testPages(t *testing.T, s S) {
 	for i := range 12 {
 		// Each group of three successive records has the same variant, so that some pages
 		// end within a group.
-		records = append(records, k.Variant(fmt.Sprintf("%02d", 99-i), i/3))
+		records = append(records, k.variant(fmt.Sprintf("%02d", 99-i), i/3))
 	}
-	k.Fill(t, s, workspace, records...)
-	k.FillPlain(t, s, workspace+"-neighbor", "00", "99")
-	for _, l := range k.Lists(t.Context(), s, workspace) {
-		l.Check(t, records, 1, 2, 3, 4, 5, 6, 11, 12, 13, 200)
+	k.fill(t, s, workspace, records...)
+	k.fillPlain(t, s, workspace+"-neighbor", "00", "99")
+	for _, l := range k.lists(t.Context(), s, workspace) {
+		l.check(t, records, 1, 2, 3, 4, 5, 6, 11, 12, 13, 200)
 	}
 }
 
@@ -342,20 +342,20 @@ func (k recordKind[R, S]) testPageBytes(t *testing.T, s S) {
 	var records []R
 	for i := range count {
 		large := record.Attributes(`{"a":"` + strings.Repeat("<", recordBytes) + `"}`)
-		records = append(records, k.With(k.Variant(fmt.Sprintf("%02d", i), i), "large", large))
+		records = append(records, k.with(k.variant(fmt.Sprintf("%02d", i), i), "large", large))
 	}
-	k.Fill(t, s, workspace, records...)
-	for _, l := range k.Lists(t.Context(), s, workspace) {
-		want := slices.SortedFunc(slices.Values(records), l.Compare)
+	k.fill(t, s, workspace, records...)
+	for _, l := range k.lists(t.Context(), s, workspace) {
+		want := slices.SortedFunc(slices.Values(records), l.compare)
 		for _, limit := range []int{4, 10, 200} {
-			pages := l.Walk(t, nil, limit)
-			if got := slices.Concat(pages...); !slices.EqualFunc(got, want, func(a, b R) bool { return k.ID(a) == k.ID(b) }) {
+			pages := l.walk(t, nil, limit)
+			if got := slices.Concat(pages...); !slices.EqualFunc(got, want, func(a, b R) bool { return k.id(a) == k.id(b) }) {
 				t.Errorf("limit %d: %d records, which are too few or in the wrong order", limit, len(got))
 			}
 			for i, page := range pages {
 				size := 0
 				for _, r := range page {
-					size += len(k.Attributes(r))
+					size += len(k.attributes(r))
 				}
 				if size > record.MaxPageBytes {
 					t.Errorf("limit %d: page %d has %d bytes", limit, i, size)
@@ -369,18 +369,18 @@ func (k recordKind[R, S]) testPageBytes(t *testing.T, s S) {
 }
 
 func (k recordKind[R, S]) testCancelled(t *testing.T, s S) {
-	k.FillPlain(t, s, workspace, "a")
+	k.fillPlain(t, s, workspace, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	calls := k.Others(ctx, s)
-	_, _, calls["create"] = s.Create(ctx, workspace, k.Plain("b"))
+	calls := k.others(ctx, s)
+	_, _, calls["create"] = s.create(ctx, workspace, k.plain("b"))
 	_, calls["get"] = s.Get(ctx, workspace, "a")
-	_, _, calls["list"] = k.Lists(ctx, s, workspace)[0].Page(nil, 1)
+	_, _, calls["list"] = k.lists(ctx, s, workspace)[0].page(nil, 1)
 	for call, err := range calls {
 		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
 		}
 	}
-	k.WantNotFound(t, s, workspace, "b")
-	k.Want(t, s, workspace, k.Plain("a"))
+	k.wantNotFound(t, s, workspace, "b")
+	k.want(t, s, workspace, k.plain("a"))
 }

@@ -32,9 +32,9 @@ const cancelTimeout = 5 * time.Second
 
 // Options configures an export.
 type Options struct {
-	Order  client.NewExportJob // what to export; Run sets the field ID
-	Path   string              // path of the file, which exists only when it is complete; "-" for Stdout
-	Force  bool                // replace an existing file at Path
+	Order  exportjob.Order // what to export; Run sets the field ID
+	Path   string          // path of the file, which exists only when it is complete; "-" for Stdout
+	Force  bool            // replace an existing file at Path
 	Stdout io.Writer
 	Unpack bool // decompress the file
 
@@ -43,9 +43,9 @@ type Options struct {
 
 // work identifies an export in its journal.
 type work struct {
-	Order          client.NewExportJob `json:"order"`
-	Since          *record.Time        `json:"since,omitempty"` // the since argument of RunSince; nil for Run
-	IncludeDeleted bool                `json:"include_deleted,omitempty"`
+	Order          exportjob.Order `json:"order"`
+	Since          *record.Time    `json:"since,omitempty"` // the since argument of RunSince; nil for Run
+	IncludeDeleted bool            `json:"include_deleted,omitempty"`
 }
 
 // newTask returns the task of an export.
