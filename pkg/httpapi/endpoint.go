@@ -25,7 +25,7 @@ const storeTimeout = record.WriteTimeout
 
 // action is what a route does, without rate limits and authentication. If the client is at
 // fault, it returns an *apiError or a *record.Error. Any other error is a fault of the
-// service (500).
+// service (500). The response beside an error is ignored.
 type action func(s *service, r *request) (response, error)
 
 // request is a request on its way through [endpoint.ServeHTTP], which fills it in step by

@@ -21,10 +21,7 @@ func listEntity(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	page, err := s.stores.Entities.List(r.Context(), r.workspace, q)
-	if err != nil {
-		return response{}, err
-	}
-	return listResponse(r, page.Records, page.More, cursor{Filters: p.filters.Encode(), ID: page.Last.ID})
+	return listResponse(r, page, cursor{Filters: p.filters.Encode(), ID: page.Last.ID}, err)
 }
 
 func getEntity(s *service, r *request) (response, error) {
@@ -33,10 +30,7 @@ func getEntity(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	e, err := s.stores.Entities.Get(r.Context(), r.workspace, id)
-	if err != nil {
-		return response{}, err
-	}
-	return response{status: http.StatusOK, body: e, records: 1}, nil
+	return response{status: http.StatusOK, body: e, records: 1}, err
 }
 
 // recordID returns the record id in the path of r. It returns an error if r has query
@@ -77,10 +71,7 @@ func updateEntity(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	stored, err := entity.Update(r.Context(), s.stores.Entities, r.workspace, id, patch)
-	if err != nil {
-		return response{}, err
-	}
-	return response{status: http.StatusOK, body: stored}, nil
+	return response{status: http.StatusOK, body: stored}, err
 }
 
 // upsertEntities creates up to maxBatch entities. If an entity exists, upsertEntities

@@ -17,10 +17,7 @@ func eraseEntity(s *service, r *request, id string) (response, error) {
 		return response{}, err
 	}
 	j, err := erasurejob.Request(r.Context(), s.stores.ErasureJobs, r.workspace, id, erasedAt, s.Now())
-	if err != nil {
-		return response{}, err
-	}
-	return response{status: http.StatusAccepted, body: api.Erasing{ID: j.ID, Status: j.Status}}, nil
+	return response{status: http.StatusAccepted, body: api.Erasing{ID: j.ID, Status: j.Status}}, err
 }
 
 func getErasureJob(s *service, r *request) (response, error) {
@@ -29,8 +26,5 @@ func getErasureJob(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	j, err := erasurejob.Get(r.Context(), s.stores.ErasureJobs, r.workspace, id, s.Now())
-	if err != nil {
-		return response{}, err
-	}
-	return response{status: http.StatusOK, body: j}, nil
+	return response{status: http.StatusOK, body: j}, err
 }

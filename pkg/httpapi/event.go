@@ -25,18 +25,12 @@ func listEvent(s *service, r *request) (response, error) {
 	if q.From != nil && q.To != nil && q.From.Compare(*q.To) > 0 {
 		p.wrong.Add("from", "must not be later than to")
 	}
-	if c := p.cursor(r, true, false); c.At != nil {
-		q.After = &record.Position{At: *c.At, ID: c.ID}
-	}
+	q.After = p.cursor(r, true, false).position()
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := event.List(r.Context(), s.stores.Events, r.workspace, q, s.Now())
-	if err != nil {
-		return response{}, err
-	}
-	next := cursor{Filters: p.filters.Encode(), ID: page.Last.ID, At: &page.Last.At}
-	return listResponse(r, page.Records, page.More, next)
+	return listResponse(r, page, cursor{Filters: p.filters.Encode()}.at(page.Last), err)
 }
 
 func getEvent(s *service, r *request) (response, error) {
@@ -45,10 +39,7 @@ func getEvent(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	e, err := event.Get(r.Context(), s.stores.Events, r.workspace, id, s.Now())
-	if err != nil {
-		return response{}, err
-	}
-	return response{status: http.StatusOK, body: e, records: 1}, nil
+	return response{status: http.StatusOK, body: e, records: 1}, err
 }
 
 func createEvent(s *service, r *request) (response, error) {

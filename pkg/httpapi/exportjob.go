@@ -37,23 +37,12 @@ func createExportJob(s *service, r *request) (response, error) {
 func listExportJob(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor")
 	limit := p.limit(maxPageLength)
-	var after *record.Position
-	if c := p.cursor(r, true, false); c.At != nil {
-		after = &record.Position{At: *c.At, ID: c.ID}
-	}
+	after := p.cursor(r, true, false).position()
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := exportjob.List(r.Context(), s.stores.ExportJobs, r.workspace, after, limit)
-	if err != nil {
-		return response{}, err
-	}
-	var next cursor
-	if n := len(page.Records); n > 0 {
-		last := page.Records[n-1]
-		next.ID, next.At = last.ID, &last.CreatedAt
-	}
-	return listResponse(r, page.Records, page.More, next)
+	return listResponse(r, page, cursor{}.at(page.Last), err)
 }
 
 func getExportJob(s *service, r *request) (response, error) {
@@ -90,8 +79,5 @@ func cancelExportJob(s *service, r *request) (response, error) {
 		return response{}, record.Fields{{Field: "id", Detail: err.Error()}}.Err()
 	}
 	j, err := exportjob.Cancel(r.Context(), s.stores.ExportJobs, r.workspace, id, s.Now())
-	if err != nil {
-		return response{}, err
-	}
-	return response{status: http.StatusOK, body: j}, nil
+	return response{status: http.StatusOK, body: j}, err
 }

@@ -149,6 +149,20 @@ type cursor struct {
 	SyncedUntil *record.Time `json:"u,omitzero"` // in an incremental list, the synced_until that all pages share
 }
 
+// at returns c at a position in a list that is ordered by time.
+func (c cursor) at(p record.Position) cursor {
+	c.ID, c.At = p.ID, &p.At
+	return c
+}
+
+// position returns the position of a cursor in a list that is ordered by time; nil if c is zero.
+func (c cursor) position() *record.Position {
+	if c.At == nil {
+		return nil
+	}
+	return &record.Position{At: *c.At, ID: c.ID}
+}
+
 // encode returns the cursor as base64url of its JSON, the form that clients see.
 func (c cursor) encode() (string, error) {
 	b, err := json.Marshal(c)

@@ -83,13 +83,15 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// listResponse returns the response with one page of a list. The page's synced_until is
-// always next.SyncedUntil. If more is true, there is a next page, and the other fields of
-// next are its position. Otherwise these fields are not used.
-func listResponse[T any](r *request, records []T, more bool, next cursor) (response, error) {
-	out := response{status: http.StatusOK, records: len(records)}
-	body := page[T]{data: records, syncedUntil: next.SyncedUntil}
-	if !more {
+// listResponse returns the response with a page of a list, whose synced_until is that of next.
+// If others follow, next is the cursor that leads to them.
+func listResponse[T any](r *request, found record.Page[T], next cursor, err error) (response, error) {
+	if err != nil {
+		return response{}, err
+	}
+	out := response{status: http.StatusOK, records: len(found.Records)}
+	body := page[T]{data: found.Records, syncedUntil: next.SyncedUntil}
+	if !found.More {
 		out.body = body
 		return out, nil
 	}
@@ -123,10 +125,7 @@ func requestPath(r *http.Request) string {
 // createResponse returns the response to a create: 201 for a new record, 200 for a
 // stored record with the same content.
 func createResponse[T any](stored T, isNew bool, err error) (response, error) {
-	if err != nil {
-		return response{}, err
-	}
-	return response{status: createdStatus(isNew), body: stored}, nil
+	return response{status: createdStatus(isNew), body: stored}, err
 }
 
 func createdStatus(isNew bool) int {

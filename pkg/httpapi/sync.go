@@ -21,7 +21,7 @@ func listEntityChanges(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	page, err := entity.ListChanges(r.Context(), s.stores.Entities, r.workspace, q, s.Now())
-	return syncResponse(r, page, next, err)
+	return listResponse(r, page, next.at(page.Last), err)
 }
 
 // listEventChanges serves GET /event with created_since: events ordered by their creation.
@@ -38,7 +38,7 @@ func listEventChanges(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	page, err := event.ListChanges(r.Context(), s.stores.Events, r.workspace, q, s.Now())
-	return syncResponse(r, page, next, err)
+	return listResponse(r, page, next.at(page.Last), err)
 }
 
 // sync reads the parameters that both incremental lists share, and stores them in q. The
@@ -53,24 +53,12 @@ func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQu
 	}
 	q.Since = *from
 	c := p.cursor(r, true, !q.Descending)
-	if c.At != nil {
-		q.After = &record.Position{At: *c.At, ID: c.ID}
-	}
+	q.After = c.position()
 	if q.Until = c.SyncedUntil; q.Until == nil && !q.Descending {
 		until := record.SyncedUntil(q.Since, s.Now())
 		q.Until = &until
 	}
 	return cursor{Filters: p.filters.Encode(), SyncedUntil: q.Until}
-}
-
-// syncResponse returns the response with one page of an incremental list. If err is
-// not nil, syncResponse returns err.
-func syncResponse[R any](r *request, page record.Page[R], next cursor, err error) (response, error) {
-	if err != nil {
-		return response{}, err
-	}
-	next.ID, next.At = page.Last.ID, &page.Last.At
-	return listResponse(r, page.Records, page.More, next)
 }
 
 func unfitParameters(fields record.Fields) error {
