@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -42,9 +44,10 @@ type backend struct {
 	settle      time.Duration // time from the creation of a record until all indexes contain it
 	keys        access.Store
 	limits      ratelimit.RowStore
-	records     string // location of the records, for the output of the server
-	countersIn  string // location of the counters, for the output of the server
-	keyFlags    string // flags with which "sluice keys" manages the API keys in this backend
+	records     string       // location of the records, for the output of the server
+	countersIn  string       // location of the counters, for the output of the server
+	keyFlags    string       // flags with which "sluice keys" manages the API keys in this backend
+	writable    func() error // why the disk takes no more data; nil if the records are not on it
 	close       func() error
 }
 
@@ -75,7 +78,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	counters := memory.NewCounters()
-	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), close: db.Close}
+	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), writable: func() error { return probe(dir) }, close: db.Close}
 	// Stamps are in the order of transactions, and truncated to the millisecond.
 	b.settle = time.Millisecond
 	var errs [7]error
@@ -92,6 +95,17 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return b, nil
+}
+
+// probe writes a page to a file in dir and removes it again. It tells a full disk from one with
+// room better than a write of a record, which may fit into a page that bbolt has freed.
+func probe(dir string) error {
+	name := filepath.Join(dir, probeFile)
+	err := os.WriteFile(name, make([]byte, 4096), 0o600)
+	if removed := os.Remove(name); err == nil && !errors.Is(removed, fs.ErrNotExist) { // another probe may have removed it
+		err = removed
+	}
+	return err
 }
 
 // shellWord returns dir as one word for a POSIX shell, with quotes if necessary.

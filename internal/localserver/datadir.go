@@ -27,6 +27,7 @@ const (
 	recordsFile = "sluice.db"
 	keysFile    = "keys.db"
 	limitsFile  = "limits.db"
+	probeFile   = "health.tmp" // exists only for a moment
 )
 
 // CreateDir creates the data directory dir if necessary. It returns an error if dir has data

@@ -155,7 +155,7 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	}
 	stores := b.stores
 	stores.OpenAPI, stores.Dashboard = sluice.OpenAPI, dashboard.Files()
-	return httpapi.New(limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, ServiceID: httpapi.NewServiceID(b.serviceID), LoopbackOnly: cfg.AccessOff && isLoopback(addr), Logger: logger})
+	return httpapi.New(limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, ServiceID: httpapi.NewServiceID(b.serviceID), LoopbackOnly: cfg.AccessOff && isLoopback(addr), Writable: b.writable, Logger: logger})
 }
 
 // newServer returns a server for handler with the timeouts of a connection.

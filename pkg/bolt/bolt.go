@@ -58,6 +58,9 @@ func scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
+// following returns the first key after another in byte order.
+func following(key string) string { return key + "\x00" }
+
 // start moves c to the entry at which a scan begins, and returns it. It may be beyond the end
 // of the scan. key is nil after the last entry.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
@@ -65,7 +68,7 @@ func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte
 		return c.Seek([]byte(low))
 	}
 	if high != "" {
-		if after, _ := c.Seek([]byte(high + "\x00")); after != nil {
+		if after, _ := c.Seek([]byte(following(high))); after != nil {
 			return c.Prev()
 		}
 	}
@@ -107,23 +110,4 @@ func readPage[R any](values iter.Seq2[[]byte, []byte], limit int, skip func(R) b
 		page.Last.ID = string(key)
 	}
 	return page, nil
-}
-
-// count counts the records that were created at or before until, are not tombstones and had not
-// expired by then. A record without expires_at does not expire.
-func count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
-	for _, value := range values {
-		r, err := decode[struct {
-			CreatedAt record.Time  `json:"created_at"`
-			ExpiresAt *record.Time `json:"expires_at"`
-			Deleted   bool         `json:"deleted"`
-		}](value)
-		if err != nil {
-			return 0, err
-		}
-		if r.CreatedAt.Compare(until) <= 0 && !r.Deleted && (r.ExpiresAt == nil || r.ExpiresAt.Compare(until) > 0) {
-			n++
-		}
-	}
-	return n, nil
 }

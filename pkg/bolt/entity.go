@@ -108,7 +108,7 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 // List implements entity.Store.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page record.Page[entity.Entity], err error) {
 	err = s.table.view(ctx, "list entities", workspace, func(changes records[entity.Change]) error {
-		found, err := readPage(scanEntities(changes, q), q.Limit, func(c entity.Change) bool { return c.Deleted })
+		found, err := readPage(scanEntities(changes, q.Type, following(q.AfterID)), q.Limit, func(c entity.Change) bool { return c.Deleted })
 		page.More, page.Last = found.More, found.Last
 		for _, c := range found.Records {
 			page.Records = append(page.Records, c.Entity)
@@ -119,25 +119,19 @@ func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (
 }
 
 // Count implements entity.Store.
-func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (n int64, err error) {
-	q.AfterID = ""
-	err = s.table.view(ctx, "count entities", workspace, func(changes records[entity.Change]) (err error) {
-		n, err = count(scanEntities(changes, q), until)
-		return err
+func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
+	return s.table.count(ctx, "count entities", workspace, "", until, func(changes records[entity.Change], low string) iter.Seq2[[]byte, []byte] {
+		return scanEntities(changes, q.Type, low)
 	})
-	return n, err
 }
 
-// scanEntities returns the entities that q selects by id, and tombstones if q has no type.
-func scanEntities(changes records[entity.Change], q entity.Query) iter.Seq2[[]byte, []byte] {
-	low := ""
-	if q.AfterID != "" {
-		low = q.AfterID + "\x00" // the first string after q.AfterID in byte order; it is not itself a valid id
-	}
-	if q.Type == "" {
+// scanEntities iterates over the entities of a type whose ids are at least low, or over all and
+// the tombstones if typ is empty.
+func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]byte, []byte] {
+	if typ == "" {
 		return scan(changes.index(byID), low, "", true)
 	}
-	return changes.lookup(scan(changes.index(byType, q.Type), low, "", true))
+	return changes.lookup(scan(changes.index(byType, typ), low, "", true))
 }
 
 // Changes implements entity.Store.

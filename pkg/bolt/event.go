@@ -121,23 +121,26 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 }
 
 // Count implements event.Store.
-func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (n int64, err error) {
-	q.After = nil
-	err = s.table.view(ctx, "count events", workspace, func(events records[eventDocument]) (err error) {
-		n, err = count(scanEvents(events, q), until)
-		return err
+func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
+	q.After, q.Ascending = nil, true
+	low, high := q.Bounds()
+	return s.table.count(ctx, "count events", workspace, low, until, func(events records[eventDocument], low string) iter.Seq2[[]byte, []byte] {
+		return events.lookup(scan(eventIndex(events, q), low, high, true))
 	})
-	return n, err
 }
 
 // scanEvents iterates over the events that q selects.
 func scanEvents(events records[eventDocument], q event.Query) iter.Seq2[[]byte, []byte] {
 	low, high := q.Bounds()
-	index := events.index(byPosition)
+	return events.lookup(scan(eventIndex(events, q), low, high, q.Ascending))
+}
+
+// eventIndex returns the index that serves q.
+func eventIndex(events records[eventDocument], q event.Query) *bbolt.Bucket {
 	if q.EntityID != "" {
-		index = events.index(byEntity, string(q.EntityID))
+		return events.index(byEntity, string(q.EntityID))
 	}
-	return events.lookup(scan(index, low, high, q.Ascending))
+	return events.index(byPosition)
 }
 
 // Erase implements event.Store with one transaction.

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/bolt"
 	"sluice/pkg/event"
+	"sluice/pkg/record"
 	"sluice/pkg/storetest"
 )
 
@@ -62,5 +64,36 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	page, err := s.List(t.Context(), "default", event.Query{Limit: 100})
 	if err != nil || len(page.Records) != 3 {
 		t.Errorf("%d events are left, error %v; want 3", len(page.Records), err)
+	}
+}
+
+// A file that must grow waits for the transactions that read it, and all requests wait for the
+// file.
+func TestACountIsSeveralShortTransactions(t *testing.T) {
+	t.Parallel()
+	const n = 11_000
+	db := openDBEvent(t)
+	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	s, err := bolt.NewEvents(db, func() time.Time { return at })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers errgroup.Group
+	writers.SetLimit(1_000) // concurrent writes share a transaction
+	for i := range n {
+		writers.Go(func() error {
+			_, _, err := event.Create(t.Context(), s, "w", event.Draft{ID: fmt.Sprint(i), Name: "n", EntityID: "e"})
+			return err
+		})
+	}
+	if err := writers.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []event.Query{{}, {Ascending: true}, {EntityID: "e"}} {
+		before := db.Stats().TxN
+		got, err := s.Count(t.Context(), "w", q, record.TimeOf(at))
+		if reads := db.Stats().TxN - before; err != nil || got != n || reads != 3 {
+			t.Errorf("%+v: %d events in %d transactions, %v; want %d in 3", q, got, reads, err, n)
+		}
 	}
 }

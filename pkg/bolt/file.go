@@ -27,7 +27,9 @@ type lockedFile struct {
 
 // view calls read with the bucket, which is nil before the first update.
 func (f lockedFile) view(ctx context.Context, op string, read func(*bbolt.Bucket) error) error {
-	if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
+	// A process that was killed while it created the file has left an empty one.
+	info, err := os.Stat(f.path)
+	if absent := errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0; absent && ctx.Err() == nil {
 		return read(nil)
 	}
 	return f.withDB(ctx, op, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true}, func(db *bbolt.DB) error {

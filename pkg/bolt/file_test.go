@@ -56,6 +56,26 @@ func files(t *testing.T) map[string]func(path string) opened {
 	}
 }
 
+// A process that was killed while it created the file has left an empty one.
+func TestAFileOfZeroBytesIsEmpty(t *testing.T) {
+	for name, open := range files(t) {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(path)
+		if found, err := s.read(t.Context()); found || err != nil {
+			t.Errorf("%s: found %t, %v", name, found, err)
+		}
+		if err := s.write(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if found, err := s.read(t.Context()); !found || err != nil {
+			t.Errorf("%s: after a write: found %t, %v", name, found, err)
+		}
+	}
+}
+
 func TestOnlyAWriteCreatesAFile(t *testing.T) {
 	for name, open := range files(t) {
 		path := filepath.Join(t.TempDir(), name)

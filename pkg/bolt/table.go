@@ -101,6 +101,48 @@ func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, er
 	return r, err
 }
 
+// countLimit is how many records a transaction counts, in about 20 ms. The file cannot grow
+// while a transaction reads it, and everything else waits until it has grown.
+const countLimit = 5_000
+
+// count counts the records that were created at or before until, are not tombstones and had not
+// expired by then. A record without expires_at does not expire. scan iterates over those whose
+// keys are at least low.
+func (t *table[R]) count(ctx context.Context, op, workspace, low string, until record.Time, scan func(all records[R], low string) iter.Seq2[[]byte, []byte]) (n int64, err error) {
+	for more := true; more && err == nil; {
+		err = t.view(ctx, op, workspace, func(all records[R]) error {
+			read := 0
+			for key, value := range scan(all, low) {
+				if more = read == countLimit; more {
+					low = string(key)
+					return nil
+				}
+				read++
+				counts, err := createdBy(until, value)
+				if err != nil {
+					return err
+				}
+				if counts {
+					n++
+				}
+			}
+			more = false
+			return nil
+		})
+	}
+	return n, err
+}
+
+// createdBy reports whether count counts the record in value.
+func createdBy(until record.Time, value []byte) (bool, error) {
+	r, err := decode[struct {
+		CreatedAt record.Time  `json:"created_at"`
+		ExpiresAt *record.Time `json:"expires_at"`
+		Deleted   bool         `json:"deleted"`
+	}](value)
+	return r.CreatedAt.Compare(until) <= 0 && !r.Deleted && (r.ExpiresAt == nil || r.ExpiresAt.Compare(until) > 0), err
+}
+
 // records are the records of a workspace, in a transaction.
 type records[R any] struct {
 	*table[R]

@@ -6,7 +6,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// getHealth responds with 200 if the stores of counters, entities and events respond.
+// getHealth responds with 200 if the stores of counters, entities and events respond, and the
+// disk takes data.
 // The charge of the request has already tested the counters. If a store does not
 // respond, getHealth returns an error of kind record.Unavailable, which is a 503.
 //
@@ -16,6 +17,11 @@ import (
 func getHealth(s *service, r *request) (response, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return response{}, err
+	}
+	if s.Writable != nil {
+		if err := s.Writable(); err != nil {
+			return response{}, record.UnavailableError("health", err)
+		}
 	}
 	workspace, err := newID()
 	if err != nil {

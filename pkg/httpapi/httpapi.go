@@ -47,6 +47,7 @@ type Options struct {
 	ServiceID    *ServiceID                 // id for the header Sluice-Source; nil for no such header
 	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, as a defense against DNS rebinding
 	RequestID    func(*http.Request) string // returns the id for logs and problems; a new UUID by default
+	Writable     func() error               // why the disk takes no more data; nil if the stores are not on a disk of this machine
 	Fits         func(body []byte) bool     // whether a response with this body can be sent; nil if any can
 	Logger       *slog.Logger               // receives one line per request; slog.Default by default
 	Now          func() time.Time           // clock for record times and usage; time.Now by default
