@@ -10,18 +10,17 @@ import (
 
 	"sluice/pkg/api"
 	"sluice/pkg/event"
-	"sluice/pkg/record"
 )
 
 // EventQuery selects events in order of OccurredAt, then id. Its zero value selects
 // all events, newest first.
 type EventQuery struct {
-	EntityID  string       // only events of this entity; empty for all entities
-	From      *record.Time // only events that occurred at this time or later; nil for no bound
-	To        *record.Time // only events that occurred before this time; nil for no bound
-	Ascending bool         // oldest first
-	Limit     int          // maximum number of events per page, 1 to 200; 0 to leave it to the pacing
-	Cursor    string       // NextCursor of the previous page; empty for the first page
+	EntityID  string // only events of this entity; empty for all entities
+	From      *Time  // only events that occurred at this time or later; nil for no bound
+	To        *Time  // only events that occurred before this time; nil for no bound
+	Ascending bool   // oldest first
+	Limit     int    // maximum number of events per page, 1 to 200; 0 to leave it to the pacing
+	Cursor    string // NextCursor of the previous page; empty for the first page
 }
 
 func (q EventQuery) values() url.Values {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
@@ -78,4 +79,13 @@ func Example() {
 	// not found: true
 	// conflict: true
 	// status: 422 invalid_body [{name is required: 1 to 128 characters}]
+}
+
+func ExampleTimeOf() {
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	draft := event.Draft{Name: "order_paid", OccurredAt: new(client.TimeOf(noon))}
+	query := client.EventQuery{From: new(client.TimeOf(noon.Add(-time.Hour)))}
+	walk := client.EventChangeQuery{CreatedSince: client.TimeOf(noon)}
+	fmt.Println(draft.OccurredAt, query.From, walk.CreatedSince)
+	// Output: 2026-01-02T12:00:00.000Z 2026-01-02T11:00:00.000Z 2026-01-02T12:00:00.000Z
 }

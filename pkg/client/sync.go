@@ -4,22 +4,30 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
+// Time is a time in a record or a query, in milliseconds and UTC. A field that is a pointer takes
+// new(client.TimeOf(t)).
+type Time = record.Time
+
+// TimeOf returns t as the service stores it.
+func TimeOf(t time.Time) Time { return record.TimeOf(t) }
+
 // EntityChangeQuery selects entities in order of their latest change, oldest first. To read all
 // pages, repeat the query with Cursor set to the NextCursor of the previous page, and
 // change no other field. All pages have the same SyncedUntil. After the last page, use
 // SyncedUntil as the UpdatedSince of the next synchronization.
 type EntityChangeQuery struct {
-	UpdatedSince   record.Time // only changes at this time or later
-	IncludeDeleted bool        // include entities that were deleted within the last 30 days
-	Type           string      // only entities of this type; empty for all types
-	Limit          int         // maximum number of changes per page, 1 to 200; 0 to leave it to the pacing
-	Cursor         string      // NextCursor of the previous page; empty for the first page
+	UpdatedSince   Time   // only changes at this time or later
+	IncludeDeleted bool   // include entities that were deleted within the last 30 days
+	Type           string // only entities of this type; empty for all types
+	Limit          int    // maximum number of changes per page, 1 to 200; 0 to leave it to the pacing
+	Cursor         string // NextCursor of the previous page; empty for the first page
 }
 
 func (q EntityChangeQuery) values() url.Values {
@@ -41,10 +49,10 @@ func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Pa
 // an EntityChangeQuery: after the last page, use SyncedUntil as the CreatedSince of the next
 // synchronization.
 type EventChangeQuery struct {
-	CreatedSince record.Time // only events that were created at this time or later
-	EntityID     string      // only events of this entity; empty for all entities
-	Limit        int         // maximum number of events per page, 1 to 200; 0 to leave it to the pacing
-	Cursor       string      // NextCursor of the previous page; empty for the first page
+	CreatedSince Time   // only events that were created at this time or later
+	EntityID     string // only events of this entity; empty for all entities
+	Limit        int    // maximum number of events per page, 1 to 200; 0 to leave it to the pacing
+	Cursor       string // NextCursor of the previous page; empty for the first page
 }
 
 func (q EventChangeQuery) values() url.Values {

@@ -136,7 +136,7 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 		return Entity{}, false, err
 	}
 	if stored = latest.Entity; !created && (stored.Type != e.Type || !record.SameAttributes(stored.Attributes, e.Attributes)) {
-		return Entity{}, false, record.ConflictError("entity", e.ID)
+		return Entity{}, false, &record.Error{Kind: record.Conflict, Detail: fmt.Sprintf("another entity already has the id %q; change it with update_entity or upsert_entities, or choose another id", e.ID)}
 	}
 	return stored, created, nil
 }

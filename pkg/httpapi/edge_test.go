@@ -292,7 +292,7 @@ func TestFilters(t *testing.T) {
 		{"/entity?type=" + strings.Repeat("x", 129), 400, "type must be"},
 		{"/entity?type=%ff", 400, "type must be"},
 		{"/entity?type=a&type=b", 400, "more than once"},
-		{"/entity?order=asc", 400, "order is not a parameter"},
+		{"/entity?order=asc", 400, "order needs updated_since"},
 		{"/event", 200, "3 2 1 0"},
 		{"/event?order=desc", 200, "3 2 1 0"},
 		{"/event?order=asc", 200, "0 1 2 3"},
@@ -310,7 +310,7 @@ func TestFilters(t *testing.T) {
 		{"/event?entity_id=", 400, "entity_id must be"},
 		{"/event?entity_id=a%20b", 400, "entity_id must be"},
 		{"/event?type=n", 400, "type is not a parameter"},
-		{"/entity?include_deleted=true", 400, "include_deleted is not a parameter"},
+		{"/entity?include_deleted=true", 400, "include_deleted needs updated_since"},
 		{"/entity?updated_since=2000-01-01T00:00:00Z&order=desc", 200, "2 1 0"},
 		{"/entity?updated_since=2000-01-01T00:00:00Z&order=desc&type=person", 200, "2 0"},
 		{"/entity?updated_since=2000-01-01T00:00:00Z&order=up", 400, "order must be"},
@@ -368,6 +368,40 @@ func TestInvalidParameters(t *testing.T) {
 		if resp := a.get(t, tt.route, tt.target); resp.StatusCode != 400 || !strings.Contains(resp.Body, tt.want) {
 			t.Errorf("%s: %d %s, want %s", tt.target, resp.StatusCode, resp.Body, tt.want)
 		}
+	}
+}
+
+// Clients of other APIs try paths in the plural, and methods other than POST.
+func TestAWrongRouteNamesTheRightOne(t *testing.T) {
+	a := newRoomyAPI(t)
+	for _, tt := range []struct {
+		method, path string
+		status       int
+		detail       string
+	}{
+		{"DELETE", "/entity/ada", 405, "/entity/ada does not support the method DELETE; use GET or HEAD, or POST /delete_entity"},
+		{"PATCH", "/entity/ada", 405, "/entity/ada does not support the method PATCH; use GET or HEAD, or POST /update_entity"},
+		{"POST", "/event", 405, "/event does not support the method POST; use GET or HEAD, or POST /create_event"},
+		{"PUT", "/usage", 405, "/usage does not support the method PUT; use GET or HEAD"},
+		{"GET", "/entities", 404, "there is no route GET /entities; use /entity"},
+		{"GET", "/entities/", 404, "there is no route GET /entities/; use /entity"},
+		{"GET", "/events/e-1", 404, "there is no route GET /events/e-1; use /event/e-1"},
+		{"POST", "/entities", 404, "there is no route POST /entities; use POST /create_entity"},
+		{"DELETE", "/entities/ada", 404, "there is no route DELETE /entities/ada; use POST /delete_entity"},
+		{"GET", "/nowhere", 404, "there is no route GET /nowhere; check the path"},
+	} {
+		resp := a.invoke(t, "not-found", lambdatest.Event(tt.method, tt.path, "192.0.2.1", ""))
+		if resp.StatusCode != tt.status || !strings.Contains(resp.Body, fmt.Sprintf(`"detail":%q`, tt.detail)) {
+			t.Errorf("%s %s: %d %s, want %s", tt.method, tt.path, resp.StatusCode, resp.Body, tt.detail)
+		}
+	}
+}
+
+func TestAConflictOfAnEntityNamesTheRoutesThatChangeIt(t *testing.T) {
+	a := newRoomyAPI(t)
+	a.post(t, "create-entity", `{"id":"ada"}`)
+	if resp := a.post(t, "create-entity", `{"id":"ada","type":"person"}`); resp.StatusCode != 409 || !strings.Contains(resp.Body, "change it with update_entity or upsert_entities") {
+		t.Errorf("%d %s", resp.StatusCode, resp.Body)
 	}
 }
 

@@ -14,7 +14,12 @@ func listEntity(s *service, r *request) (response, error) {
 	if r.query.Has("updated_since") {
 		return listEntityChanges(s, r)
 	}
-	p := parseQuery(r, "limit", "cursor", "type", "updated_since")
+	p := parseQuery(r, "limit", "cursor", "type", "updated_since", "include_deleted", "order")
+	for _, name := range []string{"include_deleted", "order"} {
+		if p.values.Has(name) {
+			p.wrong.Add(name, "needs updated_since")
+		}
+	}
 	q := entity.Query{Limit: p.limit(s.maxPage(r.counted)), Type: p.filter("type", record.CheckName)}
 	q.AfterID = p.cursor(r, false, false).ID
 	if err := p.err(); err != nil {

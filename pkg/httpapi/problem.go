@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -50,14 +51,47 @@ func badParameters(fields record.Fields) error {
 }
 
 func noSuchRoute(method, path string) error {
-	return &apiError{status: http.StatusNotFound, code: "no_such_route", detail: fmt.Sprintf("there is no route %s %s; check the path", method, path)}
+	advice := "check the path"
+	if instead := routeInstead(method, path); instead != "" {
+		advice = "use " + instead
+	}
+	return &apiError{status: http.StatusNotFound, code: "no_such_route", detail: fmt.Sprintf("there is no route %s %s; %s", method, path, advice)}
 }
 
 func methodNotAllowed(method, path string, allow []string) error {
+	use := strings.Join(allow, " or ")
+	if instead := routeInstead(method, path); instead != "" {
+		use += ", or " + instead
+	}
 	return &apiError{
 		status: http.StatusMethodNotAllowed, code: "method_not_allowed", header: http.Header{"Allow": {strings.Join(allow, ", ")}},
-		detail: fmt.Sprintf("%s does not support the method %s; use %s", path, method, strings.Join(allow, " or ")),
+		detail: fmt.Sprintf("%s does not support the method %s; use %s", path, method, use),
 	}
+}
+
+// plurals and writes are what clients of other APIs try: /entities, and methods other than POST.
+var (
+	plurals = map[string]string{"entities": "entity", "events": "event", "export_jobs": "export_job", "erasure_jobs": "erasure_job"}
+	writes  = map[string]string{
+		"POST entity": "create_entity", "PUT entity": "upsert_entities", "PATCH entity": "update_entity", "DELETE entity": "delete_entity",
+		"POST event": "create_event", "PUT event": "create_event",
+		"POST export_job": "create_export_job", "DELETE export_job": "cancel_export_job",
+	}
+)
+
+// routeInstead returns the route that a request to a wrong one is meant for, or "".
+func routeInstead(method, path string) string {
+	segment, rest, nested := strings.Cut(strings.Trim(path, "/"), "/")
+	noun := cmp.Or(plurals[segment], segment)
+	switch route := writes[method+" "+noun]; {
+	case route != "":
+		return "POST /" + route
+	case noun == segment:
+		return ""
+	case nested:
+		return "/" + noun + "/" + rest
+	}
+	return "/" + noun
 }
 
 // refusal returns nil if d allows the request.
