@@ -78,7 +78,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	counters := memory.NewCounters()
-	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), writable: func() error { return probe(dir) }, close: db.Close}
+	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters, BatchWriters: httpapi.MaxBatch}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), writable: func() error { return probe(dir) }, close: db.Close}
 	// Stamps are in the order of transactions, and truncated to the millisecond.
 	b.settle = time.Millisecond
 	var errs [7]error

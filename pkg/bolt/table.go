@@ -20,7 +20,7 @@ import (
 // nothing and returns an error of kind Unavailable. A transaction cannot be interrupted.
 type table[R any] struct {
 	db      *bbolt.DB
-	writer  writer
+	writer  *writer
 	name    string
 	id      func(R) string
 	entries func(R) []entry // where the indexes other than by_id have a record
@@ -42,7 +42,7 @@ func openTable[R any](db *bbolt.DB, name string, id func(R) string, entries func
 	if db == nil {
 		return nil, errors.New("bolt: a database is required")
 	}
-	return &table[R]{db: db, writer: writer{db: db}, name: name, id: id, entries: entries}, nil
+	return &table[R]{db: db, writer: newWriter(db), name: name, id: id, entries: entries}, nil
 }
 
 // update calls write in a transaction and commits if write succeeds, as writer.update does.

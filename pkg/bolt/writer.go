@@ -8,14 +8,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// writer shares transactions, and their fsync, among concurrent writes. Those that arrive while
-// a transaction is under way share the next one; otherwise a write starts at once. DB.Batch, in
-// contrast, lets each wait for others until a timer ends.
+// writer shares transactions, and their fsync, among concurrent writes. A write that finds no
+// transaction under way starts one, and applies all that arrive before it commits; the others
+// share the next. DB.Batch, in contrast, lets each wait for others until a timer ends.
 type writer struct {
 	db      *bbolt.DB
+	turn    chan struct{} // a lock: who holds it commits for all that wait
 	mu      sync.Mutex
-	waiting []write // for the next transaction
-	running bool    // whether a goroutine commits writes
+	waiting []write
 }
 
 type write struct {
@@ -23,61 +23,69 @@ type write struct {
 	done  chan error
 }
 
+func newWriter(db *bbolt.DB) *writer { return &writer{db: db, turn: make(chan struct{}, 1)} }
+
 // errSolo tells a write that it failed in a transaction that it shared.
 var errSolo = errors.New("repeat the write in a transaction of its own")
 
-// update is like DB.Update, but may call apply more than once: a write that fails or panics is repeated
-// by itself, for its own error, and those that shared its transaction are repeated without it.
-// Only the last call takes effect.
+// update is like DB.Update, but may call apply more than once: a write that fails or panics is
+// repeated by itself, for its own error, and those that shared its transaction are repeated
+// without it. Only the last call takes effect.
 func (w *writer) update(apply func(*bbolt.Tx) error) error {
-	done := make(chan error, 1)
+	c := write{apply, make(chan error, 1)}
 	w.mu.Lock()
-	w.waiting = append(w.waiting, write{apply, done})
-	if !w.running {
-		w.running = true
-		go w.run()
-	}
+	w.waiting = append(w.waiting, c)
 	w.mu.Unlock()
-	if err := <-done; err != errSolo {
-		return err
+	var err error
+	select {
+	case err = <-c.done:
+	case w.turn <- struct{}{}:
+		w.commit()
+		err = <-c.done
 	}
-	return w.db.Update(apply)
+	if err == errSolo {
+		return w.db.Update(apply)
+	}
+	return err
 }
 
-// run commits writes until none wait.
-func (w *writer) run() {
-	for writes := w.take(); len(writes) > 0; writes = w.take() {
-		w.commit(writes)
-	}
-}
-
+// take returns the writes that wait.
 func (w *writer) take() []write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	writes := w.waiting
-	w.waiting, w.running = nil, len(writes) > 0
+	w.waiting = nil
 	return writes
 }
 
-// commit applies writes in one transaction. If one fails, it starts again without it.
-func (w *writer) commit(writes []write) {
-	for len(writes) > 0 {
-		failed := -1
-		err := w.db.Update(func(tx *bbolt.Tx) error {
-			if failed = slices.IndexFunc(writes, func(c write) bool { return !c.succeeds(tx) }); failed >= 0 {
-				return errSolo
+// commit applies the writes that wait, and those that arrive meanwhile, in one transaction. If
+// one fails, it starts again without it. The caller has the turn, and commit ends it.
+func (w *writer) commit() {
+	writes, err := w.take(), errSolo // errSolo remains if bbolt panics
+	defer func() {
+		for _, c := range writes {
+			c.done <- err
+		}
+		<-w.turn
+	}()
+	for failed := 0; failed >= 0 && len(writes) > 0; {
+		failed = -1
+		err = w.db.Update(func(tx *bbolt.Tx) error {
+			for i := 0; i < len(writes); i++ {
+				if !writes[i].succeeds(tx) {
+					failed = i
+					return errSolo
+				}
+				if i == len(writes)-1 {
+					writes = append(writes, w.take()...)
+				}
 			}
 			return nil
 		})
 		if failed >= 0 {
 			writes[failed].done <- errSolo
 			writes = slices.Delete(writes, failed, failed+1)
-			continue
 		}
-		for _, c := range writes {
-			c.done <- err
-		}
-		return
 	}
 }
 

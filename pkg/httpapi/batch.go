@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	maxBatch = 100 // maximum number of records in one request
+	// MaxBatch is the maximum number of records in one request.
+	MaxBatch = 100
 
-	// BatchWriters is the maximum number of records of a batch that are written
-	// concurrently.
+	// BatchWriters is how many records of a batch are written at once by default.
 	BatchWriters = 10
 )
 
-// batch is a request to store up to maxBatch records. Each record is written
+// batch is a request to store up to MaxBatch records. Each record is written
 // independently, so some may fail while others are stored. A client may repeat the
 // whole batch safely.
 type batch struct {
@@ -46,11 +46,11 @@ type batchWrite struct {
 // before the first is stored.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error), prepare func(ctx context.Context, ids []string) error) (response, error) {
 	var elements [][]byte
-	if err := (record.Decoders{plural: record.Array(&elements, maxBatch)}).Decode(r.body); err != nil {
+	if err := (record.Decoders{plural: record.Array(&elements, MaxBatch)}).Decode(r.body); err != nil {
 		return response{}, err
 	}
 	if elements == nil {
-		return response{}, record.Fields{{Field: plural, Detail: fmt.Sprintf("is required: an array of 1 to %d %s", maxBatch, plural)}}.Err()
+		return response{}, record.Fields{{Field: plural, Detail: fmt.Sprintf("is required: an array of 1 to %d %s", MaxBatch, plural)}}.Err()
 	}
 	b := batch{noun: noun, results: make([]api.BatchResult, len(elements)), errs: make([]error, len(elements))}
 	byID := b.read(elements, read)
@@ -61,7 +61,7 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	if err != nil {
 		b.fail(byID, err)
 	} else {
-		b.write(r.Context(), byID)
+		b.write(r.Context(), byID, s.stores.BatchWriters)
 	}
 	out, err := b.response()
 	if failed := b.failure(); err == nil && failed != nil {
@@ -104,15 +104,15 @@ func (b *batch) fail(byID map[string][]batchWrite, err error) {
 	}
 }
 
-// write stores records and notes the results. Records with the same id are stored in
-// their order in the batch. After a fault of the service, write does not store the
+// write stores records, up to writers at once, and notes the results. Records with the same
+// id are stored in their order in the batch. After a fault of the service, write does not store the
 // later records with the same id. The order is therefore kept when the client repeats
 // the failed records.
-func (b *batch) write(ctx context.Context, byID map[string][]batchWrite) {
-	var writers errgroup.Group
-	writers.SetLimit(BatchWriters)
+func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
+	var calls errgroup.Group
+	calls.SetLimit(writers)
 	for _, group := range byID {
-		writers.Go(func() error {
+		calls.Go(func() error {
 			var failed error
 			for _, w := range group {
 				var result api.BatchResult
@@ -127,7 +127,7 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite) {
 			return nil
 		})
 	}
-	writers.Wait() //nolint:errcheck // b.errs holds the errors
+	calls.Wait() //nolint:errcheck // b.errs holds the errors
 }
 
 // try stores a record. It returns a panic as an error, because a panic outside of the

@@ -79,7 +79,7 @@ func updateEntity(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: stored}, err
 }
 
-// upsertEntities creates up to maxBatch entities. If an entity exists, upsertEntities
+// upsertEntities creates up to MaxBatch entities. If an entity exists, upsertEntities
 // merges the given attributes into it.
 func upsertEntities(s *service, r *request) (response, error) {
 	latest := make(map[string]*upserted)

@@ -51,7 +51,7 @@ func createEvent(s *service, r *request) (response, error) {
 	return createResponse(stored, created, err)
 }
 
-// createEvents creates up to maxBatch events.
+// createEvents creates up to MaxBatch events.
 func createEvents(s *service, r *request) (response, error) {
 	return importBatch(s, r, "event", "events", func(element []byte) (batchWrite, error) {
 		d, err := s.newEvent(element)

@@ -36,6 +36,8 @@ type Stores struct {
 	Usage       ratelimit.UsageStore
 	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard
 	OpenAPI     []byte            // openapi.yaml
+
+	BatchWriters int // how many records of a batch the stores take at once; the constant by default
 }
 
 // Options configure an [API]. Every field is optional, with one exception: a route that
@@ -92,6 +94,7 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	}
 	opts.IPv6Prefix = cmp.Or(opts.IPv6Prefix, ratelimit.DefaultIPv6Prefix)
 	opts.ExportJobs = cmp.Or(opts.ExportJobs, exportjob.DefaultQuota)
+	stores.BatchWriters = cmp.Or(stores.BatchWriters, BatchWriters)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.RequestID == nil {
 		opts.RequestID = func(*http.Request) string { return uuid.NewString() }
