@@ -91,11 +91,12 @@ func decodeAll[R any](values iter.Seq2[[]byte, []byte]) (records []R, err error)
 // passed record.MaxPassedBytes of the values for which skip is true. skip may be nil. The ID
 // of Last is the key of the last value that was read.
 func readPage[R any](values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {
+	var last []byte
 	pageBytes, passed := 0, 0
 	for key, value := range values {
 		n := len(page.Records)
 		if page.More = n == limit || record.PageFull(n, pageBytes, len(value)) || passed >= record.MaxPassedBytes; page.More {
-			return page, nil
+			break
 		}
 		r, err := decode[R](value)
 		switch {
@@ -107,7 +108,8 @@ func readPage[R any](values iter.Seq2[[]byte, []byte], limit int, skip func(R) b
 			page.Records = append(page.Records, r)
 			pageBytes += len(value)
 		}
-		page.Last.ID = string(key)
+		last = key
 	}
+	page.Last.ID = string(last)
 	return page, nil
 }

@@ -107,12 +107,9 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 
 // List implements entity.Store.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page record.Page[entity.Entity], err error) {
-	err = s.table.view(ctx, "list entities", workspace, func(changes records[entity.Change]) error {
-		found, err := readPage(scanEntities(changes, q.Type, following(q.AfterID)), q.Limit, func(c entity.Change) bool { return c.Deleted })
-		page.More, page.Last = found.More, found.Last
-		for _, c := range found.Records {
-			page.Records = append(page.Records, c.Entity)
-		}
+	err = s.table.view(ctx, "list entities", workspace, func(changes records[entity.Change]) (err error) {
+		deleted := func(e entity.Entity) bool { return e.UpdatedAt == record.Time{} } // a tombstone has deleted_at instead
+		page, err = readPage(scanEntities(changes, q.Type, following(q.AfterID)), q.Limit, deleted)
 		return err
 	})
 	return page, err
