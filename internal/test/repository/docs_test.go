@@ -28,29 +28,35 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// docs/operate.md has a section for every alarm of the template, and for no other alarm.
+// docs/operate.md has a section for every alarm that each stack has, docs/alarms.md for every
+// other alarm, and both for no alarm that the template lacks.
 // docs/deploy.md has a row for every parameter of the template, and for no other parameter.
 func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	t.Parallel()
 	var doc struct {
 		Parameters map[string]any `yaml:"Parameters"`
 		Resources  map[string]struct {
-			Type string `yaml:"Type"`
+			Type      string `yaml:"Type"`
+			Condition string `yaml:"Condition"`
 		} `yaml:"Resources"`
 	}
 	if err := yaml.Unmarshal(sluice.Template, &doc); err != nil {
 		t.Fatal(err)
 	}
-	var alarms, sections, parameters, rows []string
-	for id, r := range doc.Resources {
-		if r.Type == "AWS::CloudWatch::Alarm" {
-			alarms = append(alarms, id)
+	for page, condition := range map[string]string{"docs/operate.md": "", "docs/alarms.md": "WatchesAll"} {
+		var alarms, sections []string
+		for id, r := range doc.Resources {
+			if r.Type == "AWS::CloudWatch::Alarm" && r.Condition == condition {
+				alarms = append(alarms, id)
+			}
 		}
+		for _, m := range regexp.MustCompile(`(?m)^##+ (\w+Alarm)$`).FindAllStringSubmatch(read(t, page), -1) {
+			sections = append(sections, m[1])
+		}
+		same(t, "template.yaml", alarms, page, sections)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(read(t, "docs/operate.md"), -1) {
-		sections = append(sections, m[1])
-	}
-	same(t, "template.yaml", alarms, "docs/operate.md", sections)
+
+	var parameters, rows []string
 
 	for name := range doc.Parameters {
 		parameters = append(parameters, name)

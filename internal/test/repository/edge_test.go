@@ -29,7 +29,10 @@ type edge struct {
 							Window    int       `yaml:"EvaluationWindowSec"`
 							ScopeDown struct {
 								Regex struct {
-									String string `yaml:"RegexString"`
+									String          string `yaml:"RegexString"`
+									Transformations []struct {
+										Type string `yaml:"Type"`
+									} `yaml:"TextTransformations"`
 								} `yaml:"RegexMatchStatement"`
 							} `yaml:"ScopeDownStatement"`
 						} `yaml:"RateBasedStatement"`
@@ -62,6 +65,9 @@ func TestTheEdgeStopsAClientBeforeItFillsARoute(t *testing.T) {
 	for _, rule := range rules[1:] {
 		rate := rule.Statement.Rate
 		scope := regexp.MustCompile(rate.ScopeDown.Regex.String)
+		if ts := rate.ScopeDown.Regex.Transformations; rate.ScopeDown.Regex.String != "" && (len(ts) != 1 || ts[0].Type != "URL_DECODE") {
+			t.Errorf("%s transforms the path by %v, so /%%75psert_entities, which API Gateway decodes, may pass", rule.Name, ts)
+		}
 		for _, r := range httpapi.Routes() {
 			_, path, _ := strings.Cut(r.Keys()[0], " ")
 			if got, want := scope.MatchString(path), selected[rule.Name](r); got != want {
