@@ -155,13 +155,8 @@ func revokeKeyCommand(o *keyStorage) *cobra.Command {
 		Use:     "revoke ID",
 		Short:   "Revoke a key permanently",
 		Example: `  sluice keys revoke 7m3kq2xw9abc`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("give the id of one key, as \"sluice keys list\" shows it")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return revokeKey(cmd, o, args[0]) },
+		Args:    oneArg("the id of one key, as \"sluice keys list\" shows it"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return revokeKey(cmd, o, args[0]) },
 	}
 }
 

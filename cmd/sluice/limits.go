@@ -53,16 +53,6 @@ func ipv6Prefix(getenv func(string) string) (int, error) {
 	return cfg.IPv6Prefix, nil
 }
 
-// oneArg returns an argument check for a command that requires exactly one argument.
-func oneArg(what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return errors.New("give one " + what)
-		}
-		return nil
-	}
-}
-
 func setLimitsCommand(o *rowStorage) *cobra.Command {
 	var r ratelimit.Row
 	var expiresIn string
@@ -83,7 +73,7 @@ For a limit that is not given, the default of the service applies.`,
 		Example: `  sluice limits set 192.0.2.0/24 --records 1000 --note "partner, ticket 17"
   sluice limits set 198.51.100.7 --action block --expires-in 12h
   sluice limits set 2001:db8::/32 --requests 50 --action observe --table sluice-LimitsTable-1ABCDEF`,
-		Args: oneArg("CIDR block or address"),
+		Args: oneArg("one CIDR block or address"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"records", "imports", "requests"} {
 				if n, _ := cmd.Flags().GetInt64(name); cmd.Flags().Changed(name) && n < 1 {
@@ -213,7 +203,7 @@ func removeLimitsCommand(o *rowStorage) *cobra.Command {
 		Use:     "remove CIDR",
 		Short:   "Remove the row of a block",
 		Example: `  sluice limits remove 192.0.2.0/24`,
-		Args:    oneArg("CIDR block or address, as \"sluice limits list\" shows it"),
+		Args:    oneArg("one CIDR block or address, as \"sluice limits list\" shows it"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return removeLimits(cmd, o, args[0]) },
 	}
 }
@@ -249,7 +239,7 @@ func checkLimitsCommand(o *rowStorage) *cobra.Command {
 		Use:     "check ADDRESS",
 		Short:   "Show which row applies to an address",
 		Example: `  sluice limits check 192.0.2.17`,
-		Args:    oneArg("address"),
+		Args:    oneArg("one address"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return checkLimits(cmd, o, args[0]) },
 	}
 }

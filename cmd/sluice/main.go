@@ -93,6 +93,16 @@ func completeValues[T ~string](cmd *cobra.Command, flag string, values ...T) {
 	}
 }
 
+// oneArg returns an argument check for a command that takes one argument.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return errors.New("give " + what)
+		}
+		return nil
+	}
+}
+
 // requireValues returns an error if one of the named flags is set to "", for example by an
 // unset shell variable.
 func requireValues(cmd *cobra.Command, flags ...string) error {

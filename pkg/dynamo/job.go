@@ -56,7 +56,7 @@ type Jobs struct {
 // NewJobs returns the store of a kind's jobs in the named table.
 func NewJobs(client JobsClient, kind job.Kind, table string) (*Jobs, error) {
 	if client == nil || table == "" {
-		return nil, errors.New("dynamo: a client and a table name are required")
+		return nil, errNoTable
 	}
 	return &Jobs{client: client, kind: kind, table: table}, nil
 }
@@ -199,19 +199,8 @@ func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 // List implements job.Store. The index is eventually consistent, so a job may be missing or in
 // an earlier state for a moment after a change.
 func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[job.Job], error) {
-	in := &dynamodb.QueryInput{
-		TableName:                 &s.table,
-		IndexName:                 aws.String("by_position"),
-		ScanIndexForward:          aws.Bool(false),
-		KeyConditionExpression:    aws.String("#workspace = :workspace"),
-		ExpressionAttributeNames:  map[string]string{"#workspace": "workspace"},
-		ExpressionAttributeValues: attributeValues{":workspace": text(workspace)},
-	}
-	if after != nil {
-		*in.KeyConditionExpression += " AND #position < :after"
-		in.ExpressionAttributeNames["#position"] = "position"
-		in.ExpressionAttributeValues[":after"] = text(after.String())
-	}
+	low, high := record.Bounds(nil, nil, after, false)
+	in := between(s.table, "by_position", "workspace", workspace, "position", low, high, false)
 	return queryPage(ctx, s.client, "position", limit, jobFromItem, in)
 }
 
@@ -235,14 +224,9 @@ func (s *Jobs) Unfinished(ctx context.Context) ([]job.Key, error) {
 func (s *Jobs) OldestUnfinished(ctx context.Context) (created record.Time, ok bool, err error) {
 	op := "find the oldest unfinished " + s.kind.String()
 	for _, status := range []job.Status{job.Queued, job.Running} {
-		out, err := s.client.Query(ctx, &dynamodb.QueryInput{
-			TableName:                 &s.table,
-			IndexName:                 aws.String("by_status"),
-			Limit:                     aws.Int32(1),
-			KeyConditionExpression:    aws.String("#status = :status"),
-			ExpressionAttributeNames:  map[string]string{"#status": "status"},
-			ExpressionAttributeValues: attributeValues{":status": text(string(status))},
-		})
+		in := between(s.table, "by_status", "status", string(status), "position", "", "", true)
+		in.Limit = aws.Int32(1)
+		out, err := s.client.Query(ctx, in)
 		if err != nil {
 			return record.Time{}, false, storeError(op, err)
 		}
