@@ -9,34 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/test/jobtest"
 	"sluice/pkg/event"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
-
-// jobs is a job.Store of one job in memory.
-type jobs struct {
-	job.Store
-	job job.Job
-}
-
-func (s *jobs) Get(_ context.Context, _, id string) (job.Job, error) {
-	if s.job.ID != id {
-		return job.Job{}, Kind.NotFoundError(id)
-	}
-	return s.job, nil
-}
-
-func (s *jobs) Put(ctx context.Context, j job.Job) (job.Job, bool, error) {
-	if err := ctx.Err(); err != nil {
-		return job.Job{}, false, record.UnavailableError("put", err)
-	}
-	if s.job.Revision != j.Revision-1 {
-		return s.job, false, nil
-	}
-	s.job = j
-	return j, true, nil
-}
 
 // events is a store of the events of one entity. The event with index i is at position i.
 // Before each page, Erase calls the function next. If next returns an error, Erase erases
@@ -99,9 +76,9 @@ func many(n int, t time.Time) []time.Time {
 
 // setUp returns a worker and its store. The store has one job, which is requested at the
 // current time.
-func setUp(t *testing.T, e *events, cfg Config, settle time.Duration) (*job.Worker, *jobs) {
+func setUp(t *testing.T, e *events, cfg Config, settle time.Duration) (*job.Worker, *jobtest.Store) {
 	t.Helper()
-	s := &jobs{}
+	s := jobtest.NewStore(t, Kind)
 	work, err := NewEraser(e, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +105,7 @@ func run(t *testing.T, ctx context.Context, w *job.Worker) {
 	}
 }
 
-func wantJob(t *testing.T, s *jobs, status job.Status, erased int64) Job {
+func wantJob(t *testing.T, s job.Store, status job.Status, erased int64) Job {
 	t.Helper()
 	j, err := Get(t.Context(), s, "default", "ada", time.Now())
 	if err != nil || j.Status != status || j.EventsErased != erased {
@@ -205,7 +182,7 @@ func TestAJobContinuesAfterFailedRunsAndFailsAfterTooMany(t *testing.T) {
 			return nil
 		}
 		failed := 0
-		for !s.job.Status.Final() {
+		for range 7 {
 			if err := w.Run(t.Context(), "default", "ada"); err != nil {
 				failed++
 			}

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/internal/test/jobtest"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -51,17 +52,17 @@ func TestAFileHasEachRecordOnce(t *testing.T) {
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {
-		for _, what := range []fate{refused, lost, killed, killedAfter} {
+		for _, what := range []jobtest.Fate{jobtest.Refused, jobtest.Lost, jobtest.Killed, jobtest.KilledAfter} {
 			for step := 0; ; step++ {
 				w := newWorld(t, resource, format, 25, small)
 				calls := 0
-				_ = w.deliver(t.Context(), &life{fate: func(string) fate {
+				_ = w.deliver(t.Context(), fated(func(string) jobtest.Fate {
 					calls++
 					if calls == step+1 {
 						return what
 					}
-					return fine
-				}})
+					return jobtest.Fine
+				}))
 				w.finish()
 				w.checkFile()
 				if calls <= step {
@@ -81,7 +82,7 @@ func TestAnyPageMayFail(t *testing.T) {
 			l.lists.Store(n)
 			if err := w.deliver(t.Context(), l); err == nil {
 				break
-			} else if !errors.Is(err, errBroken) {
+			} else if !errors.Is(err, jobtest.ErrBroken) {
 				t.Fatal(err)
 			}
 			w.finish()
@@ -96,13 +97,13 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 		for step := 1; ; step++ {
 			w := newWorld(t, resource, format, 25, small)
 			calls, late := 0, false
-			err := w.deliver(t.Context(), &life{fate: func(string) fate {
+			err := w.deliver(t.Context(), fated(func(string) jobtest.Fate {
 				if calls++; calls == step {
-					_, err := Cancel(t.Context(), &life{world: w}, workspace, jobID, w.now)
+					_, err := Cancel(t.Context(), w.jobs, jobtest.Workspace, jobtest.ID, w.now)
 					late = err != nil
 				}
-				return fine
-			}})
+				return jobtest.Fine
+			}))
 			if calls < step || late {
 				w.checkFile()
 				break
@@ -111,8 +112,8 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 				t.Errorf("cancelled before call %d: %v", step, err)
 			}
 			w.finish()
-			if w.job.Status != job.Cancelled || w.job.FinishedAt == nil || len(w.uploads) > 0 || len(w.files) > 0 {
-				t.Errorf("cancelled before call %d: %+v, uploads %v, files %v; %v", step, w.job, w.uploads, w.files, w.trace)
+			if w.jobs.Job().Status != job.Cancelled || w.jobs.Job().FinishedAt == nil || len(w.uploads) > 0 || len(w.files) > 0 {
+				t.Errorf("cancelled before call %d: %+v, uploads %v, files %v; %v", step, w.jobs.Job(), w.uploads, w.files, w.jobs.Trace)
 			}
 		}
 	})
@@ -124,24 +125,24 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {
-		for _, what := range []fate{killed, killedAfter} {
+		for _, what := range []jobtest.Fate{jobtest.Killed, jobtest.KilledAfter} {
 			for step := 1; ; step++ {
 				w := newWorld(t, resource, format, 25, small)
 				calls, last := 0, ""
-				_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
+				_ = w.deliver(t.Context(), fated(func(call string) jobtest.Fate {
 					if calls++; calls == step {
 						last = call
 						return what
 					}
-					return fine
-				}})
-				if _, err := Cancel(t.Context(), &life{world: w}, workspace, jobID, w.now); err != nil || calls < step {
+					return jobtest.Fine
+				}))
+				if _, err := Cancel(t.Context(), w.jobs, jobtest.Workspace, jobtest.ID, w.now); err != nil || calls < step {
 					break
 				}
 				w.finish()
-				unknown := last == "start" || last == "put running" && what == killed // whether the worker was killed before the id of the upload was saved
-				if w.job.Status != job.Cancelled || len(w.files) > 0 || len(w.uploads) > 0 && !unknown {
-					t.Errorf("killed at call %d, %s: %+v, uploads %v, files %v; %v", step, last, w.job, w.uploads, w.files, w.trace)
+				unknown := last == "start" || last == "put running" && what == jobtest.Killed // whether the worker was killed before the id of the upload was saved
+				if w.jobs.Job().Status != job.Cancelled || len(w.files) > 0 || len(w.uploads) > 0 && !unknown {
+					t.Errorf("killed at call %d, %s: %+v, uploads %v, files %v; %v", step, last, w.jobs.Job(), w.uploads, w.files, w.jobs.Trace)
 				}
 			}
 		}
@@ -166,9 +167,9 @@ func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 				trouble--
 				l.lists.Store(int64(rapid.IntRange(1, 10).Draw(t, "after pages")))
 			}
-			l.fate = func(call string) fate {
+			l.Fate = func(call string) jobtest.Fate {
 				if trouble == 0 {
-					return fine
+					return jobtest.Fine
 				}
 				what := rapid.IntRange(0, 23).Draw(t, call)
 				if what < 8 {
@@ -176,10 +177,10 @@ func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 				}
 				switch what {
 				case 0, 1, 2, 3:
-					return fate(what + 1)
+					return jobtest.Fate(what + 1)
 				case 4, 5:
 					if depth < 3 { // meanwhile, deliver the same job to another worker
-						w.pending++
+						w.jobs.Pending++
 						deliver(depth + 1)
 					}
 				case 6:
@@ -189,21 +190,21 @@ func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 					w.mu.Unlock()
 				case 7:
 					if rapid.IntRange(0, 9).Draw(t, "cancel") == 0 {
-						_, _ = Cancel(context.Background(), &life{world: w}, workspace, jobID, w.now)
+						_, _ = Cancel(context.Background(), w.jobs, jobtest.Workspace, jobtest.ID, w.now)
 					}
 				}
-				return fine
+				return jobtest.Fine
 			}
 			_ = w.deliver(context.Background(), l)
 		}
-		for w.pending > 0 && trouble > 0 {
+		for w.jobs.Pending > 0 && trouble > 0 {
 			deliver(0)
 		}
 		w.finish()
-		if w.job.Status != job.Cancelled {
+		if w.jobs.Job().Status != job.Cancelled {
 			w.checkFile()
 		} else if len(w.files) > 0 {
-			t.Errorf("a file is left; %v", w.trace)
+			t.Errorf("a file is left; %v", w.jobs.Trace)
 		}
 	})
 }
@@ -213,16 +214,16 @@ func TestAJobThatMakesProgressIsNeverGivenUp(t *testing.T) {
 	each(t, func(t *testing.T, resource record.Resource, format Format) {
 		w := newWorld(t, resource, format, 60, parts(700, 2))
 		runs := 0
-		for ; w.pending > 0 && runs < 100; runs++ {
+		for ; w.jobs.Pending > 0 && runs < 100; runs++ {
 			puts := 0
-			_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
+			_ = w.deliver(t.Context(), fated(func(call string) jobtest.Fate {
 				if call == "put" {
 					if puts++; puts == 2 { // each run uploads one part and is killed at its second upload
-						return killed
+						return jobtest.Killed
 					}
 				}
-				return fine
-			}})
+				return jobtest.Fine
+			}))
 		}
 		if runs < 5 {
 			t.Errorf("only %d runs", runs)
@@ -239,9 +240,9 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 		cfg.life.Grace, cfg.life.Now = 10*time.Second, time.Now
 		w := newWorld(t, record.Event, NDJSON, 90, cfg)
 		runs := 0
-		for ; w.pending > 0 && runs < 100; runs++ {
+		for ; w.jobs.Pending > 0 && runs < 100; runs++ {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			before, began := w.state(w.job).Records, time.Now()
+			before, began := w.state(w.jobs.Job()).Records, time.Now()
 			if err := w.deliver(ctx, &life{pageTime: time.Second}); err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +250,7 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 				t.Errorf("a run of 20 s took %v", took)
 			}
 			cancel()
-			if now := w.state(w.job); w.job.Status == job.Queued && (now.RecordsWritten != now.Records || now.Records <= before) {
+			if now := w.state(w.jobs.Job()); w.jobs.Job().Status == job.Queued && (now.RecordsWritten != now.Records || now.Records <= before) {
 				t.Errorf("handed over with %d records before and now %+v", before, now)
 			}
 		}
@@ -273,7 +274,7 @@ func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 				w.insert(resource, 1000+i, record.TimeOf(created.Add(time.Hour)), "late")
 			}
 			runs := 0
-			for ; w.pending > 0 && runs < 100; runs++ {
+			for ; w.jobs.Pending > 0 && runs < 100; runs++ {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				l := &life{pageTime: time.Second}
 				if err := w.deliver(ctx, l); err != nil {
@@ -299,7 +300,7 @@ func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 		}
 		w.unreadable = w.records[20].key
 		runs := 0
-		for ; w.pending > 0 && runs < 20; runs++ {
+		for ; w.jobs.Pending > 0 && runs < 20; runs++ {
 			_ = w.deliver(t.Context(), new(life))
 		}
 		w.ended("failed 3 times in a row at the same place")
@@ -315,15 +316,15 @@ func TestAFileIsWrittenAgainIfItsUploadIsGone(t *testing.T) {
 		for _, call := range []string{"put", "complete"} {
 			w := newWorld(t, resource, format, 60, small)
 			calls := 0
-			err := w.deliver(t.Context(), &life{fate: func(c string) fate {
+			err := w.deliver(t.Context(), fated(func(c string) jobtest.Fate {
 				if c == call {
 					if calls++; calls == 1 && call == "complete" || calls == 3 {
 						clear(w.uploads) // as the bucket's rule for incomplete uploads does
 					}
 				}
-				return fine
-			}})
-			if left := w.state(w.job); !errors.Is(err, ErrUpload) || left.Upload != "" || left.RecordsWritten != 0 || left.SizeBytes != nil {
+				return jobtest.Fine
+			}))
+			if left := w.state(w.jobs.Job()); !errors.Is(err, ErrUpload) || left.Upload != "" || left.RecordsWritten != 0 || left.SizeBytes != nil {
 				t.Errorf("gone before %s: error %v, left %+v", call, err, left)
 			}
 			w.finish()
@@ -376,12 +377,12 @@ func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
 	t.Parallel()
 	parts := 0
 	w := newWorld(t, record.Event, NDJSON, 60, small)
-	err := w.deliver(t.Context(), &life{fate: func(call string) fate {
+	err := w.deliver(t.Context(), fated(func(call string) jobtest.Fate {
 		if call == "put" {
 			parts++
 		}
-		return fine
-	}})
+		return jobtest.Fine
+	}))
 	if err != nil || parts < 3 {
 		t.Fatalf("%d parts, error %v", parts, err)
 	}

@@ -21,38 +21,30 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"sluice/internal/test/jobtest"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
 
-const workspace, jobID = "default", "job"
-
 // config configures what a delivery runs.
 type config struct {
 	Config
-	life job.Config
+	life     job.Config
+	formulas Formulas
 }
 
 // created is the creation time of a world's job.
 var created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// tester has the methods that *testing.T and *rapid.T share.
-type tester interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-}
-
-// world holds in memory what outlives a worker: a job, its file and the records. It
-// checks every change that workers make.
+// world holds in memory what outlives a worker: a job, its file and the records.
 type world struct {
-	t      tester
+	t      jobtest.TB
 	config config
+	jobs   *jobtest.Store
 
 	mu       sync.Mutex
-	job      job.Job
 	uploads  map[string]map[int][]byte
 	files    map[string][]byte
 	records  []stored // ordered by key
@@ -63,9 +55,6 @@ type world struct {
 	started  int // number of uploads started
 
 	unreadable string // if not "", life.list fails when it reads the record with this key
-
-	pending int      // number of unfinished deliveries of the job
-	trace   []string // the calls so far, for error messages
 }
 
 // stored is an entity or an event.
@@ -84,11 +73,11 @@ func (r stored) createdAt() record.Time {
 
 // newWorld returns a world with a job, n records that belong to it, and n records that
 // were created after the job.
-func newWorld(t tester, resource record.Resource, format Format, n int, cfg config) *world {
+func newWorld(t jobtest.TB, resource record.Resource, format Format, n int, cfg config) *world {
 	t.Helper()
 	w := &world{
-		t: t, config: cfg, uploads: make(map[string]map[int][]byte), files: make(map[string][]byte),
-		pageSize: 3, now: created, pending: 1,
+		t: t, config: cfg, jobs: jobtest.NewStore(t, Kind), uploads: make(map[string]map[int][]byte), files: make(map[string][]byte),
+		pageSize: 3, now: created,
 	}
 	for i := range n {
 		name := fmt.Sprintf("a%d", i%5)
@@ -103,7 +92,7 @@ func newWorld(t tester, resource record.Resource, format Format, n int, cfg conf
 			w.want = append(w.want, r.event.ID+r.entity.ID)
 		}
 	}
-	_, _, err := Create(context.Background(), &life{world: w}, workspace, Order{ID: jobID, Resource: resource, Format: format}, 1, created)
+	_, _, err := Create(context.Background(), w.jobs, jobtest.Workspace, Order{ID: jobtest.ID, Resource: resource, Format: format, CSVFormulas: cfg.formulas}, 1, created)
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -124,94 +113,32 @@ func (w *world) insert(resource record.Resource, i int, at record.Time, name str
 	w.records = slices.Insert(w.records, place, r)
 }
 
-// fate is what happens to a call.
-type fate int
-
-const (
-	fine        fate = iota
-	refused          // the call fails without effect
-	lost             // the call succeeds, but reports an error
-	killed           // the worker is killed before the call
-	killedAfter      // the worker is killed after the call
-)
-
 // life is one run of a worker, with the faults that the test injects.
 type life struct {
+	jobtest.Life
 	*world
-	fate  func(call string) fate // selects the fate of each call that changes something; nil if all calls succeed
-	lists atomic.Int64           // 1 if the next call of life.list fails, 2 if the call after that fails, and so on; 0 if no call fails
-
+	lists    atomic.Int64  // 1 if the next call of life.list fails, 2 if the call after that fails, and so on; 0 if no call fails
 	pageTime time.Duration // duration of each call of life.list
-	dead     atomic.Bool
 }
 
-var (
-	errDead   = errors.New("this worker has been killed")
-	errBroken = errors.New("the call failed")
-)
+// fated returns a run whose calls that change something have the fates that fate selects.
+func fated(fate func(call string) jobtest.Fate) *life {
+	return &life{Life: jobtest.Life{Fate: fate}}
+}
 
-// call runs the function do, with the fault that l.fate selects for it.
+// call makes a call for a file.
 func (l *life) call(name string, do func() error) error {
-	if l.dead.Load() {
-		return errDead
-	}
-	what := fine
-	if l.fate != nil {
-		what = l.fate(name)
-	}
-	if l.dead.Load() {
-		return errDead
-	}
-	l.trace = append(l.trace, fmt.Sprintf("%s:%d", name, what))
-	switch what {
-	case refused:
-		return errBroken
-	case killed:
-		l.dead.Store(true)
-		return errDead
-	}
-	l.mu.Lock()
-	err := do()
-	l.mu.Unlock()
-	switch what {
-	case lost:
-		return errBroken
-	case killedAfter:
-		l.dead.Store(true)
-		return errDead
-	}
-	return err
-}
-
-func (l *life) Get(_ context.Context, _, id string) (j job.Job, err error) {
-	err = l.call("get", func() error {
-		if l.job.ID != id {
-			return Kind.NotFoundError(id)
-		}
-		j = l.job
-		return nil
+	return l.Call(name, func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return do()
 	})
-	return j, err
 }
 
-func (l *life) List(context.Context, string, *record.Position, int) (record.Page[job.Job], error) {
-	return record.Page[job.Job]{}, errors.ErrUnsupported
-}
-
-func (l *life) Put(_ context.Context, j job.Job) (stored job.Job, put bool, err error) {
-	err = l.call("put "+string(j.Status), func() error {
-		if j.Revision != l.job.Revision+1 {
-			stored = l.job
-			return nil
-		}
-		l.check(j)
-		if j.Lane() != "" && j.Revision > 1 { // a world begins with one delivery
-			l.pending++
-		}
-		l.job, stored, put = j, j, true
-		return nil
-	})
-	return stored, put, err
+// Put implements job.Store.
+func (l *life) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, err error) {
+	l.check(j)
+	return l.Life.Put(ctx, j)
 }
 
 // state returns what a job stores of its work.
@@ -227,10 +154,7 @@ func (w *world) state(j job.Job) (s state) {
 func (w *world) check(j job.Job) {
 	s, n := w.state(j), int64(len(w.want))
 	wrong := func(format string, args ...any) {
-		w.t.Errorf("%s: %+v of %+v over %+v; %v", fmt.Sprintf(format, args...), s, j, w.job, w.trace)
-	}
-	if w.job.Status.Final() {
-		wrong("a job that has ended was changed")
+		w.t.Errorf("%s: %+v of %+v; %v", fmt.Sprintf(format, args...), s, j, w.jobs.Trace)
 	}
 	if s.RecordsWritten > n || s.RecordsExpected != nil && *s.RecordsExpected != n {
 		wrong("the job has %d records", n)
@@ -316,11 +240,11 @@ func (l *life) list(ctx context.Context, after string, limit int) (page []stored
 			return nil, false, ctx.Err()
 		}
 	}
-	if l.dead.Load() {
-		return nil, false, errDead
+	if l.Dead.Load() {
+		return nil, false, jobtest.ErrDead
 	}
 	if l.lists.Add(-1) == 0 {
-		return nil, false, errBroken
+		return nil, false, jobtest.ErrBroken
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -328,7 +252,7 @@ func (l *life) list(ctx context.Context, after string, limit int) (page []stored
 	last := min(first+limit, first+l.pageSize, len(l.records))
 	for _, r := range l.records[first:last] {
 		if r.key == l.unreadable {
-			return nil, false, errBroken
+			return nil, false, jobtest.ErrBroken
 		}
 	}
 	return slices.Clone(l.records[first:last]), last < len(l.records), nil
@@ -399,53 +323,38 @@ func (l *life) worker() *job.Worker {
 	return w
 }
 
-// deliver runs the job once, as Lambda does for a change in the stream. If the run is
-// killed or fails, the delivery stays pending.
 func (w *world) deliver(ctx context.Context, l *life) error {
-	l.world = w
-	w.trace = append(w.trace, "[")
-	err := l.worker().Run(ctx, workspace, jobID)
-	w.trace = append(w.trace, "]")
-	if err == nil && !l.dead.Load() {
-		w.pending--
-	}
-	return err
+	l.world, l.Store = w, w.jobs
+	return w.jobs.Deliver(ctx, &l.Life, l.worker())
 }
 
-// finish delivers the job, without faults, until no delivery is pending. The job must
-// then have ended.
 func (w *world) finish() {
 	w.t.Helper()
-	for range 50 {
-		if w.pending == 0 {
-			break
+	w.jobs.Finish(func() error {
+		if err := w.deliver(context.Background(), new(life)); !errors.Is(err, ErrUpload) {
+			return err
 		}
-		if err := w.deliver(context.Background(), new(life)); err != nil && !errors.Is(err, ErrUpload) {
-			w.t.Fatalf("a run without faults failed: %v; %v", err, w.trace)
-		}
-	}
-	if w.pending != 0 || !w.job.Status.Final() {
-		w.t.Fatalf("the job is left %s with %d deliveries to make; %v", w.job.Status, w.pending, w.trace)
-	}
+		return nil
+	})
 }
 
 // checkFile checks that the job has succeeded and that the file contains each record of
 // the job once, in order.
 func (w *world) checkFile() {
 	w.t.Helper()
-	if w.job.Status != job.Succeeded {
-		w.t.Fatalf("the job has %s: %+v; %v", w.job.Status, w.job, w.trace)
+	if w.jobs.Job().Status != job.Succeeded {
+		w.t.Fatalf("the job has %s: %+v; %v", w.jobs.Job().Status, w.jobs.Job(), w.jobs.Trace)
 	}
-	shown := w.state(w.job)
-	file := w.files[fileOf(w.job, shown.details, nil).Key]
+	shown := w.state(w.jobs.Job())
+	file := w.files[fileOf(w.jobs.Job(), shown.details, nil).Key]
 	ids, err := idsOf(shown.Format, w.names, file)
 	if err != nil {
-		w.t.Fatalf("%v; %v", err, w.trace)
+		w.t.Fatalf("%v; %v", err, w.jobs.Trace)
 	}
 	if !slices.Equal(ids, w.want) {
-		w.t.Errorf("the file has\n%q\nwant\n%q; %v", ids, w.want, w.trace)
+		w.t.Errorf("the file has\n%q\nwant\n%q; %v", ids, w.want, w.jobs.Trace)
 	}
-	if n := int64(len(w.want)); shown.RecordsWritten != n || *shown.RecordsExpected != n || *shown.SizeBytes != int64(len(file)) || w.job.FinishedAt == nil || shown.FileExpiresAt == nil {
+	if n := int64(len(w.want)); shown.RecordsWritten != n || *shown.RecordsExpected != n || *shown.SizeBytes != int64(len(file)) || w.jobs.Job().FinishedAt == nil || shown.FileExpiresAt == nil {
 		w.t.Errorf("the job says %+v of %d records in %d bytes", shown, n, len(file))
 	}
 }
@@ -454,7 +363,7 @@ func (w *world) checkFile() {
 // It also checks that no upload exists and that a failed job has no file.
 func (w *world) ended(reason string) {
 	w.t.Helper()
-	switch j := w.job; {
+	switch j := w.jobs.Job(); {
 	case reason == "" && j.Status != job.Succeeded,
 		reason != "" && (j.Status != job.Failed || j.Error == nil || !strings.Contains(*j.Error, reason) || j.FinishedAt == nil):
 		w.t.Errorf("the job is %+v, want the reason %q", j, reason)

@@ -2,35 +2,31 @@ package exportjob
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 
+	"sluice/internal/test/jobtest"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
 // exported returns the content of the file that the worker writes for events with the
 // given attributes. The events have the ids "e0", "e1", and so on.
-func exported(t tester, o Order, attributes ...string) string {
+func exported(t jobtest.TB, o Order, attributes ...string) string {
 	t.Helper()
-	w := newWorld(t, record.Event, NDJSON, 0, parts(1<<16, 1))
+	cfg := parts(1<<16, 1)
+	cfg.formulas = o.CSVFormulas
+	w := newWorld(t, record.Event, o.Format, 0, cfg)
 	for i, a := range attributes {
 		e := event.Event{ID: "e" + string(rune('0'+i)), Name: "n", OccurredAt: record.TimeOf(created), CreatedAt: record.TimeOf(created), Attributes: record.Attributes(a)}
 		w.records = append(w.records, stored{key: e.Position().String(), event: e})
 		w.want = append(w.want, e.ID)
 	}
-	o.ID, o.Resource = jobID, record.Event
-	text, err := json.Marshal(details{Order: o})
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	w.job.Details = text
 	if err := w.deliver(context.Background(), new(life)); err != nil {
 		t.Fatalf("%v", err)
 	}
 	w.ended("")
-	content, err := unzip(w.files[fileOf(w.job, w.state(w.job).details, nil).Key])
+	content, err := unzip(w.files[fileOf(w.jobs.Job(), w.state(w.jobs.Job()).details, nil).Key])
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -34,7 +34,7 @@ func TestCreateGetAndCancel(t *testing.T) {
 	t.Parallel()
 	s, now := newStore(t), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s.queue(now)
-	if j := s.job(); j.Status != job.Queued || j.Revision != 1 || j.CreatedAt != record.TimeOf(now) || j.Until != j.CreatedAt {
+	if j := s.Job(); j.Status != job.Queued || j.Revision != 1 || j.CreatedAt != record.TimeOf(now) || j.Until != j.CreatedAt {
 		t.Errorf("created %+v", j)
 	}
 	again, created, err := job.Create(t.Context(), s, job.Job{Workspace: "default", ID: "job", Details: []byte("1")}, now.Add(time.Hour))

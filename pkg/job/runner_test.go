@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/test/jobtest"
 	"sluice/pkg/job"
 )
 
@@ -139,7 +140,7 @@ func TestARunThatFailsIsRepeated(t *testing.T) {
 		calls := 0
 		l := startLocal(t, newStore(t), func() error {
 			if calls++; calls < 4 {
-				return errBroken
+				return jobtest.ErrBroken
 			}
 			return nil
 		})
@@ -159,10 +160,14 @@ func TestJobsContinueAfterAStop(t *testing.T) {
 		l.create("large", 3)
 		time.Sleep(500 * time.Second)
 		l.stop()
-		for key, j := range s.jobs {
-			if j.Status != job.Queued {
-				t.Errorf("%v was left %+v", key, j)
+		keys, _ := s.Unfinished(t.Context())
+		for _, key := range keys {
+			if j, err := s.Get(t.Context(), key.Workspace, key.ID); err != nil || j.Status != job.Queued {
+				t.Errorf("%v was left %+v, error %v", key, j, err)
 			}
+		}
+		if len(keys) != 3 {
+			t.Errorf("%d jobs were left, want 3", len(keys))
 		}
 		l = startLocal(t, s, never)
 		defer l.stop()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/internal/test/jobtest"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -20,16 +22,16 @@ import (
 // Whatever happens to one call of a run, later deliveries complete the job.
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
-	for _, what := range []fate{refused, lost, killed, killedAfter} {
+	for _, what := range []jobtest.Fate{jobtest.Refused, jobtest.Lost, jobtest.Killed, jobtest.KilledAfter} {
 		for step := 0; ; step++ {
 			s, w := newStore(t), &steps{to: 5}
 			s.queue(time.Now())
 			calls := 0
-			_ = s.deliver(t.Context(), &life{fate: func(string) fate {
+			_ = s.deliver(t.Context(), &jobtest.Life{Fate: func(string) jobtest.Fate {
 				if calls++; calls == step+1 {
 					return what
 				}
-				return fine
+				return jobtest.Fine
 			}}, w, job.Config{MaxTries: 1000})
 			s.finish(w)
 			s.wantDone(5)
@@ -42,14 +44,14 @@ func TestAnyCallMayFail(t *testing.T) {
 
 func TestACancelledJobIsCleanedUpAndStaysCancelled(t *testing.T) {
 	t.Parallel()
-	for _, what := range []fate{fine, killed, killedAfter} {
+	for _, what := range []jobtest.Fate{jobtest.Fine, jobtest.Killed, jobtest.KilledAfter} {
 		for step := 1; ; step++ {
 			s, w := newStore(t), &steps{to: 5}
 			s.queue(time.Now())
 			calls, late := 0, false
-			_ = s.deliver(t.Context(), &life{fate: func(string) fate {
+			_ = s.deliver(t.Context(), &jobtest.Life{Fate: func(string) jobtest.Fate {
 				if calls++; calls != step {
-					return fine
+					return jobtest.Fine
 				}
 				_, err := reports.Cancel(t.Context(), s, "default", "job", time.Now())
 				late = err != nil
@@ -61,8 +63,8 @@ func TestACancelledJobIsCleanedUpAndStaysCancelled(t *testing.T) {
 				break
 			}
 			s.finish(w)
-			if s.job().Status != job.Cancelled || len(w.place) > 0 {
-				t.Errorf("cancelled before call %d: %+v, left %v; %v", step, s.job(), w.place, s.trace)
+			if s.Job().Status != job.Cancelled || len(w.place) > 0 {
+				t.Errorf("cancelled before call %d: %+v, left %v; %v", step, s.Job(), w.place, s.Trace)
 			}
 		}
 	}
@@ -79,10 +81,10 @@ func TestNoSequenceOfFaultsCorruptsAJob(t *testing.T) {
 		trouble := 12
 		var deliver func(depth int)
 		deliver = func(depth int) {
-			l := new(life)
-			l.fate = func(call string) fate {
+			l := new(jobtest.Life)
+			l.Fate = func(call string) jobtest.Fate {
 				if trouble == 0 {
-					return fine
+					return jobtest.Fine
 				}
 				what := rapid.IntRange(0, 15).Draw(t, call)
 				if what < 7 {
@@ -90,10 +92,10 @@ func TestNoSequenceOfFaultsCorruptsAJob(t *testing.T) {
 				}
 				switch what {
 				case 0, 1, 2, 3:
-					return fate(what + 1)
+					return jobtest.Fate(what + 1)
 				case 4, 5:
 					if depth < 3 { // meanwhile, deliver the same job to another worker
-						s.pending++
+						s.Pending++
 						deliver(depth + 1)
 					}
 				case 6:
@@ -101,20 +103,42 @@ func TestNoSequenceOfFaultsCorruptsAJob(t *testing.T) {
 						_, _ = reports.Cancel(context.Background(), s, "default", "job", time.Now())
 					}
 				}
-				return fine
+				return jobtest.Fine
 			}
 			_ = s.deliver(context.Background(), l, w, job.Config{MaxTries: 1000})
 		}
-		for s.pending > 0 && trouble > 0 {
+		for s.Pending > 0 && trouble > 0 {
 			deliver(0)
 		}
 		s.finish(w)
-		if s.job().Status != job.Cancelled {
+		if s.Job().Status != job.Cancelled {
 			s.wantDone(w.to)
 		} else if len(w.place) > 0 {
-			t.Errorf("left %v; %v", w.place, s.trace)
+			t.Errorf("left %v; %v", w.place, s.Trace)
 		}
 	})
+}
+
+// The other run takes the job in the middle of the first, and fails.
+func TestARunWhoseJobAnotherHasTakenChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.queue(time.Now())
+	var taken job.Job
+	err := s.deliver(t.Context(), new(jobtest.Life), does(func(ctx context.Context, r *job.Run) error {
+		other := does(func(context.Context, *job.Run) error { return jobtest.ErrBroken })
+		if err := s.deliver(ctx, new(jobtest.Life), other, job.Config{}); err == nil {
+			t.Error("the other run did not fail")
+		}
+		taken = s.Job()
+		if r.Save(count{1}, count{1}, true) == nil {
+			t.Error("the first save succeeded")
+		}
+		return r.Save(count{2}, count{2}, true)
+	}), job.Config{})
+	if err != nil || !reflect.DeepEqual(s.Job(), taken) {
+		t.Errorf("error %v, job %+v, want %+v", err, s.Job(), taken)
+	}
 }
 
 // Only the first run gets further.
@@ -123,14 +147,14 @@ func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
 	const killedText = "The report was started 3 times in a row and stopped each time without progress. Ask again."
 	for _, tt := range []struct {
 		name   string
-		save   fate // of each run's save after the second step
-		work   bool // whether the run is instead killed while it works
-		runs   int  // until the job fails
+		save   jobtest.Fate // of each run's save after the second step
+		work   bool         // whether the run is instead killed while it works
+		runs   int          // until the job fails
 		reason string
 	}{
-		{"the run is killed before a save", killed, false, 5, killedText},
-		{"the run is killed while it works", fine, true, 5, killedText},
-		{"a call fails", refused, false, 4, "The report failed 3 times in a row at the same place. The service's log says why. Ask again."},
+		{"the run is killed before a save", jobtest.Killed, false, 5, killedText},
+		{"the run is killed while it works", jobtest.Fine, true, 5, killedText},
+		{"a call fails", jobtest.Refused, false, 4, "The report failed 3 times in a row at the same place. The service's log says why. Ask again."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -138,28 +162,29 @@ func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
 			s.queue(time.Now())
 			var log bytes.Buffer
 			runs := 0
-			for ; s.pending > 0 && runs < 10; runs++ {
+			for ; s.Pending > 0 && runs < 10; runs++ {
 				step := 0
-				l := new(life)
+				l := new(jobtest.Life)
 				w.step = func(_ context.Context, n int) error {
 					step = n
-					if l.dead = n == 2 && tt.work; l.dead {
-						return errDead
+					if n == 2 && tt.work {
+						l.Dead.Store(true)
+						return jobtest.ErrDead
 					}
 					return nil
 				}
-				l.fate = func(call string) fate {
+				l.Fate = func(call string) jobtest.Fate {
 					if call == "put running" && step == 2 {
 						return tt.save
 					}
-					return fine
+					return jobtest.Fine
 				}
 				_ = s.deliver(t.Context(), l, w, job.Config{MaxTries: 3, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
 			}
 			if runs != tt.runs {
-				t.Errorf("%d runs, want %d; %v", runs, tt.runs, s.trace)
+				t.Errorf("%d runs, want %d; %v", runs, tt.runs, s.Trace)
 			}
-			wantFailed(t, s.job(), tt.reason)
+			wantFailed(t, s.Job(), tt.reason)
 			if len(w.place) > 0 {
 				t.Errorf("left %v", w.place)
 			}
@@ -194,15 +219,15 @@ func TestAJobThatGetsFurtherIsNeverGivenUp(t *testing.T) {
 	s, w := newStore(t), &steps{to: 20}
 	s.queue(time.Now())
 	runs := 0
-	for ; s.pending > 0 && runs < 100; runs++ {
+	for ; s.Pending > 0 && runs < 100; runs++ {
 		puts := 0
-		_ = s.deliver(t.Context(), &life{fate: func(call string) fate {
+		_ = s.deliver(t.Context(), &jobtest.Life{Fate: func(call string) jobtest.Fate {
 			if strings.HasPrefix(call, "put") {
 				if puts++; puts == 3 { // each run takes the job, makes a step and is killed at its second
-					return killed
+					return jobtest.Killed
 				}
 			}
-			return fine
+			return jobtest.Fine
 		}}, w, job.Config{MaxTries: 2})
 	}
 	if runs < 15 {
@@ -221,7 +246,7 @@ func TestAFailureEndsTheJobWithItsReason(t *testing.T) {
 	}}
 	s.queue(time.Now())
 	s.finish(w)
-	wantFailed(t, s.job(), "There are too many pages.")
+	wantFailed(t, s.Job(), "There are too many pages.")
 	if len(w.place) > 0 {
 		t.Errorf("left %v", w.place)
 	}
@@ -246,16 +271,16 @@ func TestARunHandsOverWhenItsTimeIsUp(t *testing.T) {
 		for i := range 4 {
 			ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
 			began := time.Now()
-			if err := s.deliver(ctx, new(life), w, job.Config{MaxTries: 2}); err != nil {
+			if err := s.deliver(ctx, new(jobtest.Life), w, job.Config{MaxTries: 2}); err != nil {
 				t.Fatal(err)
 			}
 			cancel()
 			var at count
-			if err := s.job().Decode(nil, &at); err != nil {
+			if err := s.Job().Decode(nil, &at); err != nil {
 				t.Fatal(err)
 			}
-			if i < 3 && (s.job().Status != job.Queued || at.N != 3*(i+1) || s.job().Tries != 0 || time.Since(began) != 3500*time.Millisecond) {
-				t.Errorf("run %d handed over after %v: %+v", i, time.Since(began), s.job())
+			if i < 3 && (s.Job().Status != job.Queued || at.N != 3*(i+1) || s.Job().Tries != 0 || time.Since(began) != 3500*time.Millisecond) {
+				t.Errorf("run %d handed over after %v: %+v", i, time.Since(began), s.Job())
 			}
 		}
 		s.wantDone(10)
@@ -271,7 +296,7 @@ func TestCallsEndAfterTheGrace(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		began := time.Now()
-		err := s.deliver(ctx, new(life), does(func(_ context.Context, r *job.Run) error {
+		err := s.deliver(ctx, new(jobtest.Life), does(func(_ context.Context, r *job.Run) error {
 			<-r.Calls.Done()
 			return r.Calls.Err()
 		}), job.Config{Grace: 5 * time.Second})
@@ -295,9 +320,9 @@ func TestRunsThatGetNoFurtherInTimeEndWithAFailure(t *testing.T) {
 		s := newStore(t)
 		s.queue(time.Now())
 		runs := 0
-		for ; s.pending > 0 && runs < 10; runs++ {
+		for ; s.Pending > 0 && runs < 10; runs++ {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if err := s.deliver(ctx, new(life), does(func(ctx context.Context, _ *job.Run) error { return pause(ctx, time.Hour) }), job.Config{MaxTries: 3}); err != nil {
+			if err := s.deliver(ctx, new(jobtest.Life), does(func(ctx context.Context, _ *job.Run) error { return pause(ctx, time.Hour) }), job.Config{MaxTries: 3}); err != nil {
 				t.Fatal(err)
 			}
 			cancel()
@@ -305,7 +330,7 @@ func TestRunsThatGetNoFurtherInTimeEndWithAFailure(t *testing.T) {
 		if runs != 4 {
 			t.Errorf("%d runs", runs)
 		}
-		wantFailed(t, s.job(), "was started 3 times in a row")
+		wantFailed(t, s.Job(), "was started 3 times in a row")
 	})
 }
 
@@ -313,14 +338,14 @@ func TestRunsThatGetNoFurtherInTimeEndWithAFailure(t *testing.T) {
 // work then fails for another reason.
 func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 	t.Parallel()
-	for name, err := range map[string]error{"in time": context.Canceled, "with an error": errBroken} {
+	for name, err := range map[string]error{"in time": context.Canceled, "with an error": jobtest.ErrBroken} {
 		s, w := newStore(t), &steps{to: 5}
 		s.queue(time.Now())
 		for range 5 {
 			ctx, stop := context.WithCancel(t.Context())
 			w.step = func(context.Context, int) error { stop(); return err }
-			if err := s.deliver(ctx, new(life), w, job.Config{MaxTries: 1}); err != nil || s.job().Status != job.Queued || s.job().Tries != 0 {
-				t.Fatalf("%s: error %v, job %+v", name, err, s.job())
+			if err := s.deliver(ctx, new(jobtest.Life), w, job.Config{MaxTries: 1}); err != nil || s.Job().Status != job.Queued || s.Job().Tries != 0 {
+				t.Fatalf("%s: error %v, job %+v", name, err, s.Job())
 			}
 		}
 		w.step = nil
@@ -347,12 +372,12 @@ func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 				s, w := newStore(t), &steps{to: 3}
 				s.queue(time.Now())
 				saves := 0
-				l := &life{fate: func(call string) fate {
+				l := &jobtest.Life{Fate: func(call string) jobtest.Fate {
 					if saves++; saves != 3 { // after the get and the put of the take
-						return fine
+						return jobtest.Fine
 					}
 					time.Sleep(tt.response)
-					return lost
+					return jobtest.Lost
 				}}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
@@ -360,8 +385,8 @@ func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 					t.Fatal(err)
 				}
 				var shown count
-				if err := s.job().Decode(&shown, nil); err != nil || s.job().Status != tt.status || shown.N != 1 || s.job().Run != "" {
-					t.Errorf("the job is %+v with %+v, error %v", s.job(), shown, err)
+				if err := s.Job().Decode(&shown, nil); err != nil || s.Job().Status != tt.status || shown.N != 1 || s.Job().Run != "" {
+					t.Errorf("the job is %+v with %+v, error %v", s.Job(), shown, err)
 				}
 			})
 		})
@@ -381,23 +406,23 @@ func TestARequestDuringARunStartsTheJobOver(t *testing.T) {
 	}
 	request()
 	w := &steps{to: 5, step: func(_ context.Context, n int) error {
-		if n == 3 && s.job().Revision < 5 {
+		if n == 3 && s.Job().Revision < 5 {
 			request()
 		}
 		return nil
 	}}
-	if err := s.deliver(t.Context(), new(life), w, job.Config{}); err != nil {
+	if err := s.deliver(t.Context(), new(jobtest.Life), w, job.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	j := s.job()
+	j := s.Job()
 	if j.Status != job.Queued || j.Progress != nil || j.Until != record.TimeOf(now) || string(j.Details) != `{"N":2}` {
 		t.Errorf("after the request: %+v", j)
 	}
 	s.finish(w)
 	s.wantDone(2 + 5)
-	ended := s.job()
+	ended := s.Job()
 	request()
-	if j := s.job(); j.Status != job.Queued || j.Details != nil || j.StartedAt != nil || j.Error != nil || j.CreatedAt == ended.CreatedAt || j.Lane() != job.Fast {
+	if j := s.Job(); j.Status != job.Queued || j.Details != nil || j.StartedAt != nil || j.Error != nil || j.CreatedAt == ended.CreatedAt || j.Lane() != job.Fast {
 		t.Errorf("requested after its end: %+v", j)
 	}
 }
@@ -409,8 +434,8 @@ func TestARunOfAMissingJobSucceeds(t *testing.T) {
 	if err := newWorker(t, s, &steps{}, job.Config{}).Run(t.Context(), "default", "other"); err != nil {
 		t.Error(err)
 	}
-	if s.job().Revision != 1 {
-		t.Errorf("the other job is %+v", s.job())
+	if s.Job().Revision != 1 {
+		t.Errorf("the other job is %+v", s.Job())
 	}
 }
 
@@ -419,9 +444,9 @@ func TestAJobThatHasEndedIsLeftAlone(t *testing.T) {
 	s, w := newStore(t), &steps{to: 1}
 	s.queue(time.Now())
 	s.finish(w)
-	ended := s.job().Revision
-	if err := s.deliver(t.Context(), new(life), w, job.Config{}); err != nil || s.job().Revision != ended || len(w.place) != 1 {
-		t.Errorf("error %v, job %+v, left %v", err, s.job(), w.place)
+	ended := s.Job().Revision
+	if err := s.deliver(t.Context(), new(jobtest.Life), w, job.Config{}); err != nil || s.Job().Revision != ended || len(w.place) != 1 {
+		t.Errorf("error %v, job %+v, left %v", err, s.Job(), w.place)
 	}
 }
 
@@ -432,14 +457,14 @@ func TestCleaningUpIsRepeatedIfItFails(t *testing.T) {
 	if _, err := reports.Cancel(t.Context(), s, "default", "job", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := newWorker(t, s, brokenClean{}, job.Config{}).Run(t.Context(), "default", "job"); !errors.Is(err, errBroken) {
+	if err := newWorker(t, s, brokenClean{}, job.Config{}).Run(t.Context(), "default", "job"); !errors.Is(err, jobtest.ErrBroken) {
 		t.Errorf("error %v", err)
 	}
 }
 
 type brokenClean struct{ job.Work }
 
-func (brokenClean) Clean(context.Context, job.Job) error { return errBroken }
+func (brokenClean) Clean(context.Context, job.Job) error { return jobtest.ErrBroken }
 
 func TestAJobWaitsUntilItHasSettled(t *testing.T) {
 	t.Parallel()
@@ -451,7 +476,7 @@ func TestAJobWaitsUntilItHasSettled(t *testing.T) {
 		} {
 			s, began := newStore(t), time.Now()
 			s.queue(created)
-			if err := s.deliver(t.Context(), new(life), &steps{to: 1}, job.Config{Settle: 2 * time.Second, Now: func() time.Time { return created.Add(tt.age) }}); err != nil {
+			if err := s.deliver(t.Context(), new(jobtest.Life), &steps{to: 1}, job.Config{Settle: 2 * time.Second, Now: func() time.Time { return created.Add(tt.age) }}); err != nil {
 				t.Fatal(err)
 			}
 			if waited := time.Since(began); waited != tt.wait {
