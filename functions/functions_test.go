@@ -416,7 +416,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
 	// Each of these functions makes concurrent calls, and each call uses its own connection.
-	connections := map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamo.UsageReaders}
+	connections := map[string]int{"create-events": 10, "upsert-entities": 10, "usage": dynamo.UsageReaders}
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {

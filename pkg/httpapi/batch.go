@@ -19,8 +19,9 @@ const (
 	// MaxBatch is the maximum number of records in one request.
 	MaxBatch = 100
 
-	// BatchWriters is how many records of a batch are written at once by default.
-	BatchWriters = 10
+	// BatchWriters is how many records of a batch are written at once by default. A function with
+	// 256 MB lacks the processor time for more.
+	BatchWriters = 16
 )
 
 // batch is a request to store up to MaxBatch records. Each record is written

@@ -106,10 +106,12 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 }
 
 // connections is how many connections a function opens at init, one for each concurrent call
-// of a request; 1 if absent.
+// of a request; 1 if absent. A batch may open more, up to httpapi.BatchWriters: each of them
+// costs a write unit of CountersTable, whose maximum throughput a thousand starting instances
+// must not exceed.
 var connections = map[string]int{
-	"create-events":   httpapi.BatchWriters,
-	"upsert-entities": httpapi.BatchWriters,
+	"create-events":   10,
+	"upsert-entities": 10,
 	"usage":           dynamo.UsageReaders,
 }
 

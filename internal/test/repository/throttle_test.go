@@ -58,7 +58,7 @@ var batches = []string{"create-events", "upsert-entities"}
 
 // connects maps a function to the number of write units of CountersTable that one instance
 // takes when it starts. For functions that are not in the map, the number is 1.
-var connects = map[string]float64{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamo.UsageReaders}
+var connects = map[string]float64{"create-events": 10, "upsert-entities": 10, "usage": dynamo.UsageReaders}
 
 // rowsUnits is the number of read units that a Scan of a full LimitsTable takes
 // (TestReadUnitsOfAList in package dynamo). An instance reads the table when it starts.
