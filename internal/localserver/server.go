@@ -55,7 +55,8 @@ type Options struct {
 	// DynamoDB is empty, or the URL of a DynamoDB endpoint for all data except export files.
 	DynamoDB string
 
-	Verbose bool // log every request
+	Verbose bool   // log every request
+	Pprof   string // loopback address of the profiles of net/http/pprof; "" for none
 }
 
 // Run runs the server until ctx is done. Then it finishes the requests in progress and closes
@@ -89,6 +90,11 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	if err != nil {
 		return err
 	}
+	stopProfiles, err := startProfiles(o.Pprof, stdout)
+	if err != nil {
+		return err
+	}
+	defer stopProfiles()
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
