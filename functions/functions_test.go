@@ -390,7 +390,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"get-entity", "GET", "/entity/ada", "", 404, `"code":"not_found"`},
 		{"list-entity", "GET", "/entity?updated_since=2000-01-01T00:00:00Z&include_deleted=true&order=desc", "", 200, `"deleted":true`},
 		{"list-entity", "GET", "/entity?updated_since=2000-01-01T00:00:00Z&include_deleted=true", "", 200, `"synced_until":"20`},
-		{"list-event", "GET", "/event?created_since=2000-01-01T00:00:00Z&order=desc&entity_id=ada", "", 200, `"name":"signed_up"`},
+		{"list-event", "GET", "/event?created_since=2000-01-01T00:00:00Z&order=desc&entity_id=ada&include_deleted=true", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?created_since=2000-01-01T00:00:00Z", "", 200, `"synced_until":"20`},
 		{"list-event", "GET", "/event?created_since=2000-01-01T00:00:00Z&from=2000-01-01T00:00:00Z", "", 422, `"code":"invalid_combination"`},
 		{"create-export-job", "POST", "/create_export_job", `{"id":"x","resource":"event","format":"csv"}`, 201, `"status":"queued"`},

@@ -69,6 +69,9 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	// The URL contains the filters of the form. Hostile text does not affect the layout.
 	tab.Click("#records-form label:has([value=entity])")
 	tab.Wait(`location.search.startsWith('?kind=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
+	browsertest.Eval[bool](tab, `Boolean(document.querySelector('#records-form [name=order]').value = 'id')`)
+	browsertest.Eval[bool](tab, `document.querySelector('#records-form [name=order]').dispatchEvent(new Event('change', {bubbles: true}))`)
+	tab.Wait(`location.search.startsWith('?kind=entity&order=id') && ` + names + `.startsWith('customer-00 customer-01 ')`)
 	tab.Click("#records-type")
 	browsertest.Eval[bool](tab, `Boolean(document.getElementById('records-type').value = 'gpj.\u202epaid')`) // a keyboard cannot type U+202E
 	tab.Press(kb.Enter)
@@ -85,7 +88,8 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	open("?kind=entity&type=nobody", `document.getElementById('records-empty').textContent.includes('No entities match')`)
 	tab.Audit("nothing-found")
 	tab.Click("#records-empty button")
-	tab.Wait(names + `.startsWith('customer-00 ')`)
+	tab.Wait(names + `.startsWith('customer-00 customer-01 ')`)
+	open("?kind=entity&order=changed", names+`.startsWith('customer-00 hostile ')`)
 
 	browseRecords(t, tab, back)
 }

@@ -45,6 +45,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"export entities or events":                   {"export things -o -"},
 		"--since is not an RFC 3339":                  {"export entities -o - --since now"},
 		"--include-deleted needs --since":             {"export entities -o - --include-deleted"},
+		"--type with --since needs --include-deleted": {"export entities -o - --type person" + since},
 		"--include-deleted is for entities":           {"export events -o - --include-deleted" + since},
 		"--since cannot be used with --from and --to": {"export events -o - --to 2026-02-01T00:00:00Z" + since},
 		"--since writes NDJSON": {

@@ -47,10 +47,12 @@ the job.
 
 With --since, the file contains only changes since that time, as NDJSON. No export job
 is created. Entities are in order of updated_at; --include-deleted adds a tombstone for
-each entity that was deleted in the last 30 days. Events are in order of created_at.
-The last printed line is synced_until and a time. Use that time as --since in the next
-export. The records count towards the limits. "sluice sync" uses such changes to keep a
-copy up to date.
+each entity that was deleted in the last 30 days. With --type, it is required, and the
+file also has each changed entity of another type, as deleted with the reason filter.
+Events are in order of created_at. The last printed line is synced_until and a time.
+Use that time as --since in the next export. The records count towards the limits, with
+--entity-id also those of other entities. "sluice sync" uses such changes to keep a copy
+up to date.
 
 The key needs the scope export.
 
@@ -148,6 +150,8 @@ func (o *exportOptions) checkSince() (err error) {
 		return usageError("--include-deleted needs --since")
 	case o.since == nil:
 		return nil
+	case o.Order.Filters.Type != "" && !o.deleted:
+		return usageError("--type with --since needs --include-deleted: the file then also has, as deleted, each changed entity of another type, so that a copy drops what has left the type")
 	case o.deleted && o.Order.Resource == record.Event:
 		return usageError("--include-deleted is for entities; events are not deleted")
 	case o.from != "" || o.to != "":

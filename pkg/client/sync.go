@@ -25,7 +25,7 @@ func TimeOf(t time.Time) Time { return record.TimeOf(t) }
 type EntityChangeQuery struct {
 	UpdatedSince   Time   // only changes at this time or later
 	IncludeDeleted bool   // include entities that were deleted within the last 30 days
-	Type           string // only entities of this type; empty for all types
+	Type           string // only entities of this type, and all others as Deleted, with the Reason record.Filtered; needs IncludeDeleted
 	Limit          int    // maximum number of changes per page, 1 to 200; 0 to leave it to the pacing
 	Cursor         string // NextCursor of the previous page; empty for the first page
 }
@@ -50,7 +50,7 @@ func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Pa
 // synchronization.
 type EventChangeQuery struct {
 	CreatedSince Time   // only events that were created at this time or later
-	EntityID     string // only events of this entity; empty for all entities
+	EntityID     string // only events of this entity, though all count towards the limits; empty for all entities
 	Limit        int    // maximum number of events per page, 1 to 200; 0 to leave it to the pacing
 	Cursor       string // NextCursor of the previous page; empty for the first page
 }
@@ -58,11 +58,21 @@ type EventChangeQuery struct {
 func (q EventChangeQuery) values() url.Values {
 	v := values("entity_id", q.EntityID, "cursor", q.Cursor)
 	v.Set("created_since", q.CreatedSince.String())
+	if q.EntityID != "" {
+		v.Set("include_deleted", "true") // required of a filter; events that do not match are returned as deleted
+	}
 	return v
 }
 
 // ListEventChanges returns one page of events in order of creation. Each event costs one
-// record.
+// record, even those of other entities than q.EntityID, which are not on the page.
 func (c *Client) ListEventChanges(ctx context.Context, q EventChangeQuery) (Page[event.Event], error) {
-	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
+	p, err := getPage[event.Change](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
+	events := Page[event.Event]{NextCursor: p.NextCursor, SyncedUntil: p.SyncedUntil}
+	for _, e := range p.Data {
+		if e.Reason == "" {
+			events.Data = append(events.Data, e.Event)
+		}
+	}
+	return events, err
 }

@@ -11,11 +11,13 @@ import (
 const TombstoneAge = 30 * 24 * time.Hour
 
 // Change is the latest change of an entity: the entity as it is now or, if it was deleted,
-// its tombstone, which has ID, Type, CreatedAt and DeletedAt.
+// its tombstone, which has ID, Type, CreatedAt and DeletedAt. If the filter of a walk does not
+// select the entity, it has ID, Type, UpdatedAt, Deleted and Reason.
 type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
+	Reason    string      `json:"reason,omitzero"` // record.Filtered, or "" for an entity that the filter selects and for a tombstone
 
 	// ErasedAt is the stamp of the latest erasure, even if the entity was created again
 	// later; zero without one. The entity's events that were created by then are or
@@ -25,7 +27,7 @@ type Change struct {
 
 // SyncPosition returns the position of c in a list of changes. Its time is the stamp of c.
 func (c Change) SyncPosition() record.Position {
-	if c.Deleted {
+	if c.Deleted && c.Reason == "" {
 		return record.Position{At: c.DeletedAt, ID: c.ID}
 	}
 	return record.Position{At: c.UpdatedAt, ID: c.ID}
@@ -43,17 +45,22 @@ func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", c.ID)
 	w.String("type", c.Type)
-	if c.Deleted {
+	switch {
+	case c.Reason != "":
+		w.Time("updated_at", c.UpdatedAt)
+		w.True("deleted")
+		w.String("reason", c.Reason)
+	case c.Deleted:
 		w.Time("created_at", c.CreatedAt)
 		w.Time("deleted_at", c.DeletedAt)
 		w.True("deleted")
-	} else {
+		if c.Erased() {
+			w.True("erased")
+		}
+	default:
 		w.Attributes("attributes", c.Attributes)
 		w.Time("created_at", c.CreatedAt)
 		w.Time("updated_at", c.UpdatedAt)
-	}
-	if c.Deleted && c.Erased() {
-		w.True("erased")
 	}
 	if c.Erased() {
 		w.Time("erased_at", c.ErasedAt)
@@ -67,23 +74,25 @@ func (c Change) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
 // ChangeQuery requests the latest changes of a workspace's entities.
 type ChangeQuery struct {
 	record.SyncQuery
-	Type           string // only entities of this type; empty for all types
+	Type           string // live entities of other types are returned as gone; empty for all types; needs IncludeDeleted
 	IncludeDeleted bool   // whether to include tombstones, and ErasedAt
 }
 
 // ListChanges returns the changes that q selects, except tombstones that have expired by
-// now. It reads up to q.Limit changes from the index of all changes and then applies the
-// filters of q. A page may therefore have fewer than q.Limit changes, or none, even if More
-// is true.
+// now. Without q.IncludeDeleted, a page may have fewer than q.Limit changes, or none, even if
+// More is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
 	page, err := s.Changes(ctx, workspace, q.SyncQuery)
 	page = record.Filter(page, Change.SyncPosition, func(c Change) bool {
-		return (q.Type == "" || c.Type == q.Type) &&
-			(!c.Deleted || q.IncludeDeleted && now.Before(c.ExpiresAt()))
+		return !c.Deleted || q.IncludeDeleted && now.Before(c.ExpiresAt())
 	})
-	for i := range page.Records {
+	for i, c := range page.Records {
 		if !q.IncludeDeleted {
 			page.Records[i].ErasedAt = record.Time{}
+		}
+		if q.Type != "" && c.Type != q.Type && !c.Deleted {
+			gone := Entity{ID: c.ID, Type: c.Type, UpdatedAt: c.UpdatedAt}
+			page.Records[i] = Change{Entity: gone, Deleted: true, Reason: record.Filtered, ErasedAt: c.ErasedAt}
 		}
 	}
 	return page, err

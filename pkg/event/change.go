@@ -12,19 +12,45 @@ func (e Event) SyncPosition() record.Position {
 	return record.Position{At: e.CreatedAt, ID: e.ID}
 }
 
+// Change is an event in a walk. If the filter of the walk does not select the event, it has only
+// ID and CreatedAt.
+type Change struct {
+	Event
+	Reason string `json:"reason,omitzero"` // record.Filtered, or "" for an event that the filter selects
+}
+
+// AppendJSON appends the JSON of the event to b, or {"id","created_at","deleted":true,"reason"}
+// if there is a reason. It returns the same errors as Event.AppendJSON.
+func (c Change) AppendJSON(b []byte) ([]byte, error) {
+	if c.Reason == "" {
+		return c.Event.AppendJSON(b)
+	}
+	w := record.NewObjectWriter(b)
+	w.String("id", c.ID)
+	w.Time("created_at", c.CreatedAt)
+	w.True("deleted")
+	w.String("reason", c.Reason)
+	return w.End()
+}
+
 // ChangeQuery requests a workspace's events in order of CreatedAt, then id.
 type ChangeQuery struct {
 	record.SyncQuery
-	EntityID OptionalID // only events of this entity; empty for all entities
+	EntityID OptionalID // events of other entities are returned as gone; empty for all entities
 }
 
-// ListChanges returns the events that q selects and that have not expired by now. It
-// reads up to q.Limit events and then drops those that have expired or do not match
-// q.EntityID. A page may therefore have fewer than q.Limit events, or none, even if More
-// is true.
-func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Event], error) {
-	page, err := s.Changes(ctx, workspace, q.SyncQuery)
-	return record.Filter(page, Event.SyncPosition, func(e Event) bool {
-		return (q.EntityID == "" || e.EntityID == q.EntityID) && !e.Expired(record.TimeOf(now))
-	}), err
+// ListChanges returns the events that q selects and that have not expired by now. A page may
+// therefore have fewer than q.Limit events, or none, even if More is true.
+func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
+	found, err := s.Changes(ctx, workspace, q.SyncQuery)
+	found = record.Filter(found, Event.SyncPosition, func(e Event) bool { return !e.Expired(record.TimeOf(now)) })
+	page := record.Page[Change]{More: found.More, Last: found.Last}
+	for _, e := range found.Records {
+		c := Change{Event: e}
+		if q.EntityID != "" && e.EntityID != q.EntityID {
+			c = Change{Event: Event{ID: e.ID, CreatedAt: e.CreatedAt}, Reason: record.Filtered}
+		}
+		page.Records = append(page.Records, c)
+	}
+	return page, err
 }

@@ -14,7 +14,10 @@ func listEvent(s *service, r *request) (response, error) {
 	if r.query.Has("created_since") {
 		return listEventChanges(s, r)
 	}
-	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order", "created_since")
+	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order", "created_since", "include_deleted")
+	if p.values.Has("include_deleted") {
+		p.wrong.Add("include_deleted", "needs created_since")
+	}
 	q := event.Query{
 		Limit:     p.limit(s.maxPage(r.counted)),
 		EntityID:  event.OptionalID(p.filter("entity_id", record.CheckID)),

@@ -16,6 +16,7 @@ func listEntityChanges(s *service, r *request) (response, error) {
 		Type:           p.filter("type", record.CheckName),
 		IncludeDeleted: p.choice("include_deleted", "false", "true"),
 	}
+	p.needsDeleted("type", q.IncludeDeleted)
 	next := p.sync(s, r, "updated_since", &q.SyncQuery)
 	if err := p.err(); err != nil {
 		return response{}, err
@@ -26,19 +27,28 @@ func listEntityChanges(s *service, r *request) (response, error) {
 
 // listEventChanges serves GET /event with created_since: events ordered by their creation.
 func listEventChanges(s *service, r *request) (response, error) {
-	p := parseQuery(r, "limit", "cursor", "entity_id", "created_since", "order", "from", "to")
+	p := parseQuery(r, "limit", "cursor", "entity_id", "created_since", "include_deleted", "order", "from", "to")
 	for _, name := range []string{"from", "to"} {
 		if p.values.Has(name) {
 			p.unfit.Add(name, "cannot be combined with created_since")
 		}
 	}
 	q := event.ChangeQuery{EntityID: event.OptionalID(p.filter("entity_id", record.CheckID))}
+	p.needsDeleted("entity_id", p.choice("include_deleted", "false", "true"))
 	next := p.sync(s, r, "created_since", &q.SyncQuery)
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := event.ListChanges(r.Context(), s.stores.Events, r.workspace, q, s.Now())
 	return listResponse(r, page, next.at(page.Last), err)
+}
+
+// needsDeleted rejects a filter of a walk without include_deleted. Such a walk would have to hide
+// what it has read, and a copy would keep the records that have left the filter.
+func (p *parameters) needsDeleted(filter string, included bool) {
+	if p.values.Has(filter) && !included {
+		p.wrong.Add(filter, "needs include_deleted=true in a list of changes, which also returns, as deleted, each change that does not match, so that a copy drops what has left the filter; without "+filter+", the list has all changes")
+	}
 }
 
 // sync reads the parameters that both incremental lists share, and stores them in q. The

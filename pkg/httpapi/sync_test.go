@@ -127,7 +127,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 		t.Errorf("created again at %s, deleted at %s", again, deleted)
 	}
 	for query, want := range map[string]string{
-		"": "c a", "&include_deleted=false": "c a", "&include_deleted=true&type=b": "-b", "&type=c": "c", "&type=b": "", "&type=new&include_deleted=true": "a",
+		"": "c a", "&include_deleted=false": "c a", "&include_deleted=true&type=b": "-c -a -b", "&type=new&include_deleted=true": "-c a -b",
 	} {
 		if page := c.get(t, a, list+query); page.ids() != want {
 			t.Errorf("%s: %s, want %s", query, page.ids(), want)
@@ -155,5 +155,40 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 	}
 	if page := c.get(t, a, "/entity?"); page.ids() != "a c" {
 		t.Errorf("the list by id is %s", page.ids())
+	}
+}
+
+// A copy of the records that a filter selects learns of those that leave it. A walk returns and
+// charges all that it reads, so a filter must ask for it.
+func TestAWalkReturnsWhatLeavesItsFilter(t *testing.T) {
+	a := newRoomyAPI(t)
+	c := &clock{now: now()}
+	create := func(resource, body string) { c.invoke(t, a, "create-"+resource, "POST", "/create_"+resource, body) }
+	create("entity", `{"id":"a","type":"person"}`)
+	create("entity", `{"id":"b","type":"person","attributes":{"n":1}}`)
+	create("event", `{"id":"1","name":"n","entity_id":"a"}`)
+	create("event", `{"id":"2","name":"n","entity_id":"b"}`)
+	c.invoke(t, a, "delete-entity", "POST", "/delete_entity", `{"id":"a"}`)
+	create("entity", `{"id":"a","type":"account","attributes":{"secret":true}}`)
+	at := record.TimeOf(c.now).String()
+	later := record.TimeOf(c.now.Add(2 * time.Millisecond)).String()
+	c.now = c.now.Add(time.Minute)
+	for i, tt := range []struct{ target, want string }{
+		{"/entity?updated_since=" + at + "&type=person", `{"id":"b","type":"person","attributes":{"n":1},"created_at":"` + at + `","updated_at":"` + at + `"},` +
+			`{"id":"a","type":"account","updated_at":"` + later + `","deleted":true,"reason":"filter"}`},
+		{"/event?created_since=" + at + "&entity_id=b", `{"id":"1","created_at":"` + at + `","deleted":true,"reason":"filter"},` +
+			`{"id":"2","name":"n","entity_id":"b","occurred_at":"` + at + `","attributes":{},"created_at":"` + at + `"}`},
+	} {
+		target, left := tt.target, fmt.Sprintf(`"records";r=%d;`, 200-2*(i+1))
+		resp := c.invoke(t, a, routeOf(target), "GET", target+"&include_deleted=true", "")
+		if !strings.Contains(resp.Body, `"data":[`+tt.want+`]`) || !strings.Contains(resp.Headers["RateLimit"], left) {
+			t.Errorf("%s: %s with %s\nwant %s and %s", target, resp.Body, resp.Headers["RateLimit"], tt.want, left)
+		}
+		for _, without := range []string{"", "&include_deleted=false"} {
+			resp := c.invoke(t, a, routeOf(target), "GET", target+without, "")
+			if resp.StatusCode != 400 || !strings.Contains(resp.Body, "needs include_deleted=true") {
+				t.Errorf("%s%s: %d %s", target, without, resp.StatusCode, resp.Body)
+			}
+		}
 	}
 }

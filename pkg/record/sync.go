@@ -48,6 +48,10 @@ func (t Time) Next(now time.Time) Time {
 	return Time{t.unixMilli + 1}
 }
 
+// Filtered is the reason of a change that the filter of a walk does not select. The walk returns
+// it as gone, because an earlier state of the record may be in a copy.
+const Filtered = "filter"
+
 // SyncQuery requests a page of a workspace's records in order of their latest change, which
 // for an event is its creation, and then of id.
 type SyncQuery struct {

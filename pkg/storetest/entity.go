@@ -115,6 +115,7 @@ func Entities(t *testing.T, open OpenEntities) {
 		{name: "an entity that is created again is later than its tombstone", run: testCreateAgain},
 		{name: "changes are in order of time and contain only the latest change of each entity", run: testChanges},
 		{name: "a list of changes contains only changes in the requested time range", run: testChangesBetween},
+		{name: "a list of the changes of one type contains the other changes as gone", run: testFilteredChanges},
 		{name: "a page of changes ends before it holds too many bytes", run: testChangesBytes},
 		{name: "an erased entity leaves one tombstone, whether or not it existed", run: testEntityErase},
 		{name: "the list of changes shows an erasure also after the entity was created again", run: testEraseAndCreate},

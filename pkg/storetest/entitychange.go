@@ -85,6 +85,26 @@ func testChanges(t *testing.T, s entityStore) {
 	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).check(t, nil, 10)
 }
 
+// testFilteredChanges lists the changes of one type. Entities of other types must be returned as
+// gone, on pages of the full length.
+func testFilteredChanges(t *testing.T, s entityStore) {
+	var want []entity.Change
+	for i := range 9 {
+		e := plainEntity(fmt.Sprint(i))
+		e.Type, e.CreatedAt, e.UpdatedAt = fmt.Sprint("type-", i%3), entityAt(i), entityAt(i)
+		entityKind.fill(t, s, workspace, e)
+		c := entity.Change{Entity: e}
+		if e.Type != "type-1" {
+			c = entity.Change{Entity: entity.Entity{ID: e.ID, Type: e.Type, UpdatedAt: e.UpdatedAt}, Deleted: true, Reason: record.Filtered}
+		}
+		want = append(want, c)
+	}
+	list := func(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
+		return entity.ListChanges(ctx, s, workspace, entity.ChangeQuery{SyncQuery: q, Type: "type-1", IncludeDeleted: true}, updatedAt.Time())
+	}
+	changesOf(t.Context(), list, workspace, record.SyncQuery{Since: entityCreatedAt}).check(t, want, 1, 4, 200)
+}
+
 func testChangesBetween(t *testing.T, s entityStore) {
 	var all []entity.Change
 	for i := range 6 {

@@ -104,6 +104,7 @@ func Events(t *testing.T, open OpenEvents) {
 		{name: "pages of one entity are in order and contain every event once", run: testEntityPages},
 		{name: "a count includes matching events that were created by a given time and had not expired", run: testEventCount},
 		{name: "a list of changes is in order of creation and contains only events in the requested time range", run: testEventChanges},
+		{name: "a list of the changes of an entity contains the other events as gone", run: testFilteredEvents},
 		{name: "an erasure removes the events of an entity that were created up to a given time", run: testEventErase},
 		{name: "an expired event can be replaced and erased", run: testExpired},
 	})

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -36,4 +37,23 @@ func testEventChanges(t *testing.T, s eventStore) {
 		changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Descending: descending}).check(t, all, 1, 7, 200)
 	}
 	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).check(t, nil, 10)
+}
+
+// testFilteredEvents lists the new events of one entity.
+func testFilteredEvents(t *testing.T, s eventStore) {
+	var want []event.Change
+	for i := range 9 {
+		e := plainEvent(fmt.Sprint(i), laterEvent(0))
+		e.EntityID, e.CreatedAt = event.OptionalID(fmt.Sprint("entity-", i%3)), laterEvent(time.Duration(i)*time.Millisecond)
+		eventKind.fill(t, s, workspace, e)
+		c := event.Change{Event: e}
+		if e.EntityID != "entity-1" {
+			c = event.Change{Event: event.Event{ID: e.ID, CreatedAt: e.CreatedAt}, Reason: record.Filtered}
+		}
+		want = append(want, c)
+	}
+	list := func(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Change], error) {
+		return event.ListChanges(ctx, s.Store, workspace, event.ChangeQuery{SyncQuery: q, EntityID: "entity-1"}, laterEvent(0).Time())
+	}
+	changesOf(t.Context(), list, workspace, record.SyncQuery{}).check(t, want, 1, 4, 200)
 }

@@ -37,7 +37,8 @@ const (
 )
 
 // TestSimulation checks a reader's copy after each completed walk. The copy must reflect all
-// changes before walk.until, and no later changes. checkEntity describes the exceptions. Clock
+// changes before walk.until, and no later changes. checkEntity describes the exceptions. One
+// reader copies only the entities of one type, which the writers leave and enter. Clock
 // errors, delays of writes and indexes, lost responses, repeated calls and pauses of readers are
 // random within their bounds. At the end, the copy has the events that were not erased. The test
 // also checks that each change of an entity has a later time than the previous change.
@@ -113,6 +114,7 @@ type world struct {
 type state struct {
 	at        record.Time // stamp
 	deleted   bool
+	typ       string
 	erasedAt  record.Time
 	committed time.Time
 }
@@ -141,7 +143,7 @@ func (w *world) note(table string, it item) {
 		w.events[id] = event.Event{ID: id, EntityID: event.OptionalID(text(it, "entity_id")), CreatedAt: at.At}
 		return
 	}
-	now := state{at: at.At, deleted: it["expires_at"] != nil, committed: time.Now()}
+	now := state{at: at.At, deleted: it["expires_at"] != nil, typ: text(it, "type"), committed: time.Now()}
 	if erased := text(it, "erased_at"); erased != "" {
 		now.erasedAt, _ = record.ParseTime(erased)
 	}
@@ -181,6 +183,9 @@ func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) reco
 				rng: rand.New(rand.NewPCG(seed, uint64(100+i))), until: until,
 				entities: make(map[string]entity.Change), events: make(map[string]event.Event), erased: make(map[string]record.Time),
 			}
+			if i == 0 {
+				all[i].typ = "x"
+			}
 			all[i].store, all[i].eventStore = w.stores(t, 0)
 			reading.Go(func() { all[i].run(t, stop) })
 		}
@@ -210,7 +215,7 @@ func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 		}
 		switch rng.IntN(8) {
 		case 0, 1:
-			d := entity.Draft{ID: id}
+			d := entity.Draft{ID: id, Type: string(rune('x' + rng.IntN(2)))}
 			call = func() (err error) { _, _, err = entity.Create(t.Context(), entities, workspace, d); return err }
 		case 2:
 			patch := record.Attributes(fmt.Sprintf(`{"%d":%d}`, number, n))
@@ -236,6 +241,7 @@ type reader struct {
 	store      entity.Store
 	eventStore event.Store
 	until      func(since record.Time, now time.Time) record.Time
+	typ        string         // of the entities in the copy; "" for all
 	since      [2]record.Time // start times of the next walks: since[0] for entities, since[1] for events
 	entities   map[string]entity.Change
 	events     map[string]event.Event
@@ -267,7 +273,7 @@ func (r *reader) run(t *testing.T, stop <-chan struct{}) {
 // either of these two walks may pause between pages or stop before its end.
 func (r *reader) walk(t *testing.T, mayStop bool) {
 	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.Page[entity.Change] {
-		page, err := entity.ListChanges(t.Context(), r.store, workspace, entity.ChangeQuery{SyncQuery: q, IncludeDeleted: true}, time.Now())
+		page, err := entity.ListChanges(t.Context(), r.store, workspace, entity.ChangeQuery{SyncQuery: q, Type: r.typ, IncludeDeleted: true}, time.Now())
 		if err != nil {
 			t.Error(err)
 		}
@@ -277,15 +283,15 @@ func (r *reader) walk(t *testing.T, mayStop bool) {
 		r.erased[c.ID] = maxTime(r.erased[c.ID], c.ErasedAt)
 		maps.DeleteFunc(r.events, func(_ string, e event.Event) bool { return r.drops(e) })
 	}, func(w walk) walk { w.entities = maps.Clone(r.entities); return w })
-	walkPages(r, 1, mayStop, func(q record.SyncQuery) record.Page[event.Event] {
+	walkPages(r, 1, mayStop, func(q record.SyncQuery) record.Page[event.Change] {
 		page, err := event.ListChanges(t.Context(), r.eventStore, workspace, event.ChangeQuery{SyncQuery: q}, time.Now())
 		if err != nil {
 			t.Error(err)
 		}
 		return page
-	}, func(e event.Event) {
-		if !r.drops(e) {
-			r.events[e.ID] = e
+	}, func(c event.Change) {
+		if !r.drops(c.Event) {
+			r.events[c.ID] = c.Event
 		}
 	}, func(w walk) walk { w.events = maps.Clone(r.events); return w })
 }
@@ -362,7 +368,7 @@ func (r *reader) check(s *world) (wrong []string) {
 	for i, w := range r.walks {
 		if w.entities != nil {
 			for id, history := range s.history {
-				if detail := w.checkEntity(w.entities[id], history); detail != "" {
+				if detail := w.checkEntity(w.entities[id], history, r.typ); detail != "" {
 					wrong = append(wrong, fmt.Sprintf("walk until %s, entity %s: %s", w.until, id, detail))
 				}
 			}
@@ -396,12 +402,14 @@ func (s *world) erasedAt(e event.Event) (at record.Time) {
 
 // checkEntity compares the copy of an entity with its states. The copy must have the state as
 // of w.until, with two exceptions. It may be older if that state was overwritten before the
-// walk ended. It may be newer if an earlier, incomplete walk had read further.
-func (w walk) checkEntity(copied entity.Change, history []state) string {
+// walk ended. It may be newer if an earlier, incomplete walk had read further. If the copy has
+// only one type, entities of others are deleted in it.
+func (w walk) checkEntity(copied entity.Change, history []state, typ string) string {
 	at := copied.SyncPosition().At
 	var want state
 	replaced := false
 	for _, h := range history {
+		h.deleted = h.deleted || typ != "" && h.typ != typ
 		if h.at.Compare(w.until) < 0 {
 			want = h
 		} else {

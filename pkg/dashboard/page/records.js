@@ -19,15 +19,15 @@ const lists = {
     },
     created: {
       name: 'Latest created', hint: 'Ordered by time of creation, newest first.',
-      filters: ['entity_id', 'from'], time: (e) => e.created_at,
-      parameters: ({ entity_id, from }) => ({ entity_id, created_since: from || epoch, order: 'desc' }),
+      filters: ['from'], time: (e) => e.created_at,
+      parameters: ({ from }) => ({ created_since: from || epoch, order: 'desc' }),
     },
   },
   entity: {
     changed: {
       name: 'Latest changes', hint: 'Ordered by time of the latest change, newest first.',
-      filters: ['type', 'from'], time: (e) => e.updated_at,
-      parameters: ({ type, from }) => ({ type, updated_since: from || epoch, order: 'desc' }),
+      filters: ['from'], time: (e) => e.updated_at,
+      parameters: ({ from }) => ({ updated_since: from || epoch, order: 'desc' }),
     },
     id: {
       name: 'By id', hint: 'Ordered by id.',
@@ -52,10 +52,14 @@ const firstRecords = {
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
 /**
- * Returns the given order if lists of the kind have this order, otherwise the
- * first order of the kind.
+ * Returns the given order if lists of the kind have this order and take the
+ * filters, otherwise the first order of the kind that takes them.
  */
-const orderOf = (kind, order) => (Object.hasOwn(lists[kind], order) ? order : Object.keys(lists[kind])[0]);
+const orderOf = (kind, order, { type, entity_id: entity } = {}) => {
+  const orders = Object.keys(lists[kind]);
+  const takes = (name) => (!type || lists[kind][name].filters.includes('type')) && (!entity || lists[kind][name].filters.includes('entity_id'));
+  return [order, ...orders].find((name) => orders.includes(name) && takes(name)) ?? orders[0];
+};
 
 /**
  * Returns what the URL and the history entry say about the records. Callers
@@ -105,7 +109,7 @@ class Records {
   show({ focus = false } = {}) {
     const place = readPlace();
     const kind = Object.hasOwn(lists, place.kind) ? place.kind : 'event';
-    const order = orderOf(kind, place.order);
+    const order = orderOf(kind, place.order, place);
     this.#fillForm({ ...place, kind, order });
     $('record').hidden = !place.id;
     $('records-list').hidden = Boolean(place.id);
