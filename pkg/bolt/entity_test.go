@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/storetest"
 )
 
-func openDBEntity(t *testing.T) *bbolt.DB {
+func openDB(t *testing.T) *bbolt.DB {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
@@ -34,7 +34,7 @@ func openIn(t *testing.T, db *bbolt.DB, clock entity.Clock) entity.Store {
 }
 
 func openEntities(t *testing.T) func(entity.Clock) (entity.Store, error) {
-	db := openDBEntity(t)
+	db := openDB(t)
 	return func(clock entity.Clock) (entity.Store, error) { return bolt.NewEntities(db, clock) }
 }
 
@@ -50,7 +50,7 @@ func TestWalksOfEntities(t *testing.T) {
 // transaction, updates that write nothing must return.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
-	db := openDBEntity(t)
+	db := openDB(t)
 	s := openIn(t, db, entity.Clock{})
 	create(t, s, "a")
 	writer, err := db.Begin(true)
@@ -77,7 +77,7 @@ func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 
 func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 	t.Parallel()
-	db := openDBEntity(t)
+	db := openDB(t)
 	s := openIn(t, db, entity.Clock{})
 	create(t, s, "a")
 	for _, tt := range []struct {

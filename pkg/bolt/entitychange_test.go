@@ -19,7 +19,7 @@ func TestWritesSweepExpiredTombstones(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	at := begin
-	s := openIn(t, openDBEntity(t), entity.Clock{Now: func() time.Time { return at }})
+	s := openIn(t, openDB(t), entity.Clock{Now: func() time.Time { return at }})
 	for i := range 30 {
 		id := fmt.Sprintf("%02d", i)
 		create(t, s, id)
@@ -42,7 +42,7 @@ func TestWritesSweepExpiredTombstones(t *testing.T) {
 func TestAnEntityThatIsCreatedAgainDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	s := openIn(t, openDBEntity(t), entity.Clock{Now: func() time.Time { return at }})
+	s := openIn(t, openDB(t), entity.Clock{Now: func() time.Time { return at }})
 	create(t, s, "a")
 	if err := entity.Delete(t.Context(), s, "default", "a"); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestAnEntityThatIsCreatedAgainDoesNotExpire(t *testing.T) {
 // never return records with earlier stamps.
 func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	t.Parallel()
-	db := openDBEntity(t)
+	db := openDB(t)
 	before, after := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 2, 0, 1, 0, 0, time.UTC)
 	now := before
 	clock := func() time.Time { return now } // read only inside a write transaction
@@ -120,7 +120,7 @@ func (c *lateContext) Err() error {
 // A write whose caller gives up before its turn comes is not stored.
 func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
 	t.Parallel()
-	s := openIn(t, openDBEntity(t), entity.Clock{})
+	s := openIn(t, openDB(t), entity.Clock{})
 	d := entity.Draft{ID: "a"}
 	if _, _, err := entity.Create(&lateContext{Context: t.Context()}, s, "default", d); record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
@@ -134,7 +134,7 @@ func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	t.Parallel()
 	const tombstones = 7_000
-	s := openIn(t, openDBEntity(t), entity.Clock{})
+	s := openIn(t, openDB(t), entity.Clock{})
 	for i := range tombstones {
 		if _, err := entity.Erase(t.Context(), s, "default", fmt.Sprintf("gone-%0120d", i)); err != nil {
 			t.Fatal(err)

@@ -2,11 +2,9 @@ package bolt_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/bolt"
@@ -15,18 +13,8 @@ import (
 	"sluice/pkg/storetest"
 )
 
-func openDBEvent(t *testing.T) *bbolt.DB {
-	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
 func openEvents(t *testing.T) func(now func() time.Time) (event.Store, error) {
-	db := openDBEvent(t)
+	db := openDB(t)
 	return func(now func() time.Time) (event.Store, error) { return bolt.NewEvents(db, now) }
 }
 
@@ -42,7 +30,7 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	now := noon
-	s, err := bolt.NewEvents(openDBEvent(t), func() time.Time { return now })
+	s, err := bolt.NewEvents(openDB(t), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +60,7 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 func TestACountIsSeveralShortTransactions(t *testing.T) {
 	t.Parallel()
 	const n = 11_000
-	db := openDBEvent(t)
+	db := openDB(t)
 	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	s, err := bolt.NewEvents(db, func() time.Time { return at })
 	if err != nil {

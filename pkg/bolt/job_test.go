@@ -13,7 +13,7 @@ import (
 
 func openJobs(t *testing.T, kind job.Kind) *bolt.Jobs {
 	t.Helper()
-	s, err := bolt.NewJobs(openDBEntity(t), kind)
+	s, err := bolt.NewJobs(openDB(t), kind)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,20 +1,16 @@
 package dynamo
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
 	"reflect"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/test/dynamolocal"
@@ -90,34 +86,6 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	item(live)
 }
 
-// entityMeter is a Client that adds up the read units of queries and records the sizes of the
-// items that they return.
-type entityMeter struct {
-	*dynamodb.Client
-	mu    sync.Mutex
-	units float64
-	bytes map[string]int // sizes of items by id
-}
-
-func (m *entityMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
-	out, err := m.Client.Query(ctx, in, opts...)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.units += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
-	for _, item := range out.Items {
-		n := 0
-		for name, value := range item {
-			n += len(name) + len(value.(*types.AttributeValueMemberS).Value)
-		}
-		m.bytes[item["id"].(*types.AttributeValueMemberS).Value] = n
-	}
-	return out, nil
-}
-
 // TestReadUnitsOfChanges creates many entities, changes some of them, and then lists
 // these changes in pages of 200. The environment variable SYNC_ENTITIES sets the number
 // of entities. SYNC_CHANGES sets the number of changes.
@@ -127,7 +95,7 @@ func TestReadUnitsOfChanges(t *testing.T) {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			t.Parallel()
 			table := dynamolocal.Table(t, "EntitiesTable")
-			m := &entityMeter{Client: dynamolocal.Client(t), bytes: make(map[string]int)}
+			m := newMeter(t)
 			s, err := NewEntities(m, table, EntitiesConfig{Shards: Shards{Write: shards}, Clock: (&at{noon.Add(time.Hour)}).clock()})
 			if err != nil {
 				t.Fatal(err)
@@ -148,8 +116,8 @@ func TestReadUnitsOfChanges(t *testing.T) {
 				q.After = &last
 			}
 			took, bytes := time.Since(began), 0
-			for _, n := range m.bytes {
-				bytes += n
+			for _, item := range m.items {
+				bytes += item.bytes
 			}
 			// A page takes one query per shard, and DynamoDB rounds up the read units of
 			// each query.

@@ -1,58 +1,16 @@
 package dynamo
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/event"
 	"sluice/pkg/storetest"
 )
-
-// eventMeter is a Client that adds up the read units of queries and records the sizes of the
-// items that they return.
-type eventMeter struct {
-	*dynamodb.Client
-
-	mu      sync.Mutex
-	units   float64
-	queries int
-	items   map[string]eventItem // items that queries returned, by id
-}
-
-// eventItem holds the properties of an item that determine the cost of reading it.
-type eventItem struct {
-	bytes int
-	shard string
-}
-
-func (m *eventMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
-	out, err := m.Client.Query(ctx, in, opts...)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.units += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
-	m.queries++
-	for _, row := range out.Items {
-		size := 0
-		for name, value := range row {
-			size += len(name) + len(textOf(value))
-		}
-		m.items[textOf(row["id"])] = eventItem{bytes: size, shard: textOf(row["shard"])}
-	}
-	return out, nil
-}
 
 func textOf(v types.AttributeValue) string { return v.(*types.AttributeValueMemberS).Value }
 
@@ -70,7 +28,7 @@ func TestWalksAndTheirReadUnits(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			t.Parallel()
-			m := &eventMeter{Client: dynamolocal.Client(t), items: make(map[string]eventItem)}
+			m := newMeter(t)
 			open := eventsIn(t, m, shards)
 			storetest.WalkEvents(t, func(*testing.T) func(now func() time.Time) (event.Store, error) { return open }, true)
 			s, err := open(time.Now)

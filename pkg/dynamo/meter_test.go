@@ -1,0 +1,53 @@
+package dynamo
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/test/dynamolocal"
+)
+
+// meter is a client that adds up the read units of queries, and keeps what determines the cost
+// of the items that they returned.
+type meter struct {
+	*dynamodb.Client
+
+	mu      sync.Mutex
+	units   float64
+	queries int
+	items   map[string]metered // by id
+}
+
+type metered struct {
+	bytes int
+	shard string
+}
+
+func newMeter(t *testing.T) *meter {
+	return &meter{Client: dynamolocal.Client(t), items: make(map[string]metered)}
+}
+
+func (m *meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.Client.Query(ctx, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.units += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+	m.queries++
+	for _, item := range out.Items {
+		n := 0
+		for name, value := range item {
+			n += len(name) + len(textOf(value))
+		}
+		m.items[textOf(item["id"])] = metered{n, textOf(item["shard"])}
+	}
+	return out, nil
+}
