@@ -179,7 +179,7 @@ func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 
 	out, err := dynamolocal.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{
 		TableName: &d.counters, ConsistentRead: aws.Bool(true),
 		Key: map[string]types.AttributeValue{
-			"pk":     &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", key.Address, key.Scope, key.Window/60*60)},
+			"pk":     &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", key.Identity, key.Scope, key.Window/60*60)},
 			"second": &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(key.Window), 10)},
 		},
 	})
@@ -254,7 +254,7 @@ func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	windows := flood(t, d.start(t, "create-event", processes), demand{full: windowsWanted, event: func(worker, n int) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
 	}})
-	total := d.wantWindows(t, windows, calls, ratelimit.Key{Address: address, Scope: "import"}, "imports", 200, processes)
+	total := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Scope: "import"}, "imports", 200, processes)
 	if n := count(t, d.events); n != total {
 		t.Errorf("%d events are stored after %d were admitted", n, total)
 	}
@@ -272,7 +272,7 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 		},
 		cost: func(resp events.APIGatewayV2HTTPResponse) int64 { return int64(strings.Count(resp.Body, `"id":`)) },
 	})
-	admitted := d.wantWindows(t, windows, calls, ratelimit.Key{Address: address, Scope: "export"}, "records", 196, processes)
+	admitted := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Scope: "export"}, "records", 196, processes)
 	// Each instance may read one further page in a window before it knows that the limit is
 	// exhausted.
 	if most := admitted + len(windows)*processes; calls.reads > most {

@@ -168,7 +168,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	apply(20, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 20}) }) // a longer prefix takes precedence
 	apply(15, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 15}) })
 	apply(10, func() {
-		if err := d.rows(t).Remove(t.Context(), netip.MustParsePrefix("198.51.100.7/32")); err != nil {
+		if err := d.rows(t).Remove(t.Context(), "198.51.100.7/32"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -180,7 +180,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	usage := proxy.Usage()
 	charges, reads := usage[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}].Calls, usage[dynamoproxy.Call{Operation: "Scan", Table: d.limits}].Calls
 	t.Logf("%d requests, %d charges, %d reads of the rows in %v", len(done), charges, reads, time.Since(begin))
-	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 2 {
+	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 3 { // the third call, of each init phase, is for the service's id
 		t.Errorf("%d requests made the calls %v; at most %d reads of the rows are needed", len(done), usage, most)
 	}
 }

@@ -74,7 +74,7 @@ func useEveryRoute(t *testing.T, d deployment, address string) {
 	now := ratelimit.WindowAt(time.Now())
 	for w := now - ratelimit.Window(ratelimit.UsageWindows); w < now+10; w++ {
 		for scope, costs := range costs {
-			if _, err := store.Charge(t.Context(), ratelimit.Key{Address: address, Scope: scope, Window: w}, costs); err != nil {
+			if _, err := store.Charge(t.Context(), ratelimit.Key{Identity: address, Scope: scope, Window: w}, costs); err != nil {
 				t.Fatal(err)
 			}
 		}

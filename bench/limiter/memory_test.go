@@ -38,7 +38,7 @@ func address(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, 
 func requests(clients int) []ratelimit.Request {
 	all := make([]ratelimit.Request, clients)
 	for n := range all {
-		all[n] = ratelimit.Request{Address: address(n), Route: ratelimit.Route{Name: "create-event", Class: ratelimit.Import}}
+		all[n] = ratelimit.Request{Identity: address(n), Route: ratelimit.Route{Name: "create-event", Class: ratelimit.Import}}
 	}
 	return all
 }

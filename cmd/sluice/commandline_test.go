@@ -74,7 +74,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"is not a regular file": {"export event -o /tmp"},
 		"sluice: ": {
 			"export event -o - --json", "export event -o - --type t", "export entity -o - --to 2026-01-01T00:00:00Z", "export event -o - --from now",
-			"limits now", "limits list all", "limits remove here", "limits check 192.0.2.0/24", "limits set 2001:db8::1", "limits set 192.0.2.1 --requests x",
+			"limits now", "limits list all", "limits remove here", "limits set key:7m3k", "limits remove key:", "limits check 192.0.2.1 192.0.2.2", "limits check 192.0.2.1 key:7m3k", "limits check 192.0.2.0/24", "limits set 2001:db8::1", "limits set 192.0.2.1 --requests x",
 			"limits set 192.0.2.1 --action allow", "limits set 192.0.2.1 --action block --records 1", "limits set 192.0.2.1 --note a\x01b", "keys now",
 		},
 	} {
@@ -86,7 +86,7 @@ func TestInvalidCommandLines(t *testing.T) {
 	for _, args := range []string{
 		"export event -o - --entity-id=", "export event -o - --from=", "export event -o - --to=", "export entity -o - --type=",
 		"export entity -o - --csv-formulas=", "export entity -o e.csv --format=", "export entities -o - --since=",
-		"keys list --workspace=", "keys create --scope import --workspace=", "keys create --scope import --expires-in=", "usage --once --address=",
+		"keys list --workspace=", "keys create --scope import --workspace=", "keys create --scope import --expires-in=", "usage --once --of=",
 	} {
 		words := strings.Fields(args)
 		flag, _, _ := strings.Cut(words[len(words)-1], "=")
@@ -295,7 +295,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 		resize := "stty rows 24 cols 60; await() { until [ -e $1 ]; do sleep 0.05; done; }; " +
 			"{ await " + wide + "; stty cols 120 </dev/tty; await " + ended + "; kill -" + signal + " $$; } & exec "
 		shown, code := onTerminal(t, sluiceCommand(t, url).Env, resize+program+" usage")
-		if code != 0 || !strings.HasPrefix(shown, "\x1b[?1049h\x1b[?25l\x1b[H192.0.2.1") || !strings.HasSuffix(shown, "\x1b[J\x1b[?25h\x1b[?1049l") {
+		if code != 0 || !strings.HasPrefix(shown, "\x1b[?1049h\x1b[?25l\x1b[Hkey 7m3kq2xw9abc") || !strings.HasSuffix(shown, "\x1b[J\x1b[?25h\x1b[?1049l") {
 			t.Errorf("SIG%s: exit code %d, %q", signal, code, shown)
 		}
 		screens := strings.Split(shown, "\x1b[H")[1:]
@@ -323,7 +323,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 func TestCompletionAndVersion(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"keys create --scope ":           "dashboard erase export import",
+		"keys create --scope ":           "dashboard erase export import operator",
 		"limits set 192.0.2.1 --action ": "limit block unlimited observe",
 		"export ":                        "entities events",
 		"import ":                        "entities events",

@@ -68,7 +68,7 @@ func busyMinute() browsertest.Answer {
 			"requests": map[string]int{"list-event": 1 + reads/50, "get-entity": 1 + wave(7, 0, 70), "create-event": 1 + imports*3/4, "create-events": 1 + imports/4}})
 	}
 	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{
-		"address": "203.0.113.7", "action": "limit", "limit": 200, "limits": map[string]any{"records": 200, "imports": 200, "requests": 200}, "seconds": seconds,
+		"counted": "address:203.0.113.7", "address": "203.0.113.7", "action": "limit", "limit": 200, "limits": map[string]any{"records": 200, "imports": 200, "requests": 200}, "seconds": seconds,
 		"caller": map[string]any{"workspace": "acme", "key_id": "k3y9f2m7q4xz", "scopes": []string{"dashboard", "export", "import"}},
 	}}
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -16,6 +18,7 @@ import (
 	"sluice/internal/localserver"
 	"sluice/pkg/access"
 	"sluice/pkg/dynamo"
+	"sluice/pkg/ratelimit"
 )
 
 type keyStorage = storage[access.Manager]
@@ -35,29 +38,41 @@ created.`, createKeyCommand(o), listKeysCommand(o), revokeKeyCommand(o))
 
 func createKeyCommand(o *keyStorage) *cobra.Command {
 	var k access.Key
-	var scopes []string
+	var scopes, from []string
 	var expiresIn string
 	cmd := &cobra.Command{
-		Use:   "create --scope SCOPE [--scope SCOPE] [--workspace NAME] [--name TEXT] [--expires-in TIME]",
+		Use:   "create --scope SCOPE [--scope SCOPE] [--workspace NAME] [--name TEXT] [--from CIDR] [--expires-in TIME]",
 		Short: "Create an API key and print it",
 		Long: `Create an API key and print it. It cannot be shown again. The command writes only
 the key to standard output, and everything else to standard error.
 
 The scope import allows writing records. Export allows reading records, in lists and in
-export jobs. Dashboard allows signing in to the dashboard and reading usage. Erase,
-beside import, allows erasing an entity with its events. A key gives access only to the
-records of its workspace. A workspace exists as soon as a key names it.`,
+export jobs. Dashboard allows signing in to the dashboard and reading one's own usage;
+operator, beside dashboard, the usage of every address and key. Erase, beside import,
+allows erasing an entity with its events. A key gives access only to the records of its
+workspace. A workspace exists as soon as a key names it.
+
+With --from, the service accepts the key only from addresses in these blocks.`,
 		Example: `  sluice keys create --scope import --scope export
   KEY=$(sluice keys create --scope export --workspace acme --name "nightly report" --expires-in 90d)
+  sluice keys create --scope import --from 192.0.2.0/24 --from 2001:db8::/48
   sluice keys create --table sluice-KeysTable-1ABCDEF --scope dashboard --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err := requireValues(cmd, "workspace", "expires-in"); err != nil {
+			if err := requireValues(cmd, "workspace", "expires-in", "from"); err != nil {
 				return err
 			}
 			now := time.Now()
 			for _, scope := range scopes {
 				k.Scopes = append(k.Scopes, access.Scope(scope))
+			}
+			for _, text := range from {
+				const longest = 128 // the whole address is compared
+				block, err := ratelimit.ParseCIDR(text, longest)
+				if err != nil {
+					return usageError("--from: %w", err)
+				}
+				k.From = append(k.From, block)
 			}
 			if k.ExpiresAt, err = parseExpiry(expiresIn, now); err != nil {
 				return err
@@ -65,9 +80,10 @@ records of its workspace. A workspace exists as soon as a key names it.`,
 			return printNewKey(cmd, o, k, now)
 		},
 	}
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scope of the key: import, export, dashboard or erase; may be repeated")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scope of the key: import, export, dashboard, erase or operator; may be repeated")
 	cmd.Flags().StringVar(&k.Workspace, "workspace", access.DefaultWorkspace, "workspace whose records the key can access")
 	cmd.Flags().StringVar(&k.Name, "name", "", "text that says what the key is for")
+	cmd.Flags().StringSliceVar(&from, "from", nil, "CIDR block or address from which the key is accepted; may be repeated (default: any address)")
 	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the key is valid, such as 12h or 90d (default: until it is revoked)")
 	completeValues(cmd, "scope", access.Scopes()...)
 	return cmd
@@ -91,10 +107,10 @@ func printNewKey(cmd *cobra.Command, o *keyStorage, k access.Key, now time.Time)
 		shown.Key = token.Reveal()
 		return printJSON(cmd.OutOrStdout(), shown)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), `The key %s is in %s: %s in the workspace %s, expires: %s.
+	fmt.Fprintf(cmd.ErrOrStderr(), `The key %s is in %s: %s in the workspace %s, from: %s, expires: %s.
 Send it as "Authorization: Bearer ...". It is shown only once:
 
-`, k.ID, where, shown.scopes(), k.Workspace, shown.expires())
+`, k.ID, where, shown.scopes(), k.Workspace, shown.from(), shown.expires())
 	fmt.Fprintln(cmd.OutOrStdout(), token.Reveal())
 	return nil
 }
@@ -143,9 +159,9 @@ func listKeys(cmd *cobra.Command, o *keyStorage, workspace string) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTATUS\tWORKSPACE\tSCOPES\tCREATED\tEXPIRES\tNAME")
+	fmt.Fprintln(w, "ID\tSTATUS\tWORKSPACE\tSCOPES\tFROM\tCREATED\tEXPIRES\tNAME")
 	for _, k := range shown {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Status, k.Workspace, k.scopes(), k.CreatedAt.Format(time.RFC3339), k.expires(), k.Name)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Status, k.Workspace, k.scopes(), k.from(), k.CreatedAt.Format(time.RFC3339), k.expires(), k.Name)
 	}
 	return w.Flush()
 }
@@ -215,6 +231,7 @@ type keyJSON struct {
 	Name      string         `json:"name"`
 	Workspace string         `json:"workspace"`
 	Scopes    []access.Scope `json:"scopes"`
+	From      []netip.Prefix `json:"from"` // empty if the key is accepted from any address
 	Status    access.Status  `json:"status"`
 	CreatedAt time.Time      `json:"created_at"`
 	ExpiresAt *time.Time     `json:"expires_at"` // null if the key never expires
@@ -222,7 +239,7 @@ type keyJSON struct {
 }
 
 func describe(k access.Key, now time.Time) keyJSON {
-	shown := keyJSON{ID: k.ID, Name: k.Name, Workspace: k.Workspace, Scopes: k.Scopes, Status: k.Status(now), CreatedAt: k.CreatedAt}
+	shown := keyJSON{ID: k.ID, Name: k.Name, Workspace: k.Workspace, Scopes: k.Scopes, From: append([]netip.Prefix{}, k.From...), Status: k.Status(now), CreatedAt: k.CreatedAt}
 	if !k.ExpiresAt.IsZero() {
 		shown.ExpiresAt = &k.ExpiresAt
 	}
@@ -239,12 +256,16 @@ func (k keyJSON) expires() string {
 	return k.ExpiresAt.Format(time.RFC3339)
 }
 
-func (k keyJSON) scopes() string {
-	names := make([]string, len(k.Scopes))
-	for i, s := range k.Scopes {
-		names[i] = string(s)
+func (k keyJSON) scopes() string { return joined(k.Scopes) }
+
+func (k keyJSON) from() string { return cmp.Or(joined(k.From), "anywhere") }
+
+func joined[T any](list []T) string {
+	texts := make([]string, len(list))
+	for i, v := range list {
+		texts[i] = fmt.Sprint(v)
 	}
-	return strings.Join(names, ",")
+	return strings.Join(texts, ",")
 }
 
 func printJSON(w io.Writer, v any) error {

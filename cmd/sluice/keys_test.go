@@ -55,12 +55,17 @@ func TestKeysOfARunningServer(t *testing.T) {
 		want(200, "ada", both, "GET", "/entity/ada", "")
 		want(404, "not_found", other, "GET", "/entity/ada", "")
 		want(401, "invalid_key", both[:len(both)-1], "GET", "/entity/ada", "")
+		here := createKey(t, s.env, append(s.args, "--scope", "export", "--from", c.address, "--from", "2001:db8::/32")...)
+		elsewhere := createKey(t, s.env, append(s.args, "--scope", "export", "--from", "192.0.2.0/24")...)
+		want(200, "ada", here, "GET", "/entity/ada", "")
+		want(401, "invalid_key", elsewhere, "GET", "/entity/ada", "")
 		want(200, "openapi", "x", "GET", "/openapi.yaml", "")
 
 		stdout := keys("ID", "list")
-		if lines := strings.Split(stdout, "\n"); len(lines) != 5 || !regexp.MustCompile(`^ID +STATUS +WORKSPACE +SCOPES +CREATED +EXPIRES +NAME$`).MatchString(lines[0]) ||
-			!regexp.MustCompile(`^`+idOf(both)+` +active +default +export,import +\S+Z +never +Ada's laptop$`).MatchString(lines[1]) ||
-			!regexp.MustCompile(`^`+idOf(other)+` +active +other +export +\S+Z +\S+Z *$`).MatchString(lines[3]) {
+		if lines := strings.Split(stdout, "\n"); len(lines) != 7 || !regexp.MustCompile(`^ID +STATUS +WORKSPACE +SCOPES +FROM +CREATED +EXPIRES +NAME$`).MatchString(lines[0]) ||
+			!regexp.MustCompile(`^`+idOf(both)+` +active +default +export,import +anywhere +\S+Z +never +Ada's laptop$`).MatchString(lines[1]) ||
+			!regexp.MustCompile(`^`+idOf(other)+` +active +other +export +anywhere +\S+Z +\S+Z *$`).MatchString(lines[3]) ||
+			!regexp.MustCompile(`^`+idOf(here)+` +active +default +export +`+c.address+`/32,2001:db8::/32 +`).MatchString(lines[4]) {
 			t.Errorf("list: %s", stdout)
 		}
 		if stdout := keys("ID", "list", "--workspace", "other"); strings.Count(stdout, "\n") != 2 || !strings.Contains(stdout, idOf(other)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/localserver"
+	"sluice/pkg/access"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
@@ -27,15 +28,19 @@ func limitsCommand(getenv func(string) string) *cobra.Command {
 			return dynamo.NewLimits(client, name)
 		},
 	}
-	return o.command("limits", "Set limits for single addresses, or block or observe them",
-		`Set the limits of single addresses and of CIDR blocks, in rows that override the
-limits of the service. Each address in a block is counted separately. If several
+	return o.command("limits", "Set limits for single addresses and API keys, or block or observe them",
+		`Set the limits of single addresses, CIDR blocks and API keys, in rows that override
+the limits of the service. Each address in a block is counted separately. If several
 rows contain an address, only the row with the longest prefix applies. For a limit
 that this row does not set, the default of the service applies.
 
+A row for key:ID makes the service count the requests with this API key by the key,
+over all addresses, and not by their addresses. The action block of an address takes
+precedence over the row of a key, and that over the other rows of addresses.
+
 IPv6 clients are counted by their /64, or by the prefix length in CLIENT_IPV6_PREFIX.
 If the service has this variable, set it to the same value here. "sluice usage" shows
-how much of its limits an address uses.`, setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o))
+how much of its limits an address or a key uses.`, setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o))
 }
 
 // ipv6Prefix returns the value of CLIENT_IPV6_PREFIX, which the service reads too.
@@ -57,9 +62,9 @@ func setLimitsCommand(o *rowStorage) *cobra.Command {
 	var r ratelimit.Row
 	var expiresIn string
 	cmd := &cobra.Command{
-		Use:   "set CIDR [--records N] [--imports N] [--requests N] [--action ACTION] [--expires-in TIME] [--note TEXT]",
-		Short: "Set or replace the row of a block",
-		Long: `Set or replace the row of a CIDR block or of an address.
+		Use:   "set CIDR|key:ID [--records N] [--imports N] [--requests N] [--action ACTION] [--expires-in TIME] [--note TEXT]",
+		Short: "Set or replace the row of a block or a key",
+		Long: `Set or replace the row of a CIDR block, an address or an API key.
 
 Actions:
 
@@ -71,9 +76,10 @@ Actions:
 
 For a limit that is not given, the default of the service applies.`,
 		Example: `  sluice limits set 192.0.2.0/24 --records 1000 --note "partner, ticket 17"
+  sluice limits set key:7m3kq2xw9abc --records 1000 --imports 400 --note "acme, plan pro"
   sluice limits set 198.51.100.7 --action block --expires-in 12h
   sluice limits set 2001:db8::/32 --requests 50 --action observe --table sluice-LimitsTable-1ABCDEF`,
-		Args: oneArg("one CIDR block or address"),
+		Args: oneArg("one CIDR block, address or key:ID"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"records", "imports", "requests"} {
 				if n, _ := cmd.Flags().GetInt64(name); cmd.Flags().Changed(name) && n < 1 {
@@ -97,15 +103,29 @@ For a limit that is not given, the default of the service applies.`,
 	return cmd
 }
 
-// setLimits stores r as a row. The row applies to the CIDR block or the address in block.
-func setLimits(cmd *cobra.Command, o *rowStorage, block string, r ratelimit.Row, now time.Time) error {
+// parseSubject returns the row of a subject, without limits.
+func parseSubject(text string, ipv6Prefix int) (ratelimit.Row, error) {
+	r, err := ratelimit.ParseSubject(text, ipv6Prefix)
+	if err == nil && r.KeyID != "" && !access.IsID(r.KeyID) {
+		err = fmt.Errorf("%q is not the id of a key; \"sluice keys list\" shows the ids", r.KeyID)
+	}
+	if err != nil {
+		return r, usageError("%w", err)
+	}
+	return r, nil
+}
+
+// setLimits stores r as the row of a subject.
+func setLimits(cmd *cobra.Command, o *rowStorage, subject string, r ratelimit.Row, now time.Time) error {
 	prefix, err := ipv6Prefix(o.getenv)
 	if err != nil {
 		return err
 	}
-	if r.CIDR, err = ratelimit.ParseCIDR(block, prefix); err != nil {
-		return usageError("%w", err)
+	of, err := parseSubject(subject, prefix)
+	if err != nil {
+		return err
 	}
+	r.CIDR, r.KeyID = of.CIDR, of.KeyID
 	if r, err = ratelimit.NewRow(r, now); err != nil {
 		return usageError("%w", err)
 	}
@@ -121,7 +141,7 @@ func setLimits(cmd *cobra.Command, o *rowStorage, block string, r ratelimit.Row,
 		return err
 	}
 	if err := s.Put(cmd.Context(), r); err != nil {
-		return fmt.Errorf("the row %s was not set in %s: %w", r.CIDR, where, err)
+		return fmt.Errorf("the row %s was not set in %s: %w", r.Subject(), where, err)
 	}
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), r)
@@ -143,7 +163,7 @@ func exportRoutes() (n int) {
 func listLimitsCommand(o *rowStorage) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List the rows in the order of their blocks",
+		Short:   "List the rows: keys, then blocks in their order",
 		Example: `  sluice limits list --json | jq -r '.[] | select(.action == "block") | .cidr'`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return listLimits(cmd, o) },
@@ -164,7 +184,7 @@ func listLimits(cmd *cobra.Command, o *rowStorage) error {
 	case len(rows) > 0:
 		return printRows(cmd.OutOrStdout(), rows, time.Now())
 	case len(invalid) == 0:
-		fmt.Fprintf(cmd.ErrOrStderr(), "There are no rows in %s: the defaults apply to every address.\n", where)
+		fmt.Fprintf(cmd.ErrOrStderr(), "There are no rows in %s: the defaults apply to every address, and no key is counted by itself.\n", where)
 	}
 	return nil
 }
@@ -186,13 +206,13 @@ func readRows(cmd *cobra.Command, o *rowStorage) (rows []ratelimit.Row, invalid 
 
 func printRows(w io.Writer, rows []ratelimit.Row, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "CIDR\tACTION\tRECORDS\tIMPORTS\tREQUESTS\tUPDATED\tEXPIRES\tNOTE")
+	fmt.Fprintln(table, "SUBJECT\tACTION\tRECORDS\tIMPORTS\tREQUESTS\tUPDATED\tEXPIRES\tNOTE")
 	for _, r := range rows {
 		expires := rowExpires(r)
 		if r.Expired(now) {
 			expires = "expired"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.CIDR, r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Subject(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests),
 			r.UpdatedAt.Format(time.RFC3339), expires, r.Note)
 	}
 	return table.Flush()
@@ -200,51 +220,58 @@ func printRows(w io.Writer, rows []ratelimit.Row, now time.Time) error {
 
 func removeLimitsCommand(o *rowStorage) *cobra.Command {
 	return &cobra.Command{
-		Use:     "remove CIDR",
-		Short:   "Remove the row of a block",
+		Use:     "remove CIDR|key:ID",
+		Short:   "Remove the row of a block or a key",
 		Example: `  sluice limits remove 192.0.2.0/24`,
-		Args:    oneArg("one CIDR block or address, as \"sluice limits list\" shows it"),
+		Args:    oneArg("one CIDR block, address or key:ID, as \"sluice limits list\" shows it"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return removeLimits(cmd, o, args[0]) },
 	}
 }
 
 func removeLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	const longest = 128 // accept any prefix length, because CLIENT_IPV6_PREFIX may have been different when the row was set
-	block, err := ratelimit.ParseCIDR(text, longest)
+	r, err := parseSubject(text, longest)
 	if err != nil {
-		return usageError("%w", err)
+		return err
 	}
 	s, where, err := o.open(cmd)
 	if err != nil {
 		return err
 	}
-	err = s.Remove(cmd.Context(), block)
+	err = s.Remove(cmd.Context(), r.Subject())
 	if errors.Is(err, ratelimit.ErrNoRow) {
-		return fmt.Errorf("there is no row %s in %s; \"sluice limits list\" shows the rows", block, where)
+		return fmt.Errorf("there is no row %s in %s; \"sluice limits list\" shows the rows", r.Subject(), where)
 	}
 	if err != nil {
-		return fmt.Errorf("the row %s in %s may still apply: %w", block, where, err)
+		return fmt.Errorf("the row %s in %s may still apply: %w", r.Subject(), where, err)
 	}
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), struct {
-			CIDR netip.Prefix `json:"cidr"`
-		}{block})
+			CIDR  netip.Prefix `json:"cidr,omitzero"`
+			KeyID string       `json:"key_id,omitzero"`
+		}{r.CIDR, r.KeyID})
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It has no effect after %d seconds.\n", block, ratelimit.MaxRowAge/time.Second)
+	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It has no effect after %d seconds.\n", r.Subject(), ratelimit.MaxRowAge/time.Second)
 	return nil
 }
 
 func checkLimitsCommand(o *rowStorage) *cobra.Command {
 	return &cobra.Command{
-		Use:     "check ADDRESS",
-		Short:   "Show which row applies to an address",
-		Example: `  sluice limits check 192.0.2.17`,
-		Args:    oneArg("one address"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return checkLimits(cmd, o, args[0]) },
+		Use:   "check ADDRESS [key:ID]",
+		Short: "Show which row applies to an address, or to an API key used from there",
+		Example: `  sluice limits check 192.0.2.17
+  sluice limits check 192.0.2.17 key:7m3kq2xw9abc`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return errors.New("give an address, and key:ID for an API key that is used from there")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return checkLimits(cmd, o, args[0], args[1:]) },
 	}
 }
 
-func checkLimits(cmd *cobra.Command, o *rowStorage, text string) error {
+func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) error {
 	prefix, err := ipv6Prefix(o.getenv)
 	if err != nil {
 		return err
@@ -252,6 +279,15 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	address, err := ratelimit.ParseAddress(text, prefix)
 	if err != nil {
 		return usageError("%q is not an IPv4 or IPv6 address", text)
+	}
+	var key ratelimit.Row
+	if len(keys) > 0 {
+		if key, err = parseSubject(keys[0], prefix); err == nil && key.KeyID == "" {
+			err = usageError("%q does not begin with key:", keys[0])
+		}
+		if err != nil {
+			return err
+		}
 	}
 	rows, _, where, err := readRows(cmd, o) // rows that are not valid apply to no address
 	if err != nil {
@@ -261,34 +297,37 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	if err != nil {
 		return fmt.Errorf("the rows in %s: %w", where, err)
 	}
-	r, found := table.Find(address, time.Now())
+	now := time.Now()
+	counted := table.Counted(address, key.KeyID, now)
+	r, found := table.Find(counted, now)
 	if o.json {
-		shown := checkJSON{Address: address}
+		shown := checkJSON{Address: address, Counted: ratelimit.Named(counted)}
 		if found {
 			shown.Row = &r
 		}
 		return printJSON(cmd.OutOrStdout(), shown)
 	}
 	if !found {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: no row applies; the limits are the defaults\n", address)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: no row applies; the limits are the defaults\n", counted)
 		return nil
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, expires: %s\n", address, describeRow(r), rowExpires(r))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, expires: %s\n", counted, describeRow(r), rowExpires(r))
 	return nil
 }
 
 // checkJSON is what "sluice limits check" prints as JSON.
 type checkJSON struct {
-	Address string         `json:"address"` // address to which requests are charged
+	Address string         `json:"address"` // in the form in which addresses are counted
+	Counted string         `json:"counted"` // who is charged: address:… or key:…
 	Row     *ratelimit.Row `json:"row"`     // null if the defaults apply
 }
 
 // describeRow describes the effect of a row in one line.
 func describeRow(r ratelimit.Row) string {
 	if r.Action == ratelimit.ActionBlock {
-		return fmt.Sprintf("%s: block", r.CIDR)
+		return fmt.Sprintf("%s: block", r.Subject())
 	}
-	return fmt.Sprintf("%s: %s, records %s, imports %s, requests %s", r.CIDR, r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests))
+	return fmt.Sprintf("%s: %s, records %s, imports %s, requests %s", r.Subject(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests))
 }
 
 func rowExpires(r ratelimit.Row) string {

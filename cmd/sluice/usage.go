@@ -16,39 +16,40 @@ import (
 // usageOptions are the flags of usage.
 type usageOptions struct {
 	connection
-	address string
-	once    bool
-	json    bool
+	of   string
+	once bool
+	json bool
 }
 
 func usageCommand(getenv func(string) string) *cobra.Command {
 	o := usageOptions{connection: connection{getenv: getenv}}
 	cmd := &cobra.Command{
 		Use:   "usage",
-		Short: "Watch how much of its limits an address uses",
-		Long: `Watch how much of its limits an address uses. For each rule there is one bar for each
+		Short: "Watch how much of its limits an address or API key uses",
+		Long: `Watch how much of its limits an address or API key uses. For each rule there is one bar for each
 of the last 60 seconds. A bar has its full height if the limit was reached in that
 second. The command sends one request per second to the route usage. Ctrl-C ends it.
 
 If the output is not a terminal, the command writes one line for each second, with a
 delay of two seconds. With --json it writes the responses of the service, one per line.
 
-The key needs the scope dashboard.
+The key needs the scope dashboard, and with --of the scope operator too.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp,
 		Example: `  sluice usage
-  sluice usage --address 192.0.2.1 --once
+  sluice usage --of 192.0.2.1 --once
+  sluice usage --of key:7m3kq2xw9abc
   sluice usage --json | jq '.seconds[-2].imports'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireValues(cmd, "address"); err != nil {
+			if err := requireValues(cmd, "of"); err != nil {
 				return err
 			}
 			return watchUsage(cmd.Context(), o, cmd.OutOrStdout())
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.address, "address", "", "address to watch (default: the address of this machine, as the service sees it)")
+	cmd.Flags().StringVar(&o.of, "of", "", "address, or key:ID, to watch (default: what counts the requests of this machine)")
 	cmd.Flags().BoolVar(&o.once, "once", false, "show the usage once and exit")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the service's responses as JSON")
 	return cmd
@@ -75,7 +76,7 @@ func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		u, err := c.Usage(ctx, o.address)
+		u, err := c.Usage(ctx, o.of)
 		if err == nil {
 			err = show(u)
 		}

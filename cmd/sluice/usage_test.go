@@ -16,7 +16,7 @@ func usageServer(t *testing.T) (url string, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u := client.Usage{Address: "192.0.2.1", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}, Seconds: make([]client.UsageSecond, 60)}
+		u := client.Usage{Counted: "key:7m3kq2xw9abc", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}, Seconds: make([]client.UsageSecond, 60)}
 		u.Seconds[59].Requests = map[string]int64{"create-export-job": 1}
 		if err := json.NewEncoder(w).Encode(u); err != nil {
 			t.Error(err)
@@ -30,8 +30,8 @@ func usageServer(t *testing.T) (url string, asked chan string) {
 func TestUsageOnce(t *testing.T) {
 	t.Parallel()
 	url, asked := usageServer(t)
-	out, stderr, code := run(t, sluiceCommand(t, url, "usage", "--once", "--address", "2001:db8::1"))
-	if code != 0 || !strings.HasPrefix(out, "192.0.2.1, the last 55 seconds\n\nrecords ") || strings.Contains(out, "\x1b") {
+	out, stderr, code := run(t, sluiceCommand(t, url, "usage", "--once", "--of", "2001:db8::1"))
+	if code != 0 || !strings.HasPrefix(out, "key 7m3kq2xw9abc, the last 55 seconds\n\nrecords ") || strings.Contains(out, "\x1b") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 	if got := <-asked; got != "/usage?address=2001%3Adb8%3A%3A1" {

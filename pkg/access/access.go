@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -28,11 +29,12 @@ const (
 	Import    Scope = "import"    // permits routes that write records
 	Export    Scope = "export"    // permits routes that read records, and export jobs with their files
 	Erase     Scope = "erase"     // permits reading erasure jobs and, beside Import, starting them
-	Dashboard Scope = "dashboard" // permits signing in to the dashboard, and reading usage
+	Dashboard Scope = "dashboard" // permits signing in to the dashboard, and reading the usage of what counts the caller
+	Operator  Scope = "operator"  // permits, beside Dashboard, reading the usage of any address or key
 )
 
 // Scopes returns the scopes that a key can have, sorted.
-func Scopes() []Scope { return []Scope{Dashboard, Erase, Export, Import} }
+func Scopes() []Scope { return []Scope{Dashboard, Erase, Export, Import, Operator} }
 
 // DefaultWorkspace is the workspace of all records if API keys are off. It is also the
 // default workspace of new keys.
@@ -57,14 +59,15 @@ func checkWorkspace(name string) error {
 // use the routes of the key's scopes on the records of the key's workspace. Times are in
 // UTC, in whole milliseconds. The JSON form is for files, not for clients.
 type Key struct {
-	ID         string    `json:"id"`            // 12 characters; not secret
-	Name       string    `json:"name,omitzero"` // free text for operators; at most 128 characters, may be empty
-	Workspace  string    `json:"workspace"`     // 1 to 64 of the characters A-Z a-z 0-9 . _ -
-	Scopes     []Scope   `json:"scopes"`        // at least one, sorted
-	SecretHash Hash      `json:"secret_hash"`
-	CreatedAt  time.Time `json:"created_at"`
-	ExpiresAt  time.Time `json:"expires_at,omitzero"` // time from which the key is not valid; zero if it does not expire
-	RevokedAt  time.Time `json:"revoked_at,omitzero"` // zero if the key is not revoked
+	ID         string         `json:"id"`            // 12 characters; not secret
+	Name       string         `json:"name,omitzero"` // free text for operators; at most 128 characters, may be empty
+	Workspace  string         `json:"workspace"`     // 1 to 64 of the characters A-Z a-z 0-9 . _ -
+	Scopes     []Scope        `json:"scopes"`        // at least one, sorted
+	From       []netip.Prefix `json:"from,omitzero"` // CIDR blocks from which the key is accepted, without host bits; at most 50; any address if empty
+	SecretHash Hash           `json:"secret_hash"`
+	CreatedAt  time.Time      `json:"created_at"`
+	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // time from which the key is not valid; zero if it does not expire
+	RevokedAt  time.Time      `json:"revoked_at,omitzero"` // zero if the key is not revoked
 }
 
 // Hash is the SHA-256 hash of a key's secret. A slow hash is not necessary, because
@@ -87,8 +90,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// New returns a new key and its token. The key has the name, the workspace, the scopes
-// and the expiry of k. New returns an error if one of these fields is not valid.
+// New returns a new key and its token. The key has the name, the workspace, the scopes,
+// the CIDR blocks and the expiry of k. New returns an error if one of these fields is not valid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()
@@ -100,15 +103,19 @@ func New(k Key, now time.Time) (Key, Token, error) {
 		}
 	}
 	k.Scopes = slices.Compact(slices.Sorted(slices.Values(k.Scopes)))
+	k.From = slices.Compact(slices.SortedFunc(slices.Values(k.From), netip.Prefix.Compare))
 	return k, token, k.validate()
 }
 
 // maxNameLength is the maximum length of a key's name, in characters.
 const maxNameLength = 128
 
+// maxFrom is the maximum number of CIDR blocks of a key.
+const maxFrom = 50
+
 // validate returns an error that says which field of k is not valid, or nil.
 func (k Key) validate() error {
-	if !isRandomText(k.ID, idLength) {
+	if !IsID(k.ID) {
 		return fmt.Errorf("%q is not the id of a key", k.ID)
 	}
 	if err := checkWorkspace(k.Workspace); err != nil {
@@ -118,11 +125,19 @@ func (k Key) validate() error {
 		return fmt.Errorf("the name must have at most %d characters and no control characters", maxNameLength)
 	}
 	if len(k.Scopes) == 0 {
-		return errors.New("a key needs a scope: import, export, dashboard or erase")
+		return errors.New("a key needs a scope: import, export, dashboard, erase or operator")
 	}
 	for _, s := range k.Scopes {
 		if !slices.Contains(Scopes(), s) {
-			return fmt.Errorf("there is no scope %q; scopes are import, export, dashboard and erase", s)
+			return fmt.Errorf("there is no scope %q; scopes are import, export, dashboard, erase and operator", s)
+		}
+	}
+	if len(k.From) > maxFrom {
+		return fmt.Errorf("a key can be tied to at most %d CIDR blocks", maxFrom)
+	}
+	for _, block := range k.From {
+		if !block.IsValid() || block != block.Masked() || block.Addr().Is4In6() {
+			return fmt.Errorf("%v is not a CIDR block", block)
 		}
 	}
 	return nil
@@ -130,6 +145,13 @@ func (k Key) validate() error {
 
 // Has reports whether k has the scope.
 func (k Key) Has(scope Scope) bool { return slices.Contains(k.Scopes, scope) }
+
+// acceptedFrom reports whether k may be used from a client address. An IPv4-mapped IPv6 address
+// counts as the IPv4 address.
+func (k Key) acceptedFrom(client netip.Addr) bool {
+	client = client.Unmap().WithZone("")
+	return len(k.From) == 0 || slices.ContainsFunc(k.From, func(block netip.Prefix) bool { return block.Contains(client) })
+}
 
 // Status returns the status of k. The parameter now is the current time.
 func (k Key) Status(now time.Time) Status {
@@ -179,6 +201,9 @@ func randomText(n int) string {
 	return string(b)
 }
 
+// IsID reports whether s has the form of the id of a key.
+func IsID(s string) bool { return isRandomText(s, idLength) }
+
 // isRandomText reports whether s has the form of a result of randomText(n).
 func isRandomText(s string, n int) bool { return len(s) == n && consistsOf(s, alphabet) }
 
@@ -189,7 +214,7 @@ func consistsOf(s, characters string) bool { return strings.Trim(s, characters) 
 // ParseToken parses a token, slc_<id>_<secret>. ok is false if text is not a token.
 func ParseToken(text string) (t Token, ok bool) {
 	parts := strings.Split(text, "_")
-	if len(parts) != 3 || parts[0] != tokenPrefix || !isRandomText(parts[1], idLength) || !isRandomText(parts[2], secretLength) {
+	if len(parts) != 3 || parts[0] != tokenPrefix || !IsID(parts[1]) || !isRandomText(parts[2], secretLength) {
 		return Token{}, false
 	}
 	// Without Clone, the id would keep the whole text in memory.

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -61,6 +62,7 @@ const (
 	ReasonWrongSecret Reason = "wrong_secret"
 	ReasonRevoked     Reason = "revoked"
 	ReasonExpired     Reason = "expired"
+	ReasonAddress     Reason = "wrong_address" // not one from which the key is accepted
 )
 
 // Decision says whether a token is accepted. A refusal is a Decision, not an
@@ -99,11 +101,11 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 
-// Authenticate decides whether text is a valid token. It does the same work for unknown
+// Authenticate decides whether text is a valid token at a client address. It does the same work for unknown
 // ids as for known ones, so its duration does not show whether an id exists. It returns
 // an error if the store fails, if a read takes longer than 2 seconds, or if ctx is done
 // before the decision.
-func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, text string, client netip.Addr) (Decision, error) {
 	token, ok := ParseToken(text)
 	if !ok {
 		return Decision{Refused: ReasonMalformed}, nil
@@ -124,6 +126,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision
 		d.Refused = ReasonRevoked
 	case status == Expired:
 		d.Refused = ReasonExpired
+	case !e.key.acceptedFrom(client):
+		d.Refused = ReasonAddress
 	default:
 		d.Key = e.key
 	}

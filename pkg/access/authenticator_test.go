@@ -3,6 +3,7 @@ package access_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -72,11 +73,13 @@ func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *acc
 	return a
 }
 
+var client = netip.MustParseAddr("192.0.2.1")
+
 // want fails the test if the decision about the token does not have the given reason. An
 // empty reason means that the token must be accepted.
 func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
 	t.Helper()
-	d, err := a.Authenticate(t.Context(), text)
+	d, err := a.Authenticate(t.Context(), text, client)
 	if err != nil || d.Refused != reason || (d.Key.ID == "") != (reason != "") {
 		t.Errorf("refused for %q with the key %q, error %v; want %q", d.Refused, d.Key.ID, err, reason)
 	}
@@ -104,6 +107,50 @@ func TestDecisions(t *testing.T) {
 		want(t, a, expiredToken.Reveal(), access.ReasonExpired)
 		// Without the right secret, the reason does not show that the key is revoked.
 		want(t, a, swapped(revokedToken, token), access.ReasonWrongSecret)
+	}
+}
+
+// A key that is tied to CIDR blocks is refused elsewhere, as if it did not exist.
+func TestAKeyIsAcceptedOnlyFromItsBlocks(t *testing.T) {
+	k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes(), From: []netip.Prefix{
+		netip.MustParsePrefix("2001:db8::/126"), netip.MustParsePrefix("192.0.2.0/25"), netip.MustParsePrefix("192.0.2.0/25"),
+	}}, now())
+	if len(k.From) != 2 {
+		t.Errorf("the blocks are %v, want them without repetition", k.From)
+	}
+	a := newAuthenticator(t, newStore(k), now)
+	for address, reason := range map[string]access.Reason{
+		"192.0.2.0": "", "192.0.2.127": "", "192.0.2.128": access.ReasonAddress, "::ffff:192.0.2.1": "", "::ffff:192.0.2.128": access.ReasonAddress,
+		"2001:db8::3": "", "2001:db8::3%eth0": "", "2001:db8::4": access.ReasonAddress,
+	} {
+		if d, err := a.Authenticate(t.Context(), token.Reveal(), netip.MustParseAddr(address)); err != nil || d.Refused != reason {
+			t.Errorf("%s: refused for %q, error %v; want %q", address, d.Refused, err, reason)
+		}
+	}
+	if d, err := a.Authenticate(t.Context(), token.Reveal(), netip.Addr{}); err != nil || d.Refused != access.ReasonAddress {
+		t.Errorf("no address: refused for %q, error %v", d.Refused, err)
+	}
+}
+
+// An id that does not exist, and a revoked and an expired key, are read once a minute, however
+// often they are used.
+func TestKeysThatAreNotValidAreCachedToo(t *testing.T) {
+	revoked, revokedToken := newKey(t)
+	revoked.RevokedAt = now()
+	expired, expiredToken := newKey(t)
+	expired.ExpiresAt = now()
+	absent, absentToken := newKey(t)
+	s := newStore(revoked, expired)
+	a := newAuthenticator(t, s, now)
+	for range 100 {
+		want(t, a, revokedToken.Reveal(), access.ReasonRevoked)
+		want(t, a, expiredToken.Reveal(), access.ReasonExpired)
+		want(t, a, absentToken.Reveal(), access.ReasonUnknown)
+	}
+	for _, k := range []access.Key{revoked, expired, absent} {
+		if n := s.count(k.ID); n != 1 {
+			t.Errorf("%s was read %d times", k.ID, n)
+		}
 	}
 }
 
@@ -208,7 +255,7 @@ func TestAReadOutlivesTheCallerThatBeganIt(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first, waiting, gone := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 		ask := func(ctx context.Context, result chan error) {
-			_, err := a.Authenticate(ctx, token.Reveal())
+			_, err := a.Authenticate(ctx, token.Reveal(), client)
 			result <- err
 		}
 		start := time.Now()
@@ -243,7 +290,7 @@ func TestAFailedReadIsAnErrorAndIsRepeated(t *testing.T) {
 		s.err = errors.New("away")
 		for range 2 {
 			// The cached key is too old to take the place of the failed read.
-			if d, err := a.Authenticate(t.Context(), token.Reveal()); !errors.Is(err, s.err) || d.Key.ID != "" || d.KeyID != k.ID || strings.Contains(err.Error(), token.Reveal()) {
+			if d, err := a.Authenticate(t.Context(), token.Reveal(), client); !errors.Is(err, s.err) || d.Key.ID != "" || d.KeyID != k.ID || strings.Contains(err.Error(), token.Reveal()) {
 				t.Errorf("%+v, %v", d, err)
 			}
 		}
@@ -252,7 +299,7 @@ func TestAFailedReadIsAnErrorAndIsRepeated(t *testing.T) {
 		s.delay = time.Hour
 		time.Sleep(time.Minute)
 		start := time.Now()
-		if _, err := a.Authenticate(t.Context(), token.Reveal()); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
+		if _, err := a.Authenticate(t.Context(), token.Reveal(), client); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 	})
@@ -261,7 +308,7 @@ func TestAFailedReadIsAnErrorAndIsRepeated(t *testing.T) {
 func TestAnInvalidStoredKeyIsAnError(t *testing.T) {
 	k, token := newKey(t)
 	k.Workspace = "a#b"
-	if _, err := newAuthenticator(t, newStore(k), now).Authenticate(t.Context(), token.Reveal()); err == nil {
+	if _, err := newAuthenticator(t, newStore(k), now).Authenticate(t.Context(), token.Reveal(), client); err == nil {
 		t.Error("no error")
 	}
 }
@@ -278,7 +325,7 @@ func TestAPanicOfTheStoreIsAnErrorForEveryCaller(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 8 {
 				wg.Go(func() {
-					d, err := a.Authenticate(t.Context(), token.Reveal())
+					d, err := a.Authenticate(t.Context(), token.Reveal(), client)
 					if err == nil || !strings.Contains(err.Error(), "panic: broken") || !strings.Contains(err.Error(), "panicking") || d.Key.ID != "" {
 						t.Errorf("%+v, error %v", d, err)
 					}

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -34,7 +35,7 @@ func TestUnknownIDsAreBoundedAndEvictNoKeys(t *testing.T) {
 	}
 	ask := func(token Token, reason Reason) {
 		t.Helper()
-		if d, err := a.Authenticate(t.Context(), token.Reveal()); err != nil || d.Refused != reason {
+		if d, err := a.Authenticate(t.Context(), token.Reveal(), netip.Addr{}); err != nil || d.Refused != reason {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}

@@ -63,9 +63,10 @@ type Erasing struct {
 	Status job.Status `json:"status"`
 }
 
-// Usage holds the limits of an address and its usage in the last minute.
+// Usage holds the limits of an address or API key and its usage in the last minute.
 type Usage struct {
-	Address string        `json:"address"` // address under which requests are counted: an IPv4 address or an IPv6 prefix
+	Counted string        `json:"counted"` // whose usage this is: "address:…" or "key:…"
+	Address string        `json:"address"` // the address in the query, or the caller's, in the form in which addresses are counted: an IPv4 address or an IPv6 prefix
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe"; see ratelimit.Action
 	Limit   int64         `json:"limit"`   // lowest of Limits
 	Limits  UsageLimits   `json:"limits"`
@@ -80,14 +81,14 @@ type Caller struct {
 	Scopes    []string `json:"scopes"` // sorted; all scopes if API keys are off
 }
 
-// UsageLimits holds the current limits of an address, per second.
+// UsageLimits holds the current limits of an identity, per second.
 type UsageLimits struct {
 	Records  int64 `json:"records"`
 	Imports  int64 `json:"imports"`
 	Requests int64 `json:"requests"` // requests to each route
 }
 
-// UsageSecond holds the usage of an address in one window, which lasts one second.
+// UsageSecond holds the usage of an identity in one window, which lasts one second.
 type UsageSecond struct {
 	Second   int64            `json:"second"` // Unix time at which the window began
 	Records  int64            `json:"records"`

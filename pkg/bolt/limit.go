@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/netip"
 	"slices"
 
 	"sluice/pkg/ratelimit"
@@ -13,7 +12,7 @@ import (
 )
 
 // Limits is a ratelimit.RowManager, for several processes. It is safe for concurrent use. The
-// bucket "limits" of its file maps each CIDR block to its row in JSON.
+// bucket "limits" of its file maps the subject of each row to the row in JSON.
 type Limits struct {
 	file lockedFile
 }
@@ -38,7 +37,7 @@ func (s *Limits) List(ctx context.Context) (rows []ratelimit.Row, err error) {
 
 func listRows(b *bbolt.Bucket) ([]ratelimit.Row, error) {
 	rows, err := decodeAll[ratelimit.Row](scan(b, "", "", true))
-	slices.SortFunc(rows, func(a, b ratelimit.Row) int { return a.CIDR.Compare(b.CIDR) })
+	slices.SortFunc(rows, ratelimit.Row.Compare)
 	return rows, err
 }
 
@@ -52,11 +51,11 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 		others := 0
 		for _, other := range rows {
 			switch {
-			case other.CIDR == r.CIDR:
+			case other.Subject() == r.Subject():
 			case !other.Expired(r.UpdatedAt):
 				others++
 			default:
-				if err := b.Delete([]byte(other.CIDR.String())); err != nil {
+				if err := b.Delete([]byte(other.Subject())); err != nil {
 					return err
 				}
 			}
@@ -64,17 +63,17 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 		if others >= ratelimit.MaxRows {
 			return ratelimit.ErrTooManyRows
 		}
-		return putRecord(b, r.CIDR.String(), r)
+		return putRecord(b, r.Subject(), r)
 	})
 }
 
 // Remove implements ratelimit.RowManager. It does not create the file.
-func (s *Limits) Remove(ctx context.Context, block netip.Prefix) error {
+func (s *Limits) Remove(ctx context.Context, subject string) error {
 	if rows, err := s.List(ctx); err != nil || len(rows) == 0 {
 		return cmp.Or(err, ratelimit.ErrNoRow)
 	}
 	return s.file.update(ctx, "remove limits", func(b *bbolt.Bucket) error {
-		key := []byte(block.String())
+		key := []byte(subject)
 		if b.Get(key) == nil {
 			return ratelimit.ErrNoRow
 		}

@@ -192,18 +192,18 @@ func callExportJobRoutes(t *testing.T, c *client.Client) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for address, target := range map[string]string{"": "/usage", "2001:db8::1": "/usage?address=2001%3Adb8%3A%3A1"} {
+	for address, target := range map[string]string{"": "/usage", "2001:db8::1": "/usage?address=2001%3Adb8%3A%3A1", "key:7m3kq2xw9abc": "/usage?key=7m3kq2xw9abc"} {
 		c, err := client.New("http://service", client.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			if got := r.Method + " " + r.URL.RequestURI(); got != "GET "+target {
 				t.Errorf("%q: the client requests %s", address, got)
 			}
-			return respond(200, `{"address":"a","action":"observe","limit":5,"limits":{"records":7,"imports":6,"requests":5},"seconds":[{"second":9,"records":1,"imports":2,"requests":{"usage":3}}],"caller":{"workspace":"w","key_id":null,"scopes":["dashboard"]}}`), nil
+			return respond(200, `{"counted":"address:a","address":"a","action":"observe","limit":5,"limits":{"records":7,"imports":6,"requests":5},"seconds":[{"second":9,"records":1,"imports":2,"requests":{"usage":3}}],"caller":{"workspace":"w","key_id":null,"scopes":["dashboard"]}}`), nil
 		})})
 		if err != nil {
 			t.Fatal(err)
 		}
 		u, err := c.Usage(t.Context(), address)
-		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Address:a Action:observe Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}] Caller:{Workspace:w KeyID:<nil> Scopes:[dashboard]}}" {
+		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Counted:address:a Address:a Action:observe Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}] Caller:{Workspace:w KeyID:<nil> Scopes:[dashboard]}}" {
 			t.Errorf("%q: %s, %v", address, got, err)
 		}
 	}

@@ -63,7 +63,7 @@ var loopback = netip.MustParseAddr("127.0.0.1")
 func (s *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(s.latency() / 2)
 	req := s.charge(r)
-	req.Address = loopback.String()
+	req.Identity = loopback.String()
 	s.mu.Lock()
 	instance := s.instances[rand.IntN(len(s.instances))]
 	s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -36,11 +37,15 @@ type (
 	UsageSecond = api.UsageSecond
 )
 
-// Usage returns the counters of an address over the last 60 seconds. If address is
-// empty, it returns the counters of the caller's own address. The most recent requests
-// may be missing.
-func (c *Client) Usage(ctx context.Context, address string) (u Usage, err error) {
-	_, err = c.do(ctx, call{route: route{"usage", http.MethodGet, general}, path: "/usage", query: values("address", address)}, &u)
+// Usage returns the counters of an address, or of an API key, as key:<id>, over the last 60
+// seconds, for which the caller's key needs the scope operator. If of is empty, it returns the
+// counters of what counts the caller. The most recent requests may be missing.
+func (c *Client) Usage(ctx context.Context, of string) (u Usage, err error) {
+	query := values("address", of)
+	if id, ok := strings.CutPrefix(of, "key:"); ok {
+		query = values("key", id)
+	}
+	_, err = c.do(ctx, call{route: route{"usage", http.MethodGet, general}, path: "/usage", query: query}, &u)
 	return u, err
 }
 

@@ -32,13 +32,13 @@ type CountersClient interface {
 //
 // An item holds the counters of one ratelimit.Key:
 //
-//	pk          S  partition key: address#scope#minute; the minute as the Unix time of its beginning
+//	pk          S  partition key: identity#scope#minute; the minute as the Unix time of its beginning
 //	second      N  sort key: the window, as Unix time
 //	records, imports, r_list_entity, …
 //	            N  the counters
 //	expires_at  N  when the item may be deleted, as Unix time; the TTL attribute of the table
 //
-// With the minute in the partition key, an address gets a new one every minute, and one Query
+// With the minute in the partition key, an identity gets a new one every minute, and one Query
 // reads all windows of a scope and minute. Nothing depends on the deletion of items, because
 // each window has its own.
 //
@@ -206,14 +206,14 @@ func readCounters(item attributeValues) (map[string]int64, error) {
 // counterKey returns the primary key of the item that holds the counters of key.
 func counterKey(key ratelimit.Key) attributeValues {
 	return attributeValues{
-		"pk":     counterPartition(key.Address, key.Scope, minuteOf(key.Window)),
+		"pk":     counterPartition(key.Identity, key.Scope, minuteOf(key.Window)),
 		"second": number(int64(key.Window)),
 	}
 }
 
 // counterPartition returns the partition key of the counters of a minute.
-func counterPartition(address string, scope ratelimit.Scope, minute ratelimit.Window) types.AttributeValue {
-	return text(fmt.Sprintf("%s#%s#%d", address, scope, minute))
+func counterPartition(identity string, scope ratelimit.Scope, minute ratelimit.Window) types.AttributeValue {
+	return text(fmt.Sprintf("%s#%s#%d", identity, scope, minute))
 }
 
 const windowsPerMinute = ratelimit.Window(time.Minute / ratelimit.WindowLength)

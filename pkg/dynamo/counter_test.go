@@ -54,7 +54,7 @@ func TestAChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := ratelimit.Key{Address: "2001:db8:1234:5678::/64", Scope: "usage", Window: 1_800_000_000}
+	key := ratelimit.Key{Identity: "2001:db8:1234:5678::/64", Scope: "usage", Window: 1_800_000_000}
 	// Even with more routes than the service has, the item stays within the 1 KB
 	// that one write unit covers.
 	for i := range 20 {
@@ -91,7 +91,7 @@ func TestARefusalLogsNoWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		result, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, one("a", 1))
+		result, err := s.Charge(t.Context(), ratelimit.Key{Identity: "192.0.2.1"}, one("a", 1))
 		if err != nil || result.Admitted != (i == 0) {
 			t.Fatalf("charge %d: %+v, error %v", i, result, err)
 		}
@@ -106,7 +106,7 @@ func TestAMissingTableIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, one("a", 1)); err == nil {
+	if _, err := s.Charge(t.Context(), ratelimit.Key{Identity: "192.0.2.1"}, one("a", 1)); err == nil {
 		t.Error("no error")
 	}
 }

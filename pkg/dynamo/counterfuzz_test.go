@@ -26,8 +26,8 @@ func FuzzItemKey(f *testing.F) {
 			if err1 != nil || err2 != nil {
 				return
 			}
-			k1 := ratelimit.Key{Address: a1, Scope: scopes[int(scope1)%len(scopes)], Window: ratelimit.Window(window1)}
-			k2 := ratelimit.Key{Address: a2, Scope: scopes[int(scope2)%len(scopes)], Window: ratelimit.Window(window2)}
+			k1 := ratelimit.Key{Identity: a1, Scope: scopes[int(scope1)%len(scopes)], Window: ratelimit.Window(window1)}
+			k2 := ratelimit.Key{Identity: a2, Scope: scopes[int(scope2)%len(scopes)], Window: ratelimit.Window(window2)}
 			if i1, i2 := counterKey(k1), counterKey(k2); (k1 == k2) != reflect.DeepEqual(i1, i2) {
 				t.Errorf("the item of %+v is %v, that of %+v is %v", k1, i1, k2, i2)
 			}
@@ -39,7 +39,7 @@ func FuzzItemKey(f *testing.F) {
 // other partition keys.
 func TestAMinuteSharesAPartitionKey(t *testing.T) {
 	key := func(w ratelimit.Window) any {
-		return counterKey(ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: w})["pk"]
+		return counterKey(ratelimit.Key{Identity: "192.0.2.1", Scope: "export", Window: w})["pk"]
 	}
 	for _, begin := range []ratelimit.Window{1_800_000_000, 0, -60} {
 		if !reflect.DeepEqual(key(begin), key(begin+59)) || reflect.DeepEqual(key(begin), key(begin-1)) || reflect.DeepEqual(key(begin), key(begin+60)) {

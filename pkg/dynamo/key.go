@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -31,6 +32,7 @@ type KeysClient interface {
 //	workspace    S
 //	name         S   absent if empty
 //	scopes       SS
+//	from         SS  CIDR blocks; absent if empty
 //	secret_hash  S   hexadecimal
 //	created_at   S   in the text form of record.Time, like the other times
 //	expires_at   S   absent if the key does not expire
@@ -119,6 +121,13 @@ func keyToItem(k access.Key) attributeValues {
 		"secret_hash": text(k.SecretHash.String()),
 		"created_at":  timeText(k.CreatedAt),
 	}
+	if len(k.From) > 0 {
+		from := make([]string, len(k.From))
+		for i, block := range k.From {
+			from[i] = block.String()
+		}
+		item["from"] = &types.AttributeValueMemberSS{Value: from}
+	}
 	if k.Name != "" {
 		item["name"] = text(k.Name)
 	}
@@ -151,6 +160,9 @@ func keyFromItem(item attributeValues) (access.Key, error) {
 		slices.Sort(k.Scopes)
 	}
 	err := r.err()
+	if item["from"] != nil && err == nil {
+		k.From, err = blocksFrom(item["from"])
+	}
 	if err == nil {
 		err = k.SecretHash.UnmarshalText([]byte(r.text("secret_hash")))
 	}
@@ -158,4 +170,21 @@ func keyFromItem(item attributeValues) (access.Key, error) {
 		return access.Key{}, fmt.Errorf("read key: %w", err)
 	}
 	return k, nil
+}
+
+// blocksFrom fails rather than leave a block out: a key without blocks is accepted from anywhere.
+func blocksFrom(v types.AttributeValue) (blocks []netip.Prefix, err error) {
+	texts, ok := v.(*types.AttributeValueMemberSS)
+	if !ok {
+		return nil, errors.New("from is not a set of strings")
+	}
+	for _, s := range texts.Value {
+		block, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, block)
+	}
+	slices.SortFunc(blocks, netip.Prefix.Compare)
+	return blocks, nil
 }

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -25,7 +26,7 @@ type LimitsClient interface {
 // Limits is a ratelimit.RowManager. It is safe for concurrent use. The attributes of an item
 // are:
 //
-//	cidr        S  partition key, such as 192.0.2.0/24
+//	cidr        S  partition key: the subject, such as 192.0.2.0/24 or key:7m3kq2xw9abc
 //	action      S
 //	updated_at  N  Unix time in seconds
 //	records     N  absent means the default
@@ -64,7 +65,7 @@ func (s *Limits) List(ctx context.Context) ([]ratelimit.Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
-	slices.SortFunc(rows, func(a, b ratelimit.Row) int { return a.CIDR.Compare(b.CIDR) })
+	slices.SortFunc(rows, ratelimit.Row.Compare)
 	if len(invalid) > 0 {
 		return rows, invalid
 	}
@@ -86,7 +87,7 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	return nil
 }
 
-// countOthers returns the number of rows of blocks other than r.CIDR. Rows that have
+// countOthers returns the number of rows of subjects other than that of r. Rows that have
 // expired by r.UpdatedAt do not count.
 func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
@@ -95,7 +96,7 @@ func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err e
 		Select:           types.SelectCount,
 		FilterExpression: aws.String("cidr <> :cidr AND (attribute_not_exists(expires_at) OR expires_at > :now)"),
 		ExpressionAttributeValues: attributeValues{
-			":cidr": text(r.CIDR.String()), ":now": number(r.UpdatedAt.Unix()),
+			":cidr": text(r.Subject()), ":now": number(r.UpdatedAt.Unix()),
 		},
 	})
 	for pages.HasMorePages() {
@@ -110,9 +111,9 @@ func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err e
 
 // Remove implements ratelimit.RowManager with one DeleteItem. If its response is lost, the
 // SDK repeats it and finds no row, so Remove returns ErrNoRow.
-func (s *Limits) Remove(ctx context.Context, block netip.Prefix) error {
+func (s *Limits) Remove(ctx context.Context, subject string) error {
 	out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.table, Key: attributeValues{"cidr": text(block.String())}, ReturnValues: types.ReturnValueAllOld,
+		TableName: &s.table, Key: attributeValues{"cidr": text(subject)}, ReturnValues: types.ReturnValueAllOld,
 	})
 	switch {
 	case err != nil:
@@ -125,7 +126,7 @@ func (s *Limits) Remove(ctx context.Context, block netip.Prefix) error {
 
 func rowToItem(r ratelimit.Row) attributeValues {
 	item := attributeValues{
-		"cidr":       text(r.CIDR.String()),
+		"cidr":       text(r.Subject()),
 		"action":     text(string(r.Action)),
 		"updated_at": number(r.UpdatedAt.Unix()),
 	}
@@ -145,18 +146,21 @@ func rowToItem(r ratelimit.Row) attributeValues {
 
 func rowFromItem(item attributeValues) (r ratelimit.Row, err error) {
 	read := readItem(item)
-	cidr := read.text("cidr")
+	subject := read.text("cidr")
+	id, isKey := ratelimit.KeyID(subject)
+	if isKey {
+		r.KeyID = id
+	} else {
+		r.CIDR, err = netip.ParsePrefix(subject)
+	}
 	r.Action, r.Note = ratelimit.Action(read.text("action")), read.optionalText("note")
 	r.UpdatedAt, r.ExpiresAt = unixTime(read.optionalNumber("updated_at")), unixTime(read.optionalNumber("expires_at"))
 	r.Records, r.Imports, r.Requests = read.optionalNumber("records"), read.optionalNumber("imports"), read.optionalNumber("requests")
-	if err = read.err(); err == nil {
-		r.CIDR, err = netip.ParsePrefix(cidr)
-	}
-	if err == nil {
+	if err = cmp.Or(read.err(), err); err == nil {
 		err = r.Validate()
 	}
 	if err != nil {
-		return ratelimit.Row{}, fmt.Errorf("row %q: %w", cidr, err)
+		return ratelimit.Row{}, fmt.Errorf("row %q: %w", subject, err)
 	}
 	return r, nil
 }

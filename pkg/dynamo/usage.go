@@ -36,7 +36,7 @@ func NewUsage(client querier, table string) (*Usage, error) {
 // Used implements ratelimit.UsageStore with one Query for each scope and minute.
 // The windows of the result lie in one minute or in two. A Query takes half a read unit
 // for each 4 KB that it finds, and at least half a read unit.
-func (s *Usage) Used(ctx context.Context, address string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
+func (s *Usage) Used(ctx context.Context, identity string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	used := make([]map[string]int64, ratelimit.UsageWindows)
 	for i := range used {
 		used[i] = make(map[string]int64)
@@ -48,7 +48,7 @@ func (s *Usage) Used(ctx context.Context, address string, scopes []ratelimit.Sco
 	for _, scope := range scopes {
 		for minute := minuteOf(first); minute <= last; minute += windowsPerMinute {
 			group.Go(func() error {
-				items, err := s.query(ctx, counterPartition(address, scope, minute), first, last)
+				items, err := s.query(ctx, counterPartition(identity, scope, minute), first, last)
 				if err != nil {
 					return err
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"sluice/pkg/access"
@@ -32,8 +33,16 @@ const (
 )
 
 // authenticate checks how the request came in and who sent it, and sets r.key and
-// r.workspace. Every invalid key gets the same error, no matter why it is invalid.
-func (e *endpoint) authenticate(ctx context.Context, r *request) (err error) {
+// r.workspace. Every invalid key gets the same error, no matter why it is invalid. A second
+// call returns the result of the first.
+func (e *endpoint) authenticate(ctx context.Context, r *request) error {
+	if !r.authenticated {
+		r.authenticated, r.accessErr = true, e.checkAccess(ctx, r)
+	}
+	return r.accessErr
+}
+
+func (e *endpoint) checkAccess(ctx context.Context, r *request) (err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -44,7 +53,7 @@ func (e *endpoint) authenticate(ctx context.Context, r *request) (err error) {
 	case e.route.Scope == access.Public:
 		return nil
 	case e.AccessOff:
-		r.setKey(access.Key{Workspace: access.DefaultWorkspace, Scopes: access.Scopes()})
+		r.key, r.workspace = access.Key{Scopes: access.Scopes()}, access.DefaultWorkspace
 		return nil
 	}
 	key, err := credentials(r)
@@ -54,9 +63,14 @@ func (e *endpoint) authenticate(ctx context.Context, r *request) (err error) {
 	return e.admit(ctx, r, key, e.route.Scope)
 }
 
-// admit accepts a valid API key that has the scope.
+// admit accepts a valid API key that has the scope. It also sets r.key if only the scope is
+// missing.
 func (s *service) admit(ctx context.Context, r *request, key string, scope access.Scope) error {
-	d, err := s.Access.Authenticate(ctx, key)
+	client, err := netip.ParseAddr(r.address)
+	if err != nil {
+		return err
+	}
+	d, err := s.Access.Authenticate(ctx, key, client)
 	r.log.keyID = d.KeyID
 	switch {
 	case err != nil:
@@ -68,18 +82,23 @@ func (s *service) admit(ctx context.Context, r *request, key string, scope acces
 		r.log.refused = string(d.Refused)
 		return &apiError{
 			status: http.StatusUnauthorized, code: "invalid_key", header: http.Header{"Www-Authenticate": {challenge + `, error="invalid_token"`}},
-			detail: "the API key is not valid: it is mistyped, unknown, expired or revoked; check it, or ask for a new one",
+			detail: "the API key is not valid: it is mistyped, unknown, expired, revoked or not accepted from your address; check it, or ask for a new one",
 		}
 	}
+	r.key = d.Key
 	s.setSource(ctx, r, d.Key.Workspace)
-	if !d.Key.Has(scope) {
-		return r.missingScope(scope)
+	if err := r.require(scope); err != nil {
+		return err
 	}
-	r.setKey(d.Key)
+	r.workspace = d.Key.Workspace
 	return nil
 }
 
-func (r *request) missingScope(scope access.Scope) error {
+// require returns an error unless the caller's API key has the scope.
+func (r *request) require(scope access.Scope) error {
+	if r.key.Has(scope) {
+		return nil
+	}
 	r.log.refused = refusedScope
 	return &apiError{
 		status: http.StatusForbidden, code: "missing_scope",
@@ -88,32 +107,42 @@ func (r *request) missingScope(scope access.Scope) error {
 	}
 }
 
-func (r *request) setKey(key access.Key) { r.key, r.workspace = key, key.Workspace }
+// token returns the API key in r, and whether r has one. The key is in the Authorization header
+// or, if that header is absent, in the session cookie. If the scheme in the header is not
+// Bearer, token returns "", which is never a valid key.
+func token(r *request) (text string, fromCookie, ok bool) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, text, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", false, true
+		}
+		return strings.TrimLeft(text, " "), false, true
+	}
+	cookie, err := r.Cookie(cookieName(r))
+	if err != nil || cookie.Value == "" {
+		return "", false, false
+	}
+	return cookie.Value, true, true
+}
 
-// credentials returns the API key in r. The key is in the Authorization header or, if
-// that header is absent, in the session cookie. If the scheme in the header is not
-// Bearer, credentials returns "", which is never a valid key.
+// credentials returns the API key in r, or an error without one.
 //
 // A browser sends the cookie automatically. If the key is from the cookie, credentials
 // therefore rejects a request from another origin. Requests with a safe method (GET, HEAD
 // or OPTIONS) are not rejected.
 func credentials(r *request) (string, error) {
-	if header := r.Header.Get("Authorization"); header != "" {
-		scheme, text, _ := strings.Cut(header, " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			return "", nil
-		}
-		return strings.TrimLeft(text, " "), nil
-	}
-	cookie, err := r.Cookie(cookieName(r))
-	if err != nil || cookie.Value == "" {
+	text, fromCookie, ok := token(r)
+	if !ok {
 		r.log.refused = refusedNoKey
 		return "", &apiError{
 			status: http.StatusUnauthorized, code: "missing_key", header: http.Header{"Www-Authenticate": {challenge}},
 			detail: "this route needs an API key; send it as Authorization: Bearer slc_…",
 		}
 	}
-	return cookie.Value, checkOrigin(r)
+	if fromCookie {
+		return text, checkOrigin(r)
+	}
+	return text, nil
 }
 
 // checkOrigin rejects a request with an unsafe method if the request comes from a page of

@@ -40,11 +40,14 @@ type request struct {
 	buffer   *bytes.Buffer // holds the body of the response
 
 	address   string // of the client, from the connection or the trusted header
-	counted   string // who is charged; "" if the address is invalid
+	counted   string // who is charged: the identity of the address or of the key; "" if the address is invalid
 	decision  ratelimit.Decision
 	source    string     // value of sourceHeader; "" if the caller is not authenticated
 	workspace string     // of the caller; "" on public routes
 	key       access.Key // of the caller; has no id if API keys are off; zero on public routes
+
+	authenticated bool  // whether accessErr is known
+	accessErr     error // why the caller was rejected
 
 	log logEntry
 }
@@ -127,7 +130,9 @@ func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	e.logRequest(ctx, r)
 }
 
-// identify returns who is counted. Nothing else decides this.
+// identify returns who is counted: the address or, if a row names the key of the request, the
+// key. Nothing else decides this. Such a key must be valid, so identify authenticates the
+// request; the key is in the instance's cache, or would be read after the charge anyway.
 func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	r.address = e.clientAddress(r.Request)
 	if e.Rows != nil {
@@ -138,18 +143,29 @@ func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 		r.decision = e.limiter.Uncharged(ratelimit.Request{Route: e.route.limited()})
 		return "", e.invalidAddress()
 	}
+	if e.Rows == nil || e.Access == nil || e.route.Scope == access.Public {
+		return address, nil
+	}
+	text, _, _ := token(r)
+	claimed, _ := access.ParseToken(text)
+	if counted := e.Rows.Counted(address, claimed.ID); counted != address {
+		e.authenticate(ctx, r) //nolint:errcheck // ServeHTTP gets the error after the charge
+		if r.key.ID == claimed.ID {
+			return counted, nil
+		}
+	}
 	return address, nil
 }
 
-// precheck refuses an export that is known not to fit. If the action of the address is
-// ActionObserve, such an export passes, and must not be charged.
+// precheck refuses an export that is known not to fit. Under ActionObserve, such an export
+// passes, and must not be charged.
 func (e *endpoint) precheck(r *request) error {
-	d, refused := e.limiter.Precheck(ratelimit.Request{Address: r.counted, Route: e.route.limited(), Records: e.maxRecords(r)})
+	d, refused := e.limiter.Precheck(ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: e.maxRecords(r)})
 	if !refused {
 		return nil
 	}
 	r.decision = d
-	return refusal(d)
+	return refusal(d, r.counted)
 }
 
 // maxRecords returns the most records that an export can return: 1 if the route returns a record
@@ -165,13 +181,13 @@ func (e *endpoint) maxRecords(r *request) int64 {
 // charge charges r. The records are those of an export's response.
 func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	begun := time.Now()
-	d, err := e.limiter.Charge(ctx, ratelimit.Request{Address: r.counted, Route: e.route.limited(), Records: int64(records)})
+	d, err := e.limiter.Charge(ctx, ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: int64(records)})
 	r.decision = d
 	r.log.charged, r.log.latency, r.log.chargeErr = !d.Local, time.Since(begun), err
 	if err != nil {
 		return countersUnavailable(err)
 	}
-	return refusal(d)
+	return refusal(d, r.counted)
 }
 
 // read reads the body. The actions of GET routes read the query; the other routes have no

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"sluice/pkg/access"
 	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
@@ -117,10 +116,7 @@ func deleteEntity(s *service, r *request) (response, error) {
 	if err := (record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}).Decode(r.body); err != nil {
 		return response{}, err
 	}
-	switch {
-	case events && !r.key.Has(access.Erase):
-		return response{}, r.missingScope(access.Erase)
-	case events:
+	if events {
 		return eraseEntity(s, r, id)
 	}
 	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id); err != nil {

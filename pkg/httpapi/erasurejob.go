@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 
+	"sluice/pkg/access"
 	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/erasurejob"
@@ -12,6 +13,9 @@ import (
 // request the job, it returns an error although the entity is deleted. The client must then
 // repeat the call.
 func eraseEntity(s *service, r *request, id string) (response, error) {
+	if err := r.require(access.Erase); err != nil {
+		return response{}, err
+	}
 	erasedAt, err := entity.Erase(r.Context(), s.stores.Entities, r.workspace, id)
 	if err != nil {
 		return response{}, err

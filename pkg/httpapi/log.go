@@ -79,6 +79,9 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 			attrs = append(attrs, slog.String(name, value))
 		}
 	}
+	if _, ok := ratelimit.KeyID(r.counted); ok { // otherwise the address
+		optional("counted", r.counted)
+	}
 	optional("key_id", l.keyID)
 	if l.keyID != "" {
 		optional("workspace", r.workspace)

@@ -94,15 +94,19 @@ func routeInstead(method, path string) string {
 	return "/" + noun
 }
 
-// refusal returns nil if d allows the request.
-func refusal(d ratelimit.Decision) error {
+// refusal returns nil if d allows the request, which counts for the identity counted.
+func refusal(d ratelimit.Decision, counted string) error {
 	switch {
 	case d.Allowed:
 		return nil
 	case d.Blocked:
+		blocked := "address"
+		if _, ok := ratelimit.KeyID(counted); ok {
+			blocked = "key"
+		}
 		return &apiError{
-			status: http.StatusForbidden, code: "address_blocked",
-			detail: "the operator has blocked your address, so nothing was done; do not repeat the request",
+			status: http.StatusForbidden, code: blocked + "_blocked",
+			detail: "the operator has blocked your " + blocked + ", so nothing was done; do not repeat the request",
 		}
 	}
 	violated := d.Violated()

@@ -52,11 +52,11 @@ func parseQuery(r *request, known ...string) *parameters {
 	return p
 }
 
-// maxPage returns the maximum page length for an address. It does not exceed the
-// records limit of the address, because a longer page could never be charged.
+// maxPage returns the maximum page length for an identity. It does not exceed the
+// records limit of the identity, because a longer page could never be charged.
 // ActionUnlimited lifts the records limit.
-func (s *service) maxPage(address string) int {
-	limits := s.limiter.LimitsFor(address)
+func (s *service) maxPage(identity string) int {
+	limits := s.limiter.LimitsFor(identity)
 	if limits.Action == ratelimit.ActionUnlimited {
 		return maxPageLength
 	}

@@ -6,17 +6,19 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/pkg/access"
 	"sluice/pkg/api"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
 
-// getUsage responds with the usage of an address in the last 60 seconds. The parameter
+// getUsage responds with the usage, in the last 60 seconds, of what counts the caller, or of
+// the address or the key in the query, for which the caller must be an operator. The parameter
 // address is an IP address, or a prefix in the form that the response shows, such as
-// 2001:db8::/64. The default is the address of the caller.
+// 2001:db8::/64. The parameter key is the id of an API key.
 func getUsage(s *service, r *request) (response, error) {
-	p := parseQuery(r, "address")
-	text := r.address
+	p := parseQuery(r, "address", "key")
+	text, counted := r.address, r.counted
 	if p.values.Has("address") {
 		text = strings.TrimSuffix(p.values.Get("address"), "/"+strconv.Itoa(s.IPv6Prefix))
 	}
@@ -24,15 +26,32 @@ func getUsage(s *service, r *request) (response, error) {
 	if err != nil {
 		p.wrong.Add("address", "must be an IPv4 or IPv6 address")
 	}
+	if p.values.Has("address") {
+		counted = address
+	}
+	if p.values.Has("key") {
+		counted = ratelimit.KeyIdentity(p.values.Get("key"))
+		if !access.IsID(p.values.Get("key")) {
+			p.wrong.Add("key", "must be the id of an API key")
+		} else if p.values.Has("address") {
+			p.wrong.Add("key", "cannot be combined with address")
+		}
+	}
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, address, scopes(), ratelimit.WindowAt(s.Now()))
+	if len(p.values) > 0 {
+		if err := r.require(access.Operator); err != nil {
+			return response{}, err
+		}
+	}
+	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, counted, scopes(), ratelimit.WindowAt(s.Now()))
 	if err != nil {
 		return response{}, record.UnavailableError("usage", err)
 	}
-	limits := s.limiter.LimitsFor(address)
+	limits := s.limiter.LimitsFor(counted)
 	body := api.Usage{
+		Counted: ratelimit.Named(counted),
 		Address: address,
 		Action:  string(limits.Action),
 		Limit:   min(limits.Records, limits.Imports, limits.Requests),

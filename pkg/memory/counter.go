@@ -77,7 +77,7 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 }
 
 // Used implements ratelimit.UsageStore. It returns an error only if ctx is done.
-func (s *Counters) Used(ctx context.Context, address string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
+func (s *Counters) Used(ctx context.Context, identity string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *Counters) Used(ctx context.Context, address string, scopes []ratelimit.
 		used[i] = make(map[string]int64)
 		w := ratelimit.FirstUsageWindow(last) + ratelimit.Window(i)
 		for _, scope := range scopes {
-			maps.Copy(used[i], s.windows[w][ratelimit.Key{Address: address, Scope: scope, Window: w}])
+			maps.Copy(used[i], s.windows[w][ratelimit.Key{Identity: identity, Scope: scope, Window: w}])
 		}
 	}
 	return used, nil

@@ -23,7 +23,7 @@ func TestUsage(t *testing.T) {
 
 // keyAt returns a key whose address is a number.
 func keyAt(address int, w ratelimit.Window) ratelimit.Key {
-	return ratelimit.Key{Address: fmt.Sprint(address), Scope: "import", Window: w}
+	return ratelimit.Key{Identity: fmt.Sprint(address), Scope: "import", Window: w}
 }
 
 // counting returns a cost of 1 on a counter whose limit is 2.
@@ -111,7 +111,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 		}
 	}
 	last := keyAt(-1, ratelimit.Window(ratelimit.UsageWindows+9))
-	used, err := s.Used(t.Context(), last.Address, []ratelimit.Scope{last.Scope}, last.Window)
+	used, err := s.Used(t.Context(), last.Identity, []ratelimit.Scope{last.Scope}, last.Window)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestAKeyHoldsAnyNumberOfCounters(t *testing.T) {
 			}
 		}
 	}
-	used, err := s.Used(t.Context(), keyAt(1, 109).Address, []ratelimit.Scope{keyAt(1, 109).Scope}, 109)
+	used, err := s.Used(t.Context(), keyAt(1, 109).Identity, []ratelimit.Scope{keyAt(1, 109).Scope}, 109)
 	if err != nil || len(used[50]) != names || len(used[59]) != names {
 		t.Errorf("%v, error %v", used, err)
 	}

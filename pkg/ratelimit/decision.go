@@ -78,7 +78,7 @@ func uncounted(key Key, costs []Cost, err error) Decision {
 	return d
 }
 
-// blocked returns the refusal of a blocked address.
+// blocked returns the refusal of a blocked identity.
 func blocked(key Key, costs []Cost) Decision {
 	d := exhausted(key, costs)
 	d.Blocked, d.Local = true, true

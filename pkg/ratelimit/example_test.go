@@ -27,7 +27,7 @@ func Example() {
 	route := ratelimit.Route{Name: "list-entity", Class: ratelimit.Export}
 	for _, records := range []int64{150, 60, 50} {
 		d, err := limiter.Charge(context.Background(), ratelimit.Request{
-			Address: address, Route: route, Records: records,
+			Identity: address, Route: route, Records: records,
 		})
 		if err != nil {
 			panic(err)
@@ -47,7 +47,7 @@ func requestOf(r *http.Request, route ratelimit.Route) (ratelimit.Request, error
 		return ratelimit.Request{}, err
 	}
 	address, err := ratelimit.ParseAddress(host, ratelimit.DefaultIPv6Prefix)
-	return ratelimit.Request{Address: address, Route: route}, err
+	return ratelimit.Request{Identity: address, Route: route}, err
 }
 
 // passes sets the rate limit headers, and reports whether the request may pass. Otherwise it

@@ -11,7 +11,7 @@ const maxKnown = 1 << 15
 
 // known remembers counters of the current window: the counters of each request that was
 // refused or that exhausted a counter. Counters only grow within a window, so a cost that
-// did not fit once cannot fit until the window ends. An address that stays within its
+// did not fit once cannot fit until the window ends. An identity that stays within its
 // limits takes no memory. known is safe for concurrent use.
 type known struct {
 	current func() Window // returns the current window

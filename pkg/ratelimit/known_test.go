@@ -33,7 +33,7 @@ func (s *counting) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 
 // from returns r from another address.
 func from(address string, r ratelimit.Request) ratelimit.Request {
-	r.Address = address
+	r.Identity = address
 	return r
 }
 

@@ -10,14 +10,14 @@ import (
 
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
-	// Limits holds the default limits. They apply to an address if LimitsFor returns no
+	// Limits holds the default limits. They apply to an identity if LimitsFor returns no
 	// other limits.
 	Limits Limits
 
-	// LimitsFor, if not nil, returns the limits of an address. A zero field of the
+	// LimitsFor, if not nil, returns the limits of an identity. A zero field of the
 	// result is replaced by the same field of Limits. LimitsFor is called several times
 	// per request, from many goroutines at once, so it must be fast and do no I/O.
-	LimitsFor func(address string) Limits
+	LimitsFor func(identity string) Limits
 
 	// Fallback, if not nil, is charged when the store fails. If it is in memory, each
 	// process then counts only its own requests and admits them up to the limit.
@@ -35,7 +35,7 @@ type Limiter struct {
 	store     Store
 	fallback  Store
 	limits    Limits
-	limitsFor func(address string) Limits
+	limitsFor func(identity string) Limits
 	now       func() time.Time
 	known     known
 }
@@ -58,12 +58,12 @@ func New(store Store, cfg Config) (*Limiter, error) {
 	return l, nil
 }
 
-// LimitsFor returns the current limits of an address. No field is zero.
-func (l *Limiter) LimitsFor(address string) Limits {
+// LimitsFor returns the current limits of an identity. No field is zero.
+func (l *Limiter) LimitsFor(identity string) Limits {
 	if l.limitsFor == nil {
 		return l.limits
 	}
-	return l.limitsFor(address).Or(l.limits)
+	return l.limitsFor(identity).Or(l.limits)
 }
 
 // Charge charges r in the current window. If the window ends before the store
@@ -76,7 +76,7 @@ func (l *Limiter) LimitsFor(address string) Limits {
 // request instead, and sets Decision.Degraded to the error. In all these cases
 // the store may have applied the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
-	limits := l.LimitsFor(r.Address)
+	limits := l.LimitsFor(r.Identity)
 	key, costs := l.key(r), costs(r, limits)
 	if limits.Action == ActionBlock {
 		return blocked(key, costs), nil
@@ -147,7 +147,7 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 // the limit allows. For the rest of the window, Precheck refuses every export that asks
 // for more records than this number, although the export might find fewer records.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
-	limits := l.LimitsFor(r.Address)
+	limits := l.LimitsFor(r.Identity)
 	key, costs := l.key(r), costs(r, limits)
 	switch limits.Action {
 	case ActionBlock:
@@ -165,7 +165,7 @@ func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), cos
 
 // key returns the key of r's counters in the current window.
 func (l *Limiter) key(r Request) Key {
-	return Key{Address: r.Address, Scope: r.Route.Scope(), Window: l.window()}
+	return Key{Identity: r.Identity, Scope: r.Route.Scope(), Window: l.window()}
 }
 
 // window returns the current window.

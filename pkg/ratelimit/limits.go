@@ -19,7 +19,7 @@ const MaxPerPartition = 900
 // while it also refuses one charge per second from each of 200 instances.
 const SafePerPartition = 800
 
-// Action says what happens to the requests of an address.
+// Action says what happens to the requests of an identity.
 type Action string
 
 // The actions.
@@ -33,9 +33,9 @@ const (
 // Limits holds the limit of each rule, per window, and the action. A zero field
 // means the default, which is DefaultLimit or ActionLimit.
 type Limits struct {
-	Records  int64 // records per address, over all export routes
-	Imports  int64 // requests per address, over all import routes, at most MaxPerPartition
-	Requests int64 // requests per address and route, at most MaxPerPartition
+	Records  int64 // records per identity, over all export routes
+	Imports  int64 // requests per identity, over all import routes, at most MaxPerPartition
+	Requests int64 // requests per identity and route, at most MaxPerPartition
 	Action   Action
 }
 
@@ -50,7 +50,7 @@ func (l Limits) Or(defaults Limits) Limits {
 }
 
 // Check returns an error if a field is out of range. The parameter exportRoutes is the
-// number of export routes, which share one partition key for each address. An address
+// number of export routes, which share one partition key for each identity. An identity
 // that calls all export routes can stay within its limits and still cause too many charges
 // on this key. If more than SafePerPartition charges per second are possible, Check returns a
 // warning.

@@ -54,7 +54,7 @@ func TestMemoryIsBounded(t *testing.T) {
 					c.t = c.t.Add(time.Second / time.Duration(perSecond))
 				}
 				r := ratelimit.Request{Route: route,
-					Address: "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"}
+					Identity: "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"}
 				if d, err := l.Charge(t.Context(), r); err != nil || !d.Allowed {
 					t.Fatalf("address %d: allowed %v, error %v", i, d.Allowed, err)
 				}
@@ -85,7 +85,7 @@ func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 		for _, route := range []string{"list-entity", "get-entity", "list-event", "get-event"} {
 			for _, records := range []int64{1, 2} { // the first request fills the counter, the second request is refused
 				r := list(route, records)
-				r.Address = "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"
+				r.Identity = "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"
 				if _, err := l.Charge(t.Context(), r); err != nil {
 					t.Fatal(err)
 				}

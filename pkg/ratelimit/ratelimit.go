@@ -1,6 +1,6 @@
 // Package ratelimit limits the requests, imports and records per second of each
-// client address. The limits are exact, no matter how many processes share the
-// counters.
+// client, which is an address or an API key: its identity. The limits are exact, no
+// matter how many processes share the counters.
 //
 // Each request is charged once, in one atomic step. Either the cost of the
 // request is added to the counter of every rule that applies, or, if one cost
@@ -44,9 +44,9 @@ const (
 
 // The names of the rules, as they appear in the RateLimit headers.
 const (
-	PolicyRecords  = "records"  // per address, over all export routes
-	PolicyImports  = "imports"  // per address, over all import routes
-	PolicyRequests = "requests" // per address and route
+	PolicyRecords  = "records"  // per identity, over all export routes
+	PolicyImports  = "imports"  // per identity, over all import routes
+	PolicyRequests = "requests" // per identity and route
 )
 
 // Route is a route of the service. Each route has its own counter of requests.
@@ -83,21 +83,21 @@ func counterRoute(counter string) (name string, ok bool) {
 
 // Request is a request to charge.
 type Request struct {
-	Address string // client address, as returned by ParseAddress
-	Route   Route
-	Records int64 // records in the response; Export only
+	Identity string // who is counted: a result of ParseAddress or KeyIdentity
+	Route    Route
+	Records  int64 // records in the response; Export only
 }
 
-// Scope names a group of counters of one address that can be charged together:
+// Scope names a group of counters of one identity that can be charged together:
 // "export", "import" or the name of a general route.
 type Scope string
 
-// Key identifies the counters of one address, scope and window. A Store keeps
+// Key identifies the counters of one identity, scope and window. A Store keeps
 // them together and changes them atomically.
 type Key struct {
-	Address string // client address, as returned by ParseAddress
-	Scope   Scope
-	Window  Window
+	Identity string // who is counted: a result of ParseAddress or KeyIdentity
+	Scope    Scope
+	Window   Window
 }
 
 // Rule is a limit on a counter.

@@ -32,15 +32,15 @@ func newLimiter(t *testing.T, store ratelimit.Store, limits ratelimit.Limits) (*
 }
 
 func list(route string, records int64) ratelimit.Request {
-	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.Export}, Records: records}
+	return ratelimit.Request{Identity: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.Export}, Records: records}
 }
 
 func create(route string) ratelimit.Request {
-	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.Import}}
+	return ratelimit.Request{Identity: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.Import}}
 }
 
 func general(route string) ratelimit.Request {
-	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.General}}
+	return ratelimit.Request{Identity: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.General}}
 }
 
 func repeat(n int, r ratelimit.Request) []ratelimit.Request {

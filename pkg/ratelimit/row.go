@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,21 +16,25 @@ import (
 const MaxRows = 1000
 
 const (
-	maxNote    = 128       // maximum length of a note, in characters
-	maxRecords = 1_000_000 // per second; the same maximum as for the default limit
+	maxNote       = 128       // maximum length of a note, in characters
+	maxRecords    = 1_000_000 // per second; the same maximum as for the default limit
+	maxKeyID      = 64
+	keyCharacters = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
 
-// ErrNoRow is the error for a CIDR block without a row.
+// ErrNoRow is the error for a CIDR block or an API key without a row.
 var ErrNoRow = errors.New("there is no such row")
 
 // ErrTooManyRows is the error for adding a row to a store that has MaxRows.
 var ErrTooManyRows = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
 
-// Row sets the limits of the addresses in a CIDR block, or the action for their requests,
-// which are still counted per address. If several blocks contain an address, only the row with
-// the longest prefix applies. Times are in UTC, in whole seconds.
+// Row sets the limits of its subject, or the action for the subject's requests. The subject is
+// either a CIDR block, whose addresses are still counted one by one, or an API key, which the
+// row makes count by itself, over all addresses. If several blocks contain an address, only the
+// row with the longest prefix applies. Times are in UTC, in whole seconds.
 type Row struct {
-	CIDR      netip.Prefix `json:"cidr"` // without host bits; unique among the rows
+	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero if the row is for a key
+	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 of a-z 0-9; empty if the row is for a block
 	Action    Action       `json:"action"`
 	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
 	Imports   int64        `json:"imports,omitzero"`  // 1 to MaxPerPartition per second; 0 means the default
@@ -57,7 +62,11 @@ func NewRow(r Row, now time.Time) (Row, error) {
 
 // Validate returns an error that says which field of r is not valid, or nil.
 func (r Row) Validate() error {
-	if !r.CIDR.IsValid() || r.CIDR != r.CIDR.Masked() || r.CIDR.Addr().Is4In6() {
+	if r.KeyID != "" {
+		if r.CIDR.IsValid() || len(r.KeyID) > maxKeyID || strings.Trim(r.KeyID, keyCharacters) != "" {
+			return fmt.Errorf("%q is not the id of an API key", r.KeyID)
+		}
+	} else if !r.CIDR.IsValid() || r.CIDR != r.CIDR.Masked() || r.CIDR.Addr().Is4In6() {
 		return fmt.Errorf("%v is not a CIDR block", r.CIDR)
 	}
 	if r.Action == "" {
@@ -78,8 +87,32 @@ func (r Row) Validate() error {
 	return nil
 }
 
-// Limits returns the limits of the addresses in the block of r. A zero field means
-// the default.
+// Subject returns what r is for, such as 192.0.2.0/24 or key:7m3kq2xw9abc. It is unique among
+// the rows of a store.
+func (r Row) Subject() string {
+	if r.KeyID != "" {
+		return KeyIdentity(r.KeyID)
+	}
+	return r.CIDR.String()
+}
+
+// ParseSubject returns a row without limits for a subject in the form of [Row.Subject]. The
+// block may also be an address. ipv6Prefix is that of [ParseCIDR].
+func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
+	if id, ok := KeyID(s); ok {
+		r = Row{KeyID: id, Action: ActionLimit}
+		return r, r.Validate()
+	}
+	r.CIDR, err = ParseCIDR(s, ipv6Prefix)
+	return r, err
+}
+
+// Compare orders rows: those of keys by id, then those of blocks.
+func (r Row) Compare(other Row) int {
+	return cmp.Or(r.CIDR.Compare(other.CIDR), strings.Compare(r.KeyID, other.KeyID))
+}
+
+// Limits returns the limits of the subject of r. A zero field means the default.
 func (r Row) Limits() Limits {
 	return Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Action: r.Action}
 }
@@ -128,8 +161,7 @@ func (e InvalidRows) Error() string {
 
 // RowStore returns rows. Implementations are safe for concurrent use.
 type RowStore interface {
-	// List returns all rows, as they were last written, in the order of their
-	// blocks (netip.Prefix.Compare). It may omit rows that have expired. If rows are not
+	// List returns all rows, as they were last written, in the order of Row.Compare. It may omit rows that have expired. If rows are not
 	// valid, List returns the others, and InvalidRows.
 	List(ctx context.Context) ([]Row, error)
 }
@@ -138,12 +170,12 @@ type RowStore interface {
 type RowManager interface {
 	RowStore
 
-	// Put adds a row, which must be valid, or replaces the row of the same block. If other
-	// blocks have MaxRows rows, not counting those that have expired by r.UpdatedAt, Put
+	// Put adds a row, which must be valid, or replaces the row of the same subject. If other
+	// subjects have MaxRows rows, not counting those that have expired by r.UpdatedAt, Put
 	// returns ErrTooManyRows and changes nothing. Concurrent calls may exceed MaxRows by
 	// a few.
 	Put(ctx context.Context, r Row) error
 
-	// Remove removes the row of a block, or returns ErrNoRow.
-	Remove(ctx context.Context, block netip.Prefix) error
+	// Remove removes the row of a subject, or returns ErrNoRow.
+	Remove(ctx context.Context, subject string) error
 }

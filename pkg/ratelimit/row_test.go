@@ -96,10 +96,65 @@ func TestNewRow(t *testing.T) {
 			t.Errorf("%s: %+v, error %v", tt.name, got, err)
 		}
 	}
-	for _, invalid := range []netip.Prefix{{}, netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("::ffff:192.0.2.0/120")} {
-		if _, err := ratelimit.NewRow(ratelimit.Row{CIDR: invalid}, now); err == nil {
-			t.Errorf("%v: no error", invalid)
+	for _, invalid := range []ratelimit.Row{
+		{}, {CIDR: block("192.0.2.1/24")}, {CIDR: block("::ffff:192.0.2.0/120")},
+		{KeyID: strings.Repeat("a", 65)}, {KeyID: "A"}, {KeyID: "a#b"}, {KeyID: "a", CIDR: block("192.0.2.0/24")},
+	} {
+		if _, err := ratelimit.NewRow(invalid, now); err == nil {
+			t.Errorf("%+v: no error", invalid)
 		}
+	}
+	if _, err := ratelimit.NewRow(ratelimit.Row{KeyID: strings.Repeat("a", 64)}, now); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseSubject(t *testing.T) {
+	for in, want := range map[string]string{
+		"key:7m3kq2xw9abc": "key:7m3kq2xw9abc", "192.0.2.7": "192.0.2.7/32", "2001:db8::/32": "2001:db8::/32",
+		"key:": "", "key:A": "", "7m3kq2xw9abc": "", "address:192.0.2.7": "", "": "",
+	} {
+		r, err := ratelimit.ParseSubject(in, ratelimit.DefaultIPv6Prefix)
+		if (err == nil) != (want != "") || err == nil && r.Subject() != want {
+			t.Errorf("%q: %s, error %v; want %q", in, r.Subject(), err, want)
+		}
+	}
+}
+
+// The block of an address comes first, then the row of the key, then that of the address.
+func TestWhoIsCounted(t *testing.T) {
+	soon := rowStart.Add(time.Minute)
+	table := newTable(t,
+		ratelimit.Row{KeyID: "gold", Action: "limit", Records: 1000},
+		ratelimit.Row{KeyID: "blocked", Action: "block"},
+		ratelimit.Row{KeyID: "trial", Action: "unlimited", ExpiresAt: soon},
+		ratelimit.Row{CIDR: block("192.0.2.0/24"), Action: "limit", Imports: 2},
+		ratelimit.Row{CIDR: block("198.51.100.0/24"), Action: "block", ExpiresAt: soon},
+	)
+	for _, tt := range []struct {
+		address, key string
+		now          time.Time
+		want         string // who is counted
+		records      int64  // of the limits of want
+	}{
+		{"203.0.113.1", "", rowStart, "203.0.113.1", 0},
+		{"203.0.113.1", "other", rowStart, "203.0.113.1", 0},
+		{"203.0.113.1", "gold", rowStart, "key:gold", 1000},
+		{"192.0.2.1", "gold", rowStart, "key:gold", 1000},
+		{"2001:db8::/64", "gold", rowStart, "key:gold", 1000},
+		{"192.0.2.1", "blocked", rowStart, "key:blocked", 0},
+		{"198.51.100.1", "gold", rowStart, "198.51.100.1", 0}, // the address is blocked
+		{"198.51.100.1", "gold", soon, "key:gold", 1000},
+		{"192.0.2.1", "trial", soon.Add(-1), "key:trial", 0},
+		{"192.0.2.1", "trial", soon, "192.0.2.1", 0},
+	} {
+		got := table.Counted(tt.address, tt.key, tt.now)
+		if r, _ := table.Find(got, tt.now); got != tt.want || r.Records != tt.records {
+			t.Errorf("%s with the key %q: %s is counted with %d records, want %s with %d", tt.address, tt.key, got, r.Records, tt.want, tt.records)
+		}
+	}
+	if got := (*ratelimit.Rows)(nil).Counted("192.0.2.1", "gold", rowStart); got != "192.0.2.1" {
+		t.Errorf("without rows, %s is counted", got)
 	}
 }
 

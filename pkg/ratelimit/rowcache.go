@@ -69,11 +69,16 @@ func NewRowCache(store RowStore, cfg RowCacheConfig) (*RowCache, error) {
 	return c, nil
 }
 
-// Limits returns the limits of an address, a result of ParseAddress. A field is zero if no row
-// sets it. Limits does not read the store.
-func (c *RowCache) Limits(address string) Limits {
-	r, _ := c.state().table.Find(address, c.wallClock())
+// Limits returns the limits of an identity. A field is zero if no row sets it. Limits does not
+// read the store.
+func (c *RowCache) Limits(identity string) Limits {
+	r, _ := c.state().table.Find(identity, c.wallClock())
 	return r.Limits()
+}
+
+// Counted is [Rows.Counted] with the current rows. It does not read the store.
+func (c *RowCache) Counted(address, keyID string) string {
+	return c.state().table.Counted(address, keyID, c.wallClock())
 }
 
 // Refresh must be called before each request. It starts to read the rows if they have reached

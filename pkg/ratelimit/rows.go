@@ -8,38 +8,66 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// Rows finds the row of an address. It is safe for concurrent use. A nil *Rows has none.
+// Rows finds the row of an identity. It is safe for concurrent use. A nil *Rows has none.
 type Rows struct {
-	rows bart.Table[Row]
+	blocks bart.Table[Row]
+	keys   map[string]Row // by id
 }
 
 // NewRows returns an error if a row is not valid.
 func NewRows(rows []Row) (*Rows, error) {
-	t := new(Rows)
+	t := &Rows{keys: make(map[string]Row)}
 	for _, r := range rows {
 		if err := r.Validate(); err != nil {
-			return nil, fmt.Errorf("row %v: %w", r.CIDR, err)
+			return nil, fmt.Errorf("row %s: %w", r.Subject(), err)
 		}
-		t.rows.Insert(r.CIDR, r)
+		if r.KeyID != "" {
+			t.keys[r.KeyID] = r
+		} else {
+			t.blocks.Insert(r.CIDR, r)
+		}
 	}
 	return t, nil
 }
 
-// Find returns the row that applies to an address, a result of ParseAddress: the one with the
-// longest prefix among those that contain it and have not expired by now.
-func (t *Rows) Find(address string, now time.Time) (r Row, ok bool) {
-	if t == nil || t.rows.Size() == 0 {
+// Counted returns who is counted for a request from address, a result of ParseAddress, with the
+// API key of the given id: the key if it has a row that has not expired by now, otherwise the
+// address. A blocked address is counted in any case, so that no key gets past the block.
+func (t *Rows) Counted(address, keyID string, now time.Time) string {
+	key := KeyIdentity(keyID)
+	if _, ok := t.Find(key, now); !ok {
+		return address
+	}
+	if r, ok := t.Find(address, now); ok && r.Action == ActionBlock {
+		return address
+	}
+	return key
+}
+
+// Find returns the row that applies to an identity and has not expired by now. For an address,
+// that is the one with the longest prefix among the blocks that contain it.
+func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
+	if t == nil {
 		return Row{}, false
 	}
-	client, err := netip.ParsePrefix(address) // the address of an IPv6 client is a prefix; see ParseAddress
+	if id, ok := KeyID(identity); ok {
+		if r, ok = t.keys[id]; ok && !r.Expired(now) {
+			return r, true
+		}
+		return Row{}, false
+	}
+	if t.blocks.Size() == 0 {
+		return Row{}, false
+	}
+	client, err := netip.ParsePrefix(identity) // the address of an IPv6 client is a prefix; see ParseAddress
 	if err != nil {
-		addr, err := netip.ParseAddr(address)
+		addr, err := netip.ParseAddr(identity)
 		if err != nil {
 			return Row{}, false
 		}
 		client = netip.PrefixFrom(addr, addr.BitLen())
 	}
-	for _, r := range t.rows.Supernets(client) { // the longest prefix first
+	for _, r := range t.blocks.Supernets(client) { // the longest prefix first
 		if !r.Expired(now) {
 			return r, true
 		}

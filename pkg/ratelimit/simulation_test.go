@@ -390,7 +390,7 @@ func (w *world) run() {
 		}
 		route := pick(w.rng, routes...)
 		c := &call{inst: inst, rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1)), req: ratelimit.Request{
-			Address: pick(w.rng, w.addresses...), Route: ratelimit.Route{Name: route.name, Class: route.class},
+			Identity: pick(w.rng, w.addresses...), Route: ratelimit.Route{Name: route.name, Class: route.class},
 		}, class: route.class, route: route.name}
 		w.calls = append(w.calls, c)
 		under.Go(func() { w.serve(c) })
@@ -516,7 +516,7 @@ func (w *world) keyNow(c *call) ratelimit.Key {
 	if c.class == ratelimit.General {
 		scope = ratelimit.Scope(c.route)
 	}
-	return ratelimit.Key{Address: c.req.Address, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
+	return ratelimit.Key{Identity: c.req.Identity, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
 }
 
 // begin sets c.limits to the limits that apply to the request, and returns the current
@@ -524,7 +524,7 @@ func (w *world) keyNow(c *call) ratelimit.Key {
 func (w *world) begin(c *call) ratelimit.Window {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.limits = c.inst.rows[c.req.Address].Or(w.limits).Or(ratelimit.Limits{Records: 200, Imports: 200, Requests: 200, Action: ratelimit.ActionLimit})
+	c.limits = c.inst.rows[c.req.Identity].Or(w.limits).Or(ratelimit.Limits{Records: 200, Imports: 200, Requests: 200, Action: ratelimit.ActionLimit})
 	return w.keyNow(c).Window
 }
 

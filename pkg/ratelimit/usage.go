@@ -17,15 +17,15 @@ func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) +
 // UsageStore reads the counters of a Store. Implementations are safe for
 // concurrent use.
 type UsageStore interface {
-	// Used returns the counters of an address in the given scopes. It returns one map
+	// Used returns the counters of an identity in the given scopes. It returns one map
 	// for each of UsageWindows consecutive windows, oldest first. The parameter last is
 	// the last of these windows. A map contains the values of the counters by name, and
 	// is nil or empty if the window has no counters. Counters of different scopes have
 	// different names. The most recent charges may be missing.
-	Used(ctx context.Context, address string, scopes []Scope, last Window) ([]map[string]int64, error)
+	Used(ctx context.Context, identity string, scopes []Scope, last Window) ([]map[string]int64, error)
 }
 
-// WindowUsage holds the counters of an address in one window.
+// WindowUsage holds the counters of an identity in one window.
 type WindowUsage struct {
 	Window   Window
 	Records  int64            // records returned by all export routes together
@@ -33,13 +33,13 @@ type WindowUsage struct {
 	Requests map[string]int64 // requests by route name, such as list-entity; never nil
 }
 
-// Usage returns the usage of an address on the routes of the given scopes. It returns
+// Usage returns the usage of an identity on the routes of the given scopes. It returns
 // one WindowUsage for each of UsageWindows consecutive windows, oldest first. The
-// parameter last is the last of these windows. The address has the form that
-// ParseAddress returns. Refused requests are not included, because they cost nothing.
-// The most recent charges may be missing. Usage returns an error if the store fails.
-func Usage(ctx context.Context, store UsageStore, address string, scopes []Scope, last Window) ([]WindowUsage, error) {
-	used, err := store.Used(ctx, address, scopes, last)
+// parameter last is the last of these windows. Refused requests are not included, because
+// they cost nothing. The most recent charges may be missing. Usage returns an error if
+// the store fails.
+func Usage(ctx context.Context, store UsageStore, identity string, scopes []Scope, last Window) ([]WindowUsage, error) {
+	used, err := store.Used(ctx, identity, scopes, last)
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}

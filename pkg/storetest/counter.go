@@ -25,11 +25,11 @@ type step struct {
 }
 
 var (
-	here = ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: 1_800_000_000}
+	here = ratelimit.Key{Identity: "192.0.2.1", Scope: "export", Window: 1_800_000_000}
 
-	otherAddress = ratelimit.Key{Address: "192.0.2.2", Scope: "export", Window: 1_800_000_000}
-	otherScope   = ratelimit.Key{Address: "192.0.2.1", Scope: "import", Window: 1_800_000_000}
-	nextWindow   = ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: 1_800_000_001}
+	otherAddress = ratelimit.Key{Identity: "192.0.2.2", Scope: "export", Window: 1_800_000_000}
+	otherScope   = ratelimit.Key{Identity: "192.0.2.1", Scope: "import", Window: 1_800_000_000}
+	nextWindow   = ratelimit.Key{Identity: "192.0.2.1", Scope: "export", Window: 1_800_000_001}
 )
 
 // sequences are charges that run one after the other on one store.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
@@ -45,6 +46,7 @@ func testKeyReadBack(t *testing.T, s access.Manager) {
 		plainKey,
 		{Name: "Ada's laptop <&> 😀", Workspace: "A-z_0.9", Scopes: access.Scopes(), ExpiresAt: keyStart.Add(time.Hour)},
 		{Workspace: "w", Scopes: []access.Scope{access.Import, access.Dashboard}},
+		{Workspace: "w", Scopes: []access.Scope{access.Import}, From: []netip.Prefix{netip.MustParsePrefix("2001:db8::1/128"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("9.0.0.0/8")}},
 	} {
 		k = newKey(t, k, n)
 		if err := s.Create(t.Context(), k); err != nil {

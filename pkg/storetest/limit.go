@@ -45,9 +45,9 @@ func wantRows(t *testing.T, s ratelimit.RowStore, want ...ratelimit.Row) {
 // Each call of open must return a store without rows.
 func Limits(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 	runAll(t, open, []test[ratelimit.RowManager]{
-		{"a list returns the rows as they were put, in the order of their blocks", testRowsReadBack},
-		{"a put replaces the row of its block", testRowReplace},
-		{"only the row of the block is removed", testRowRemove},
+		{"a list returns the rows as they were put, in the order of their subjects", testRowsReadBack},
+		{"a put replaces the row of its subject", testRowReplace},
+		{"only the row of the subject is removed", testRowRemove},
 		{"there is room for 1,000 rows that have not expired", testMaxRows},
 		{"concurrent changes are all applied", testConcurrentRows},
 		{"a canceled context is an error and changes nothing", testRowsCancelled},
@@ -57,6 +57,8 @@ func Limits(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 func testRowsReadBack(t *testing.T, s ratelimit.RowManager) {
 	wantRows(t, s)
 	rows := []ratelimit.Row{
+		{KeyID: "7m3kq2xw9abc", Action: "limit", Records: 1000, Imports: 400, UpdatedAt: rowsAt, Note: "acme, plan pro"},
+		{KeyID: "9m3kq2xw9abc", Action: "block", UpdatedAt: rowsAt, ExpiresAt: rowsAt.Add(time.Hour)},
 		{CIDR: block("0.0.0.0/0"), Action: "observe", UpdatedAt: rowsAt},
 		{CIDR: block("9.0.0.0/8"), Action: "block", UpdatedAt: rowsAt, Note: strings.Repeat("😀", 128)},
 		{CIDR: block("10.0.0.0/8"), Action: "limit", Records: 1_000_000, Imports: 900, Requests: 1, UpdatedAt: rowsAt, ExpiresAt: rowsAt.Add(time.Hour)},
@@ -64,7 +66,7 @@ func testRowsReadBack(t *testing.T, s ratelimit.RowManager) {
 		{CIDR: block("2001:db8::/32"), Action: "limit", Imports: 3, UpdatedAt: rowsAt, Note: "<&> Ada's"},
 	}
 	for i := range rows {
-		putRows(t, s, rows[(i*3)%len(rows)])
+		putRows(t, s, rows[(i*3)%len(rows)]) // len(rows) is no multiple of 3
 	}
 	wantRows(t, s, rows...)
 }
@@ -79,20 +81,25 @@ func testRowReplace(t *testing.T, s ratelimit.RowManager) {
 }
 
 func testRowRemove(t *testing.T, s ratelimit.RowManager) {
-	if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, ratelimit.ErrNoRow) {
+	if err := s.Remove(t.Context(), "192.0.2.0/24"); !errors.Is(err, ratelimit.ErrNoRow) {
 		t.Errorf("remove from an empty store: %v", err)
 	}
 	putRows(t, s, rowOf("192.0.2.0/24", 1), rowOf("192.0.2.0/25", 2))
-	for _, absent := range []string{"192.0.2.0/23", "192.0.2.1/32", "0.0.0.0/0"} {
-		if err := s.Remove(t.Context(), block(absent)); !errors.Is(err, ratelimit.ErrNoRow) {
+	kept := ratelimit.Row{KeyID: "b", Action: "block", UpdatedAt: rowsAt}
+	putRows(t, s, ratelimit.Row{KeyID: "a", Action: "block", UpdatedAt: rowsAt}, kept)
+	if err := s.Remove(t.Context(), "key:a"); err != nil {
+		t.Error(err)
+	}
+	for _, absent := range []string{"key:a", "b", "192.0.2.0/23", "192.0.2.1/32", "0.0.0.0/0"} {
+		if err := s.Remove(t.Context(), absent); !errors.Is(err, ratelimit.ErrNoRow) {
 			t.Errorf("%s: %v", absent, err)
 		}
 	}
-	if err := s.Remove(t.Context(), block("192.0.2.0/24")); err != nil {
+	if err := s.Remove(t.Context(), "192.0.2.0/24"); err != nil {
 		t.Error(err)
 	}
-	wantRows(t, s, rowOf("192.0.2.0/25", 2))
-	if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, ratelimit.ErrNoRow) {
+	wantRows(t, s, kept, rowOf("192.0.2.0/25", 2))
+	if err := s.Remove(t.Context(), "192.0.2.0/24"); !errors.Is(err, ratelimit.ErrNoRow) {
 		t.Errorf("second remove: %v", err)
 	}
 }
@@ -136,7 +143,7 @@ func testConcurrentRows(t *testing.T, s ratelimit.RowManager) {
 		})
 	}
 	wg.Go(func() {
-		if err := s.Remove(t.Context(), gone.CIDR); err != nil {
+		if err := s.Remove(t.Context(), gone.Subject()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -154,7 +161,7 @@ func testRowsCancelled(t *testing.T, s ratelimit.RowManager) {
 	if err := s.Put(ctx, rowOf("10.0.0.0/8", 2)); !errors.Is(err, context.Canceled) {
 		t.Errorf("put: %v", err)
 	}
-	if err := s.Remove(ctx, block("10.0.0.0/8")); !errors.Is(err, context.Canceled) {
+	if err := s.Remove(ctx, "10.0.0.0/8"); !errors.Is(err, context.Canceled) {
 		t.Errorf("remove: %v", err)
 	}
 	wantRows(t, s, rowOf("10.0.0.0/8", 1))

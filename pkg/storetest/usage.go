@@ -24,11 +24,11 @@ func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.Usa
 			last := first + ratelimit.Window(ratelimit.UsageWindows) - 1
 			for w := first; w <= last; w++ {
 				n := int64(w-first) + 1
-				charge(t, s, ratelimit.Key{Address: here.Address, Scope: "export", Window: w}, cost("records", 200, 2*n), cost("r_list_event", 200, n))
-				charge(t, s, ratelimit.Key{Address: here.Address, Scope: "import", Window: w}, cost("imports", 200, 3), cost("r_create_event", 200, 3))
-				charge(t, s, ratelimit.Key{Address: here.Address, Scope: "not-found", Window: w}, cost("r_not_found", 200, 4))
+				charge(t, s, ratelimit.Key{Identity: here.Identity, Scope: "export", Window: w}, cost("records", 200, 2*n), cost("r_list_event", 200, n))
+				charge(t, s, ratelimit.Key{Identity: here.Identity, Scope: "import", Window: w}, cost("imports", 200, 3), cost("r_create_event", 200, 3))
+				charge(t, s, ratelimit.Key{Identity: here.Identity, Scope: "not-found", Window: w}, cost("r_not_found", 200, 4))
 			}
-			usage, err := ratelimit.Usage(t.Context(), u, here.Address, []ratelimit.Scope{"export", "import", "not-found"}, last)
+			usage, err := ratelimit.Usage(t.Context(), u, here.Identity, []ratelimit.Scope{"export", "import", "not-found"}, last)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func usageByWindow(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratel
 		{[]ratelimit.Scope{here.Scope}, here.Window, []map[string]int64{nil, {"records": 9, "r_list_entity": 1, "r_get_entity": 1}}},
 		{nil, here.Window, []map[string]int64{nil, nil}},
 	} {
-		got, err := u.Used(t.Context(), here.Address, tt.scopes, tt.last)
+		got, err := u.Used(t.Context(), here.Identity, tt.scopes, tt.last)
 		if err != nil || len(got) != ratelimit.UsageWindows {
 			t.Fatalf("%d windows, error %v", len(got), err)
 		}
@@ -102,7 +102,7 @@ func usageCanceled(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratel
 	_, u := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := u.Used(ctx, here.Address, []ratelimit.Scope{here.Scope}, here.Window); err == nil {
+	if _, err := u.Used(ctx, here.Identity, []ratelimit.Scope{here.Scope}, here.Window); err == nil {
 		t.Error("no error")
 	}
 }

@@ -18,6 +18,9 @@ function showCaller(usage) {
 /** Returns whether the caller may read records and export jobs. */
 const mayRead = () => caller.scopes.includes('export');
 
+/** Returns whether the caller may see the usage of other addresses and keys. */
+const mayWatch = () => caller.scopes.includes('operator');
+
 /**
  * Creates the command line of a request by the caller, with a button that copies
  * it.

@@ -3,7 +3,7 @@
 //
 //   kind, order, type, entity_id, from, to   which records are listed
 //   id                                       the record that is open
-//   address                                  the IP address whose usage is shown
+//   address                                  the IP address, or key:<id>, whose usage is shown
 //
 // The cursors of a list are in the history entry and not in the query, because they
 // belong to one walk through the list.

@@ -1,13 +1,13 @@
-// Compares the usage of an address in the last 60 seconds with its limits.
+// Compares the usage of an address or API key in the last 60 seconds with its limits.
 
 const usageInterval = 2000;
 const nearLimit = 0.8; // share of a limit
 
 /** Texts for all actions except limit, the default action. */
 const actionTexts = {
-  block: 'This address is blocked. Every request is refused with status 403.',
-  unlimited: 'This address is not limited. Requests beyond the limits also pass.',
-  observe: 'This address is observed. Requests beyond the limits pass, but are not counted here.',
+  block: 'These requests are blocked. Every one is refused with status 403.',
+  unlimited: 'These requests are not limited. Those beyond the limits also pass.',
+  observe: 'These requests are observed. Those beyond the limits pass, but are not counted here.',
 };
 
 /**
@@ -20,8 +20,11 @@ const meters = [
   { key: 'requests', name: 'Busiest route', of: (s) => Math.max(0, ...Object.values(s.requests)) },
 ];
 
+/** Returns the text by which a user names what is counted: an IP address, or key:<id>. */
+const nameOf = (usage) => usage.counted.replace(/^address:/, '');
+
 class Usage {
-  #poller; #onDenied; #address = ''; #own = ''; #last; #charts = new Map(); #routes = new Map(); #level = '';
+  #poller; #onDenied; #of = ''; #own = ''; #last; #charts = new Map(); #routes = new Map(); #level = '';
 
   /** onDenied receives errors with status 401 and 403. */
   constructor(onDenied) {
@@ -40,37 +43,44 @@ class Usage {
 
   /** Starts with the usage of the caller. */
   start(own) {
-    this.#own = own.address;
+    this.#own = nameOf(own);
+    $('usage-form').hidden = !mayWatch();
     this.show();
-    if (!this.#address) this.#draw(own);
+    if (!this.#of) this.#draw(own);
   }
 
   stop() { this.#poller.stop(); }
 
-  /** Shows the usage of the IP address in the page's URL. */
+  /** Shows the usage of the IP address or key in the page's URL. */
   show() {
-    this.#address = readPlace().address ?? '';
-    $('address').value = this.#address || this.#own;
-    $('usage-own').hidden = this.#address === '';
+    this.#of = this.#wanted();
+    $('address').value = this.#of || this.#own;
+    $('usage-own').hidden = this.#of === '';
     this.#level = '';
     this.#markAddress('');
     this.#poller.start();
   }
 
-  /** Shows the usage of the IP address in the page's URL, if it has changed. */
+  /** Shows the usage of the IP address or key in the page's URL, if it has changed. */
   follow() {
-    if ((readPlace().address ?? '') !== this.#address) this.show();
+    if (this.#wanted() !== this.#of) this.show();
   }
 
-  #choose(address) {
-    const other = address === this.#own ? '' : address;
-    if (other !== this.#address) moveTo({ ...readPlace(), address: other }, history.state);
+  /** Returns whose usage the page's URL names; '' for that of the caller. */
+  #wanted() {
+    return mayWatch() ? readPlace().address ?? '' : '';
+  }
+
+  #choose(text) {
+    const other = text === this.#own ? '' : text;
+    if (other !== this.#of) moveTo({ ...readPlace(), address: other }, history.state);
     this.show();
-    announce(`Showing ${other || 'your address'}`);
+    announce(`Showing ${other || 'your usage'}`);
   }
 
   async #load(signal) {
-    const response = await call('GET', withQuery('usage', { address: this.#address }), { signal });
+    const query = this.#of.startsWith('key:') ? { key: this.#of.slice('key:'.length) } : { address: this.#of };
+    const response = await call('GET', withQuery('usage', query), { signal });
     this.#draw(response.data);
     return response;
   }
@@ -78,15 +88,15 @@ class Usage {
   #report(error, stopped) {
     if (error?.status === 401 || error?.status === 403) {
       this.#onDenied(error);
-    } else if (error?.status === 400 && error.errors.some((e) => e.field === 'address')) {
-      this.#markAddress('This is not an IPv4 or IPv6 address.');
+    } else if (error?.status === 400 && error.errors.some((e) => e.field === 'address' || e.field === 'key')) {
+      this.#markAddress('This is not an IPv4 or IPv6 address, or key: and the id of a key.');
     } else {
-      if (error?.status === 429) this.#sayVerdict('full', 'Yes', 'Your address has used up its limit of requests for these figures.');
+      if (error?.status === 429) this.#sayVerdict('full', 'Yes', 'You have used up your limit of requests for these figures.');
       report('usage', error, { stopped, retry: stopped ? () => this.#poller.start() : undefined });
     }
   }
 
-  /** Shows what is wrong with the IP address that the user entered. */
+  /** Shows what is wrong with the IP address or key that the user entered. */
   #markAddress(text) {
     say($('address-error'), text);
     $('address').removeAttribute('aria-invalid');
@@ -99,6 +109,8 @@ class Usage {
     this.#last = usage;
     const { seconds, limits, action } = usage;
     this.#drawVerdict(usage);
+    say($('usage-counted'), usage.counted.startsWith('key:') ? `Counted: requests with the key ${usage.counted.slice('key:'.length)}, from every address.`
+      : `Counted: requests from the address ${nameOf(usage)}, with every key that has no limits of its own.`);
     $('usage-action').hidden = !(action in actionTexts);
     say($('usage-action'), actionTexts[action] ?? '');
     for (const { key, name, of } of meters) {
@@ -114,7 +126,8 @@ class Usage {
   }
 
   /** Shows how close the peak usage came to a limit. */
-  #drawVerdict({ seconds, limits, address }) {
+  #drawVerdict(usage) {
+    const { seconds, limits } = usage;
     const uses = meters.map(({ key, name, of }) => ({ name: name.toLowerCase(), limit: limits[key], ...summary(seconds.map(of), limits[key]) }));
     const share = (use) => Math.min(1, use.peak / use.limit);
     const top = uses.toSorted((a, b) => share(b) - share(a) || b.full - a.full)[0];
@@ -125,7 +138,7 @@ class Usage {
       near: ['Close', most],
       far: ['No', top.peak > 0 ? most : 'Nothing was used in the last 60 seconds.'],
     }[level];
-    this.#sayVerdict(level, short, `${address === this.#own ? '' : `${address}: `}${long}`);
+    this.#sayVerdict(level, short, `${nameOf(usage) === this.#own ? '' : `${nameOf(usage)}: `}${long}`);
   }
 
   #sayVerdict(level, short, long) {

@@ -1,4 +1,4 @@
-// Package usageview shows the usage of an address compared with its limits. It draws bars once,
+// Package usageview shows the usage of an address or API key compared with its limits. It draws bars once,
 // draws them continuously on a terminal, or writes one line per second.
 package usageview
 
@@ -111,7 +111,7 @@ func bars(u client.Usage, width int) []string {
 		room = width - 1 - names - thinNumbers
 	}
 	seconds := u.Seconds[max(0, len(u.Seconds)-max(room, minBars)):]
-	title := fmt.Sprintf("%s, the last %d seconds", u.Address, len(seconds))
+	title := fmt.Sprintf("%s, the last %d seconds", strings.Replace(u.Counted, ":", " ", 1), len(seconds))
 	if u.Action != "" && u.Action != "limit" {
 		title += ", action " + u.Action
 	}

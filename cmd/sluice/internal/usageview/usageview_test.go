@@ -12,7 +12,7 @@ import (
 
 // used returns usage data of 60 seconds. The last seconds have the given numbers of records.
 func used(records ...int64) client.Usage {
-	u := client.Usage{Address: "192.0.2.1", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}}
+	u := client.Usage{Counted: "address:192.0.2.1", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}}
 	for i := range int64(60) {
 		u.Seconds = append(u.Seconds, client.UsageSecond{Second: 1_800_000_000 + i, Requests: map[string]int64{}})
 	}
@@ -37,7 +37,7 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 		got := bars(used(0, 1, 199, 200, 60), tt.width)
 		pad := strings.Repeat(" ", tt.seconds-5)
 		want := []string{
-			fmt.Sprintf("192.0.2.1, the last %d seconds", tt.seconds),
+			fmt.Sprintf("address 192.0.2.1, the last %d seconds", tt.seconds),
 			"",
 			"records              " + pad + " ▁▇█▃" + tt.numbers[0],
 			"imports              " + pad + "     " + tt.numbers[1],
@@ -47,7 +47,7 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 			t.Errorf("width %d: got\n%s\nwant\n%s", tt.width, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	if got := bars(client.Usage{Address: "192.0.2.1"}, 100); len(got) != 4 {
+	if got := bars(client.Usage{Counted: "key:7m3kq2xw9abc"}, 100); len(got) != 4 {
 		t.Errorf("of nothing: %q", got)
 	}
 }
@@ -56,7 +56,7 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 func TestBarsFitEveryWidth(t *testing.T) {
 	t.Parallel()
 	u := used(1_000_000)
-	u.Address, u.Action, u.Limits.Records = "2001:db8:1111:2222::/64", "unlimited", 10_000_000
+	u.Counted, u.Action, u.Limits.Records = "address:2001:db8:1111:2222::/64", "unlimited", 10_000_000
 	u.Seconds[59].Requests["create-export-job"] = 1
 	for width := range 150 {
 		for _, line := range bars(u, width) {
@@ -72,7 +72,7 @@ func TestTheTitleShowsAnActionOtherThanLimit(t *testing.T) {
 	for action, want := range map[string]string{"": "", "limit": "", "block": ", action block", "observe": ", action observe"} {
 		u := used()
 		u.Action = action
-		if got := bars(u, 200)[0]; got != "192.0.2.1, the last 60 seconds"+want {
+		if got := bars(u, 200)[0]; got != "address 192.0.2.1, the last 60 seconds"+want {
 			t.Errorf("%q: %s", action, got)
 		}
 	}

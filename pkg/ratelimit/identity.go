@@ -3,7 +3,27 @@ package ratelimit
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 )
+
+// keyPrefix begins the identity of an API key. No address begins with it.
+const keyPrefix = "key:"
+
+// KeyIdentity returns the identity under which the requests with an API key are counted, if a
+// row names the key: key:<id>. All other requests are counted by their address, the result of
+// ParseAddress.
+func KeyIdentity(id string) string { return keyPrefix + id }
+
+// Named returns identity with its kind: key:7m3kq2xw9abc or address:192.0.2.1.
+func Named(identity string) string {
+	if _, ok := KeyID(identity); ok {
+		return identity
+	}
+	return "address:" + identity
+}
+
+// KeyID returns the id of the API key that identity stands for. It reports false for an address.
+func KeyID(identity string) (id string, ok bool) { return strings.CutPrefix(identity, keyPrefix) }
 
 // DefaultIPv6Prefix is the default number of leading bits of an IPv6 address that
 // identify a client. One subscriber usually has a whole /64.
