@@ -363,7 +363,7 @@ func TestInvalidParameters(t *testing.T) {
 		{"list-event", "/event?limit=-1", "limit must be"},
 		{"list-event", "/event?limit=x", "limit must be"},
 		{"list-event", "/event?limit=", "limit must be"},
-		{"list-entity", "/entity?limit=%zz", "percent-encode"},
+		{"list-entity", "/entity?limit=%zz", "cannot be accepted: the query string cannot be read: percent-encode"},
 		{"list-event", "/event?cursor=", "cursor is not a cursor"},
 	} {
 		if resp := a.get(t, tt.route, tt.target); resp.StatusCode != 400 || !strings.Contains(resp.Body, tt.want) {

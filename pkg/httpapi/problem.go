@@ -163,7 +163,7 @@ func asAPIError(err error) *apiError {
 func sentence(fields []record.FieldError) string {
 	parts := make([]string, len(fields))
 	for i, f := range fields {
-		parts[i] = f.Field + " " + f.Detail
+		parts[i] = strings.TrimPrefix(f.Field+" "+f.Detail, " ")
 	}
 	return strings.Join(parts, "; ")
 }
