@@ -71,7 +71,7 @@ func methodNotAllowed(method, path string, allow []string) error {
 
 // plurals and writes are what clients of other APIs try: /entities, and methods other than POST.
 var (
-	plurals = map[string]string{"entities": "entity", "events": "event", "export_jobs": "export_job", "erasure_jobs": "erasure_job"}
+	plurals = map[string]string{"entities": "entity", "events": "event", "export_jobs": "export_job"}
 	writes  = map[string]string{
 		"POST entity": "create_entity", "PUT entity": "upsert_entities", "PATCH entity": "update_entity", "DELETE entity": "delete_entity",
 		"POST event": "create_event", "PUT event": "create_event",
