@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -55,11 +56,24 @@ func TestConnectors(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	if err := os.Rename(filepath.Join(files, "event.ndjson.gz"), filepath.Join(files, "earlier.ndjson.gz")); err != nil {
+		t.Fatal(err)
+	}
 	changedAt := s.change(t)
 	changed := s.exportAll(t, s.key, files)
-	queryExports(t, files, len(changed["entity"]), events+lateEvents, lateEvents, greatest(events))
+	kept := 0
+	for id := range full["event"] {
+		if _, ok := changed["event"][id]; ok {
+			kept++
+		}
+	}
+	if erased := len(full["event"]) - kept; erased == 0 {
+		t.Error("no event was erased")
+	}
 	writeWithDLT(t, s, connectors[1].dir, full)
 	syncwait.Await(t, s.client(t, s.key), changedAt)
+	s.exportChanges(t, filepath.Join(files, "change.ndjson"))
+	queryExports(t, files, len(changed["entity"]), len(changed["event"]), lateEvents, kept, greatest(events))
 	syncAll(t, s, connectors)
 	for _, c := range connectors {
 		compare(t, c.name, c.copied, changed)

@@ -2,8 +2,10 @@ package connectors_test
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -178,11 +180,14 @@ func (s *service) change(t *testing.T) time.Time {
 		switch i % 5 {
 		case 0: // update
 			_, err = c.UpdateEntity(ctx, id, record.Attributes(`{"n":9223372036854775807,"half":null,"new":{"a":1}}`))
-		case 1: // delete
-			err = c.DeleteEntity(ctx, id)
-		case 2: // delete, and create another entity with the same id
-			if err = c.DeleteEntity(ctx, id); err == nil {
+		case 1: // delete; an entity with events is erased with them
+			err = s.remove(t, c, id, i%2 == 0)
+		case 2: // the same, and create another entity with the same id
+			if err = s.remove(t, c, id, i%2 == 0); err == nil {
 				_, _, err = c.CreateEntity(ctx, entity.Draft{ID: id, Type: "phoenix"})
+			}
+			if err == nil && i%2 == 0 {
+				_, _, err = c.CreateEvent(ctx, event.Draft{ID: "of-" + id, Name: "signed_up", EntityID: event.OptionalID(id), Attributes: attributes(0)})
 			}
 		case 3: // create an entity, and sometimes delete it before a tool can read it
 			id := fmt.Sprintf("new-%d", i)
@@ -198,6 +203,38 @@ func (s *service) change(t *testing.T) time.Time {
 		}
 	}
 	return time.Now()
+}
+
+// remove deletes an entity, or erases it with its events.
+func (s *service) remove(t *testing.T, c *client.Client, id string, erase bool) error {
+	if !erase {
+		return c.DeleteEntity(t.Context(), id)
+	}
+	if _, err := c.EraseEntity(t.Context(), id); err != nil {
+		return err
+	}
+	_, err := c.AwaitErasureJob(t.Context(), id, nil)
+	return err
+}
+
+// exportChanges writes the changes of entities to a file, as "sluice export --since" does.
+func (s *service) exportChanges(t *testing.T, path string) {
+	t.Helper()
+	page, err := s.client(t, s.key).ListEntityChanges(t.Context(), client.EntityChangeQuery{UpdatedSince: client.TimeOf(time.Now().Add(-30 * time.Minute)), IncludeDeleted: true, Limit: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	for _, c := range page.Data {
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(text, '\n'))
+	}
+	if err := os.WriteFile(path, lines.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // exportAll runs three export jobs, keeps their files in dir, and returns all

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,8 +56,8 @@ func writeJSON(t *testing.T, dir, name string, value any) string {
 	return path
 }
 
-// apply stores a record of a stream. deletedAt is the name of a member. If the record has
-// this member and it is not null, apply removes the record.
+// apply stores a record of a stream, without erased_at. deletedAt is the name of a member. If
+// the record has this member and it is not null, apply removes the record.
 func (all tables) apply(t *testing.T, stream string, text json.RawMessage, deletedAt string) {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -72,7 +73,37 @@ func (all tables) apply(t *testing.T, stream string, text json.RawMessage, delet
 		delete(all[stream], id)
 		return
 	}
+	if members["erased_at"] != nil {
+		delete(members, "erased_at")
+		var err error
+		if text, err = json.Marshal(members); err != nil {
+			t.Error(err)
+		}
+	}
 	all[stream].put(t, text)
+}
+
+// dropErased runs the SQL in the README of a connector on the entities that it has just sent and
+// the events of its copy, and removes from the copy the events that the SQL deletes. The copy
+// has no erased_at then, like the files of export jobs.
+func (all tables) dropErased(t *testing.T, dir, connector string, entities [][]byte) {
+	t.Helper()
+	events := make([][]byte, 0, len(all["event"]))
+	for _, text := range all["event"] {
+		events = append(events, []byte(text))
+	}
+	for name, lines := range map[string][][]byte{"entity.ndjson": entities, "event.ndjson": events} {
+		if err := os.WriteFile(filepath.Join(dir, name), bytes.Join(lines, []byte("\n")), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	connectors := filepath.Join(child.ModuleRoot(t), "connectors")
+	out := run(t, dir, nil, "python", filepath.Join(connectors, "testdata", "erase.py"), filepath.Join(connectors, connector, "README.md"))
+	var left []string
+	if err := json.Unmarshal(out[len(out)-1], &left); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	maps.DeleteFunc(all["event"], func(id, _ string) bool { return !slices.Contains(left, id) })
 }
 
 // syncAirbyte runs the Airbyte source of the manifest. It processes the messages of the source
@@ -87,6 +118,7 @@ func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 		args = append(args, "--state", state)
 	}
 	states := make(map[string]json.RawMessage)
+	var entities [][]byte
 	for _, line := range run(t, dir, nil, "source-declarative-manifest", args...) {
 		var m struct {
 			Type   string
@@ -103,6 +135,9 @@ func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 		switch m.Type {
 		case "RECORD":
 			copied.apply(t, m.Record.Stream, m.Record.Data, "_ab_cdc_deleted_at")
+			if m.Record.Stream == "entity" {
+				entities = append(entities, m.Record.Data)
+			}
 		case "STATE":
 			var of struct {
 				Stream struct {
@@ -120,6 +155,7 @@ func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 		list = append(list, state)
 	}
 	writeJSON(t, dir, "state.json", list)
+	copied.dropErased(t, dir, "airbyte", entities)
 }
 
 // syncSinger runs the tap and processes the messages of the tap as a Singer target does.
@@ -132,6 +168,7 @@ func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 		args = append(args, "--state", filepath.Join(dir, "state.json"))
 	}
 	var state json.RawMessage
+	var entities [][]byte
 	for _, line := range run(t, dir, nil, "python", args...) {
 		var m struct {
 			Type   string
@@ -146,11 +183,15 @@ func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 		switch m.Type {
 		case "RECORD":
 			copied.apply(t, m.Stream, m.Record, "_sdc_deleted_at")
+			if m.Stream == "entity" {
+				entities = append(entities, m.Record)
+			}
 		case "STATE":
 			state = m.Value
 		}
 	}
 	writeJSON(t, dir, "state.json", state)
+	copied.dropErased(t, dir, "singer", entities)
 }
 
 // dltEnv returns environment variables that configure a dlt source or destination.
@@ -218,9 +259,9 @@ func writable(t *testing.T, all tables) tables {
 
 // queryExports runs the queries of docs/duckdb.md on the export files in dir and checks
 // the results. The files contain the given numbers of entities and events. late is the
-// number of events with the name "late". greatest is the greatest value of the attribute
-// n.
-func queryExports(t *testing.T, dir string, entities, events, late int, greatest int64) {
+// number of events with the name "late", and kept that of the earlier file's events which were
+// not erased. greatest is the greatest value of the attribute n.
+func queryExports(t *testing.T, dir string, entities, events, late, kept int, greatest int64) {
 	t.Helper()
 	root := child.ModuleRoot(t)
 	got := run(t, dir, nil, "python", filepath.Join(root, "connectors", "testdata", "queries.py"), filepath.Join(root, "docs", "duckdb.md"))
@@ -231,6 +272,8 @@ func queryExports(t *testing.T, dir string, entities, events, late int, greatest
 		fmt.Sprintf(`[["late", %d], ["signed_up", %d]]`, late, events-late),
 		fmt.Sprintf("[[%d]]", greatest),
 		fmt.Sprintf("[[%d, %d]]", events, greatest),
+		"[]", // kept_event
+		fmt.Sprintf("[[%d]]", kept),
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || string(got[i]) != want[i] {

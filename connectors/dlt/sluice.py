@@ -17,6 +17,8 @@ from dlt.sources.helpers import requests
 BEGINNING = "1970-01-01T00:00:00Z"
 PAGE = 50  # records, a quarter of the limit, so that other programs at this address find room
 
+NOT_COLUMNS = {"deleted_at", "erased", "erased_at"}  # members of records that the table entity has not
+
 Record = dict[str, Any]
 
 
@@ -43,12 +45,13 @@ def integer(digits: str) -> int | str:
 
 @dlt.source(name="sluice")
 def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") -> Any:
-    """Reads the changes since the last run into the tables entity and event."""
+    """Reads the changes since the last run into the tables entity and event. The table erasure
+    says which entities were erased with their events, and when."""
     http = session(api_key)
 
     def walk(path: str, bound: str, **params: Any) -> Iterator[list[Record]]:
         """Yields the pages of a list of changes. The next run begins where this walk ends."""
-        state = dlt.current.resource_state()
+        state = dlt.current.resource_state(path.removeprefix("/"))
         params |= {"limit": PAGE, bound: state.get("synced_until", BEGINNING), "cursor": None}
         while True:
             response = http.get(base_url + path, params=params)
@@ -61,7 +64,12 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
                 state["synced_until"] = page["synced_until"]
                 return
 
-    @dlt.resource(
+    @dlt.resource(selected=False)
+    def change() -> Iterator[list[Record]]:
+        yield from walk("/entity", "updated_since", include_deleted="true")
+
+    @dlt.transformer(
+        data_from=change,
         primary_key="id",
         write_disposition="merge",
         columns={
@@ -71,18 +79,28 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
             "deleted": {"data_type": "bool", "hard_delete": True},
         },
     )
-    def entity() -> Iterator[list[Record]]:
-        for page in walk("/entity", "updated_since", include_deleted="true"):
-            for record in page:
-                if record.get("deleted"):  # a tombstone; its latest change is the deletion
-                    record["updated_at"] = record.pop("deleted_at")
-            yield page
+    def entity(page: list[Record]) -> Iterator[list[Record]]:
+        rows = [{name: value for name, value in record.items() if name not in NOT_COLUMNS} for record in page]
+        for row, record in zip(rows, page):
+            if record.get("deleted"):  # a tombstone; its latest change is the deletion
+                row["updated_at"] = record["deleted_at"]
+        yield rows
+
+    @dlt.transformer(
+        data_from=change,
+        primary_key="id",
+        write_disposition="merge",
+        columns={"erased_at": {"data_type": "timestamp", "dedup_sort": "desc"}},
+    )
+    def erasure(page: list[Record]) -> Iterator[list[Record]]:
+        yield [{"id": record["id"], "erased_at": record["erased_at"]} for record in page if "erased_at" in record]
 
     @dlt.resource(
         primary_key="id",
         write_disposition="merge",
         columns={
             "attributes": {"data_type": "json"},
+            "entity_id": {"data_type": "text"},
             "occurred_at": {"data_type": "timestamp"},
             "created_at": {"data_type": "timestamp"},
         },
@@ -90,7 +108,18 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
     def event() -> Iterator[list[Record]]:
         yield from walk("/event", "created_since")
 
-    return entity, event
+    return entity, erasure, event
+
+
+def drop_erased(pipeline: dlt.Pipeline) -> None:
+    """Removes the events of erased entities from the destination. Call it after each run."""
+    if {"erasure", "event"} <= set(pipeline.default_schema.data_table_names(seen_data_only=True)):
+        with pipeline.sql_client() as client:
+            event, erasure = client.make_qualified_table_name("event"), client.make_qualified_table_name("erasure")
+            client.execute_sql(
+                f"DELETE FROM {event} WHERE EXISTS (SELECT 1 FROM {erasure} AS e "
+                f"WHERE e.id = {event}.entity_id AND {event}.created_at <= e.erased_at)"
+            )
 
 
 ROUTES = {"entity": ("/upsert_entities", "entities"), "event": ("/create_events", "events")}

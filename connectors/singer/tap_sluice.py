@@ -75,6 +75,7 @@ class EntityStream(SluiceStream):
         ATTRIBUTES,
         th.Property("created_at", th.DateTimeType),
         th.Property("updated_at", th.DateTimeType),
+        th.Property("erased_at", th.DateTimeType),
         th.Property("_sdc_deleted_at", th.DateTimeType),
     ).to_dict()
 
@@ -84,6 +85,7 @@ class EntityStream(SluiceStream):
     def post_process(self, row: dict[str, Any], context: Context | None = None) -> dict[str, Any]:
         if row.pop("deleted", False):  # a tombstone; its latest change is the deletion
             row["updated_at"] = row["_sdc_deleted_at"] = row.pop("deleted_at")
+            row.pop("erased", None)  # erased_at says when
         return row
 
 
