@@ -4,13 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-lambda-go/events"
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
@@ -30,11 +31,15 @@ func (d deployment) rows(t *testing.T) *dynamo.Limits {
 	return s
 }
 
-// setRow stores a row with the limits of a block.
-func (d deployment) setRow(t *testing.T, cidr string, limits ratelimit.Limits) {
+// setRow stores a row with the limits of a subject.
+func (d deployment) setRow(t *testing.T, subject string, limits ratelimit.Limits) {
 	t.Helper()
-	r, err := ratelimit.NewRow(ratelimit.Row{CIDR: netip.MustParsePrefix(cidr), Action: limits.Action, Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests}, time.Now())
-	if err == nil {
+	r, err := ratelimit.ParseSubject(subject, ratelimit.DefaultIPv6Prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Action, r.Records, r.Imports, r.Requests = limits.Action, limits.Records, limits.Imports, limits.Requests
+	if r, err = ratelimit.NewRow(r, time.Now()); err == nil {
 		err = d.rows(t).Put(t.Context(), r)
 	}
 	if err != nil {
@@ -51,7 +56,7 @@ type exchange struct {
 	remaining string
 }
 
-// load is a series of requests from one address to GET /nowhere.
+// load is a series of requests.
 type load struct {
 	mu    sync.Mutex
 	done  []exchange
@@ -78,18 +83,23 @@ func (l *load) waitUntil(t *testing.T, begun time.Time) {
 	}
 }
 
-// startLoad invokes each instance of not-found repeatedly, with pauses, until stop is
-// called.
-func startLoad(t *testing.T, instances []*lambdatest.Instance, address string, pause time.Duration) *load {
+// nowhere returns requests from one address to GET /nowhere.
+func nowhere(address string) func(int) events.APIGatewayV2HTTPRequest {
+	return func(int) events.APIGatewayV2HTTPRequest { return lambdatest.Event("GET", "/nowhere", address, "") }
+}
+
+// startLoad invokes each instance repeatedly, with pauses, until stop is called. event returns
+// request n of an instance.
+func startLoad(t *testing.T, instances []*lambdatest.Instance, event func(n int) events.APIGatewayV2HTTPRequest, pause time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{added: make(chan struct{}, 1)}
 	var wg sync.WaitGroup
 	for _, instance := range instances {
 		wg.Go(func() {
-			for ctx.Err() == nil {
+			for n := 0; ctx.Err() == nil; n++ {
 				begun := time.Now()
-				resp, err := instance.Invoke(context.WithoutCancel(ctx), lambdatest.Event("GET", "/nowhere", address, ""))
+				resp, err := instance.Invoke(context.WithoutCancel(ctx), event(n))
 				if err != nil {
 					t.Error(err)
 					return
@@ -127,7 +137,7 @@ func outcomes(t *testing.T, done []exchange) map[ratelimit.Window]outcome {
 	for _, e := range done {
 		w := windows[e.window]
 		switch e.status {
-		case http.StatusNotFound:
+		case http.StatusNotFound, http.StatusOK:
 			w.admitted++
 		case http.StatusTooManyRequests:
 			w.refused++
@@ -139,10 +149,10 @@ func outcomes(t *testing.T, done []exchange) map[ratelimit.Window]outcome {
 	return windows
 }
 
-// change is a change of an address's row.
+// change is a change of a row.
 type change struct {
 	begun, ended time.Time
-	limit        int // new limit of requests
+	limit        int // new limit
 }
 
 // Rows are added, changed and removed while eight processes send requests from one address. In
@@ -155,7 +165,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	d := deploy(t, proxy.URL)
 	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String(), "LIMIT_REQUESTS=30")
 	begin := time.Now()
-	l := startLoad(t, d.start(t, "not-found", processes), address, 10*time.Millisecond)
+	l := startLoad(t, d.start(t, "not-found", processes), nowhere(address), 10*time.Millisecond)
 	changes := []change{{limit: 30, ended: begin}}
 	apply := func(limit int, do func()) {
 		l.waitUntil(t, changes[len(changes)-1].ended.Add(maxAge+settled))
@@ -245,7 +255,7 @@ func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
 	const address, processes, maxAge = "198.51.100.7", 3, 3 * time.Second
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String())
-	l := startLoad(t, d.start(t, "not-found", processes), address, 50*time.Millisecond)
+	l := startLoad(t, d.start(t, "not-found", processes), nowhere(address), 50*time.Millisecond)
 	l.waitUntil(t, time.Time{})
 	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionBlock})
 	set := time.Now()
@@ -274,7 +284,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	d.env = append(d.env, "SERVICE_NAME=sluice-test")
 	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionObserve, Requests: limit})
 	instances := d.start(t, "not-found", processes)
-	l := startLoad(t, instances, address, 10*time.Millisecond)
+	l := startLoad(t, instances, nowhere(address), 10*time.Millisecond)
 	l.waitUntil(t, time.Now().Add(3*time.Second))
 	done := l.stop()
 	want := 0

@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,17 +45,19 @@ const crowd = 1000
 //     again. The store is not called if the instance knows that a counter is
 //     exhausted.
 //   - The acknowledged costs never exceed the limit of a counter in any window.
-//     While the limits of an address change, the limit is the highest one that any
+//     While the limits of an identity change, the limit is the highest one that any
 //     instance knew.
+//   - A request is counted by its key if the key is valid, the instance knows a row of
+//     the key, and the address is not blocked; otherwise by its address.
 //   - A refused request did not fit at the time of the decision, and changes no
 //     counter. If Precheck refused an export, the records that the export asked
 //     for did not fit. The decision shows the counters that the instance received
 //     from the store.
-//   - A blocked address is always refused and never charged. An unlimited address
-//     is charged and never refused. An observed address is never refused, and
+//   - A blocked identity is always refused and never charged. An unlimited one
+//     is charged and never refused. An observed one is never refused, and
 //     requests beyond its limits are not counted.
 //   - If the charge of a request got no response and there is no fallback, the
-//     action of the address decides: ActionUnlimited and ActionObserve allow the
+//     action of the identity decides: ActionUnlimited and ActionObserve allow the
 //     request, and ActionLimit refuses it. A fallback admits the request if the
 //     fallback's own count stays within the limit.
 //
@@ -134,6 +137,7 @@ type tally struct {
 	late                                              int // charges applied after the caller gave up
 	degradedAllowed, degradedRefused                  int
 	rows, blocked, unlimited, observed                int
+	byKey, forged, behindBlock                        int // requests with a key that has a row: counted by it, not valid, or from a blocked address
 	uncounted                                         int // requests allowed without a response of the store
 	repeated                                          int // requests refused, then charged again in the next window
 	jumped                                            int // requests decided after the clock had jumped away from the window of the charge
@@ -158,6 +162,9 @@ func (a *tally) add(b tally) {
 	a.blocked += b.blocked
 	a.unlimited += b.unlimited
 	a.observed += b.observed
+	a.byKey += b.byKey
+	a.forged += b.forged
+	a.behindBlock += b.behindBlock
 	a.uncounted += b.uncounted
 	a.repeated += b.repeated
 	a.jumped += b.jumped
@@ -166,7 +173,7 @@ func (a *tally) add(b tally) {
 func (a *tally) checkAllHappened(t *testing.T, open bool) {
 	for _, n := range []int{a.instances, a.crashes, a.clocksSet, a.acknowledged, a.refused, a.local, a.prechecked,
 		a.connectionsRefused, a.lostBefore, a.lostAfter, a.failed, a.late,
-		a.rows, a.blocked, a.unlimited, a.observed, a.repeated, a.jumped} {
+		a.rows, a.byKey, a.forged, a.behindBlock, a.blocked, a.unlimited, a.observed, a.repeated, a.jumped} {
 		if n == 0 {
 			t.Errorf("something never happened: %+v", *a)
 		}
@@ -217,8 +224,9 @@ type world struct {
 
 	store      *memory.Counters
 	limits     ratelimit.Limits
-	overriding bool // whether the limits of addresses change
+	overriding bool // whether the limits of identities change
 	addresses  []string
+	keys       []string      // ids
 	timeout    time.Duration // maximum duration of a call to the store
 	skewed     bool          // whether clocks are wrong by up to a second
 	concurrent bool          // whether an instance serves many requests at the same time, like a server, or only one, like a Lambda function
@@ -252,7 +260,8 @@ type instance struct {
 
 	// world.mu guards these fields.
 	skew     time.Duration               // how far the instance's clock is ahead; may be negative
-	rows     map[string]ratelimit.Limits // limits by address, as the instance last read them
+	rows     map[string]ratelimit.Limits // limits by identity, as the instance last read them
+	table    *ratelimit.Rows             // the same rows
 	busy     int                         // number of requests in progress
 	fallback ledger                      // costs that the fallback admitted
 	known    knowledge
@@ -268,11 +277,14 @@ type knowledge struct {
 
 // call is one request in progress.
 type call struct {
-	inst  *instance
-	req   ratelimit.Request
-	class ratelimit.Class
-	route string
-	rng   *rand.Rand
+	inst    *instance
+	address string
+	keyID   string // id of the key that the token of the request names; "" if it has none
+	valid   bool   // whether the secret in the token is that of the key
+	req     ratelimit.Request
+	class   ratelimit.Class
+	route   string
+	rng     *rand.Rand
 
 	limits ratelimit.Limits // limits that were in force when the request was checked or charged
 	rules  []rule
@@ -335,6 +347,7 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 		}
 		w.addresses = append(w.addresses, address)
 	}
+	w.keys = []string{"gold", "silver"}[:rng.IntN(3)]
 	if rng.IntN(5) > 0 { // else nothing fails
 		bad := pick(rng, 0.01, 0.05, 0.3)
 		w.faults = faults{refuse: rng.Float64() * bad, loseBefore: rng.Float64() * bad, loseAfter: rng.Float64() * bad,
@@ -389,9 +402,12 @@ func (w *world) run() {
 			continue // all instances are busy
 		}
 		route := pick(w.rng, routes...)
-		c := &call{inst: inst, rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1)), req: ratelimit.Request{
-			Identity: pick(w.rng, w.addresses...), Route: ratelimit.Route{Name: route.name, Class: route.class},
+		c := &call{inst: inst, rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1)), address: pick(w.rng, w.addresses...), req: ratelimit.Request{
+			Route: ratelimit.Route{Name: route.name, Class: route.class},
 		}, class: route.class, route: route.name}
+		if len(w.keys) > 0 && w.rng.IntN(4) > 0 {
+			c.keyID, c.valid = pick(w.rng, w.keys...), w.rng.IntN(5) > 0
+		}
 		w.calls = append(w.calls, c)
 		under.Go(func() { w.serve(c) })
 	}
@@ -425,10 +441,11 @@ func (w *world) instance() *instance {
 	inst.ctx, inst.die = context.WithCancel(context.Background())
 	cfg := ratelimit.Config{
 		Limits: w.limits,
-		LimitsFor: func(address string) ratelimit.Limits {
+		LimitsFor: func(identity string) ratelimit.Limits {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return inst.rows[address]
+			r, _ := inst.table.Find(identity, time.Now())
+			return r.Limits()
 		},
 		Now: func() time.Time {
 			w.mu.Lock()
@@ -455,16 +472,67 @@ func (w *world) skew() time.Duration {
 	return between(w.rng, -time.Second, time.Second+1)
 }
 
-// setRow changes the limits of an address in one instance. The other instances keep
-// the old limits, as if they had not read the new limits yet. The caller holds w.mu.
+// setRow changes the limits of an identity in one instance, or removes its row. The other
+// instances keep the old limits, as if they had not read the new limits yet. The caller holds
+// w.mu.
 func (w *world) setRow(inst *instance) {
 	w.tally.rows++
-	inst.rows[pick(w.rng, w.addresses...)] = ratelimit.Limits{
+	identities := slices.Clone(w.addresses)
+	for _, id := range w.keys {
+		identities = append(identities, "key:"+id)
+	}
+	identity := pick(w.rng, identities...)
+	limits := ratelimit.Limits{
 		Records:  pick[int64](w.rng, 0, 1, 20, 100, 1000),
 		Imports:  pick[int64](w.rng, 0, 2, 7, 900),
 		Requests: pick[int64](w.rng, 0, 1, 4, 10, 900),
 		Action: pick(w.rng, "", "", ratelimit.ActionLimit, ratelimit.ActionLimit,
 			ratelimit.ActionBlock, ratelimit.ActionUnlimited, ratelimit.ActionObserve),
+	}
+	if limits.Action == ratelimit.ActionBlock {
+		limits = ratelimit.Limits{Action: limits.Action}
+	}
+	inst.rows[identity] = limits
+	if w.rng.IntN(8) == 0 {
+		delete(inst.rows, identity)
+	}
+	var rows []ratelimit.Row
+	for identity, limits := range inst.rows {
+		r, err := ratelimit.ParseSubject(identity, ratelimit.DefaultIPv6Prefix)
+		r.Action, r.Records, r.Imports, r.Requests = cmp.Or(limits.Action, ratelimit.ActionLimit), limits.Records, limits.Imports, limits.Requests
+		if rows = append(rows, r); err != nil {
+			w.fail("%v", err)
+		}
+	}
+	var err error
+	if inst.table, err = ratelimit.NewRows(rows); err != nil {
+		w.fail("%v", err)
+	}
+}
+
+// identify sets who is counted, as the service does, and checks it against the rows that the
+// instance knows.
+func (w *world) identify(c *call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.req.Identity = c.address
+	if counted := c.inst.table.Counted(c.address, c.keyID, time.Now()); c.valid {
+		c.req.Identity = counted
+	}
+	want := c.address
+	if _, hasRow := c.inst.rows["key:"+c.keyID]; hasRow {
+		switch {
+		case c.inst.rows[c.address].Action == ratelimit.ActionBlock:
+			w.tally.behindBlock++
+		case !c.valid:
+			w.tally.forged++
+		default:
+			w.tally.byKey++
+			want = "key:" + c.keyID
+		}
+	}
+	if c.req.Identity != want {
+		w.fail("a request from %s with the key %q (%v) is counted by %s, want %s; the rows are %v", c.address, c.keyID, c.valid, c.req.Identity, want, c.inst.rows)
 	}
 }
 
@@ -537,6 +605,7 @@ func (w *world) serve(c *call) {
 		c.inst.busy--
 		w.mu.Unlock()
 	}()
+	w.identify(c)
 	found := int64(0)
 	if c.class == ratelimit.Export {
 		asked := pick(c.rng, 1, 7, 50, 200, 1+c.rng.Int64N(200))
