@@ -17,7 +17,7 @@ import (
 // layout is the version of a data directory: the names of its files and their buckets, keys
 // and values. A change that makes this build and earlier ones read each other's files wrongly
 // needs a new version.
-const layout = "3"
+const layout = "4"
 
 // The files of a data directory. layoutFile holds the version; it exists before the others.
 // serviceFile holds the id of the service, which a server creates if the file does not exist.

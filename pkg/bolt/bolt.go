@@ -10,16 +10,22 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.etcd.io/bbolt"
-
-	"sluice/pkg/record"
 )
 
-// putRecord puts r under key, as JSON, in place of an existing record. Strings in attributes
-// keep their bytes.
-func putRecord(b *bbolt.Bucket, key string, r any) error {
+// encode returns r in JSON. Strings in attributes keep their bytes.
+func encode(r any) ([]byte, error) {
 	value, err := json.Marshal(r, jsontext.PreserveRawStrings(true))
 	if err != nil {
-		return fmt.Errorf("encode record: %w", err)
+		return nil, fmt.Errorf("encode record: %w", err)
+	}
+	return value, nil
+}
+
+// putRecord puts r under key, in JSON, in place of an existing record.
+func putRecord(b *bbolt.Bucket, key string, r any) error {
+	value, err := encode(r)
+	if err != nil {
+		return err
 	}
 	return b.Put([]byte(key), value)
 }
@@ -27,7 +33,7 @@ func putRecord(b *bbolt.Bucket, key string, r any) error {
 // stored skips the checks that were made before a record was stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// decode decodes a record that putRecord stored. The result does not share memory with value,
+// decode decodes a record in JSON. The result does not share memory with value,
 // which is valid only during its transaction.
 func decode[R any](value []byte) (r R, err error) {
 	if err := json.Unmarshal(value, &r, stored); err != nil {
@@ -85,31 +91,4 @@ func decodeAll[R any](values iter.Seq2[[]byte, []byte]) (records []R, err error)
 		records = append(records, r)
 	}
 	return records, nil
-}
-
-// readPage decodes values until the page has limit records, is full (record.PageFull) or has
-// passed record.MaxPassedBytes of the values for which skip is true. skip may be nil. The ID
-// of Last is the key of the last value that was read.
-func readPage[R any](values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {
-	var last []byte
-	pageBytes, passed := 0, 0
-	for key, value := range values {
-		n := len(page.Records)
-		if page.More = n == limit || record.PageFull(n, pageBytes, len(value)) || passed >= record.MaxPassedBytes; page.More {
-			break
-		}
-		r, err := decode[R](value)
-		switch {
-		case err != nil:
-			return page, err
-		case skip != nil && skip(r):
-			passed += len(key) + len(value)
-		default:
-			page.Records = append(page.Records, r)
-			pageBytes += len(value)
-		}
-		last = key
-	}
-	page.Last.ID = string(last)
-	return page, nil
 }

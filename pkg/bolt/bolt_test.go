@@ -3,6 +3,7 @@ package bolt
 import (
 	"errors"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/pkg/entity"
+	"sluice/pkg/event"
 	"sluice/pkg/job"
+	"sluice/pkg/record"
 )
 
 // openWords opens a table of words in the file at path. close closes the file, as does the end
@@ -23,7 +26,7 @@ func openWords(t *testing.T, path string) (words *table[string], close func()) {
 	}
 	close = func() { _ = db.Close() }
 	t.Cleanup(close)
-	words, err = openTable(db, "words", func(word string) string { return word }, func(string) []entry { return nil })
+	words, err = openTable(db, "words", schema[string]{func(word string) string { return word }, text[string], func(string) []entry { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +78,7 @@ func TestAScanKeepsToItsBoundsInBothDirections(t *testing.T) {
 						slices.Reverse(want)
 					}
 					err := words.view(t.Context(), "scan", "default", func(all records[string]) error {
-						for k := range scan(all.index(byID), low, high, ascending) {
+						for k := range scan(all.index(byKey), low, high, ascending) {
 							got = append(got, string(k))
 						}
 						return nil
@@ -118,11 +121,25 @@ func TestAFailedUpdateIsRolledBack(t *testing.T) {
 
 func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
 	t.Parallel()
-	if _, err := decode[struct{ ID string }]([]byte("{")); err == nil {
-		t.Error("no error")
+	events := &table[event.Event]{schema: schema[event.Event]{fields: eventFields}}
+	e := event.Event{ID: "a", Name: "n", EntityID: "ada", Attributes: record.Attributes(`{"n":1}`), OccurredAt: record.TimeOf(time.UnixMilli(-1)), CreatedAt: record.TimeOf(time.UnixMilli(1)), ExpiresAt: record.TimeOf(time.UnixMilli(1 << 40))}
+	value, err := events.encode(e)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := decode[struct{ ID string }](nil); err == nil {
-		t.Error("no error for a nil value")
+	if got, err := events.decode(value); err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("got %+v, error %v, want %+v", got, err, e)
+	}
+	for n := range value {
+		if got, err := events.decode(value[:n]); err == nil {
+			t.Errorf("%d of %d bytes: %+v", n, len(value), got)
+		}
+	}
+	if got, err := events.decode(append(value, 0)); err == nil {
+		t.Errorf("a byte more: %+v", got)
+	}
+	if got, err := decode[struct{ ID string }]([]byte("{")); err == nil {
+		t.Errorf("not JSON: %+v", got)
 	}
 }
 

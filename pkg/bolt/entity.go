@@ -3,6 +3,7 @@ package bolt
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -28,11 +29,22 @@ type Entities struct {
 
 // NewEntities returns the entities in db, which other stores may share. The caller closes db.
 func NewEntities(db *bbolt.DB, clock entity.Clock) (*Entities, error) {
-	t, err := openTable(db, "entities", func(c entity.Change) string { return c.ID }, changeEntries)
+	t, err := openTable(db, "entities", schema[entity.Change]{func(c entity.Change) string { return c.ID }, changeFields, changeEntries})
 	if err != nil {
 		return nil, err
 	}
 	return &Entities{table: t, clock: clock}, nil
+}
+
+func changeFields(f *fields, c *entity.Change) {
+	text(f, &c.ID)
+	text(f, &c.Type)
+	text(f, &c.Attributes)
+	f.time(&c.CreatedAt)
+	f.time(&c.UpdatedAt)
+	f.time(&c.DeletedAt)
+	f.time(&c.ErasedAt)
+	c.Deleted = c.Attributes == nil // only a tombstone has none
 }
 
 func changeEntries(c entity.Change) []entry {
@@ -107,9 +119,13 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 
 // List implements entity.Store.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page record.Page[entity.Entity], err error) {
-	err = s.table.view(ctx, "list entities", workspace, func(changes records[entity.Change]) (err error) {
-		deleted := func(e entity.Entity) bool { return e.UpdatedAt == record.Time{} } // a tombstone has deleted_at instead
-		page, err = readPage(scanEntities(changes, q.Type, following(q.AfterID)), q.Limit, deleted)
+	err = s.table.view(ctx, "list entities", workspace, func(changes records[entity.Change]) error {
+		found, err := s.table.page(scanEntities(changes, q.Type, following(q.AfterID)), q.Limit, func(c entity.Change) bool { return c.Deleted })
+		page.More, page.Last = found.More, found.Last
+		page.Records = slices.Grow(page.Records, len(found.Records))
+		for _, c := range found.Records {
+			page.Records = append(page.Records, c.Entity)
+		}
 		return err
 	})
 	return page, err
@@ -117,16 +133,18 @@ func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (
 
 // Count implements entity.Store.
 func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
-	return s.table.count(ctx, "count entities", workspace, "", until, func(changes records[entity.Change], low string) iter.Seq2[[]byte, []byte] {
-		return scanEntities(changes, q.Type, low)
-	})
+	return s.table.count(ctx, "count entities", workspace, "",
+		func(changes records[entity.Change], low string) iter.Seq2[[]byte, []byte] {
+			return scanEntities(changes, q.Type, low)
+		},
+		func(c entity.Change) bool { return !c.Deleted && c.CreatedAt.Compare(until) <= 0 })
 }
 
 // scanEntities iterates over the entities of a type whose ids are at least low, or over all and
 // the tombstones if typ is empty.
 func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]byte, []byte] {
 	if typ == "" {
-		return scan(changes.index(byID), low, "", true)
+		return scan(changes.index(byKey), low, "", true)
 	}
 	return changes.lookup(scan(changes.index(byType, typ), low, "", true))
 }
@@ -135,7 +153,7 @@ func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]b
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[entity.Change], err error) {
 	err = s.table.view(ctx, "list changes of entities", workspace, func(changes records[entity.Change]) (err error) {
 		low, high := q.Bounds()
-		page, err = readPage[entity.Change](changes.lookup(scan(changes.index(byUpdatedAt), low, high, !q.Descending)), q.Limit, nil)
+		page, err = s.table.page(changes.lookup(scan(changes.index(byUpdatedAt), low, high, !q.Descending)), q.Limit, nil)
 		return err
 	})
 	return page, err

@@ -133,7 +133,7 @@ func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
 // A page of a list by id passes a megabyte of tombstones, and may then be empty.
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	t.Parallel()
-	const tombstones = 7_000
+	const tombstones = 9_000
 	s := openIn(t, openDB(t), entity.Clock{})
 	for i := range tombstones {
 		if _, err := entity.Erase(t.Context(), s, "default", fmt.Sprintf("gone-%0120d", i)); err != nil {

@@ -13,98 +13,84 @@ import (
 )
 
 const (
-	byPosition  = "by_position"
 	byEntity    = "by_entity"
 	byCreatedAt = "by_created_at"
 )
 
-// Events is an event.Store. It is safe for concurrent use. Its table is "events", with these
-// indexes:
+// Events is an event.Store. It is safe for concurrent use. The keys of its
+// table "events" are texts of Event.Position, so that a long list reads the file in order. The
+// table has these indexes:
 //
-//   - by_position has all events, by the text of Event.Position.
-//   - by_entity has a bucket for each entity, with its events by the same keys.
+//   - by_id has all events.
+//   - by_entity has a bucket for each entity, with the keys of its events.
 //   - by_created_at has all events, by the text of Event.SyncPosition.
 //   - by_expiry has the events that expire.
 type Events struct {
-	table *table[eventDocument]
+	table *table[event.Event]
 	now   func() time.Time
 }
 
 // NewEvents returns the events in db, which other stores may share. The caller closes db.
 func NewEvents(db *bbolt.DB, now func() time.Time) (*Events, error) {
-	t, err := openTable(db, "events", func(d eventDocument) string { return d.ID }, eventEntries)
+	t, err := openTable(db, "events", schema[event.Event]{func(e event.Event) string { return e.Position().String() }, eventFields, eventEntries})
 	if err != nil {
 		return nil, err
 	}
 	return &Events{table: t, now: now}, nil
 }
 
-// eventDocument is the JSON form in which the store keeps an event.
-type eventDocument struct {
-	event.Event
-	ExpiresAt record.Time `json:"expires_at,omitzero"`
+func eventFields(f *fields, e *event.Event) {
+	text(f, &e.ID)
+	text(f, &e.Name)
+	text(f, &e.EntityID)
+	text(f, &e.Attributes)
+	f.time(&e.OccurredAt)
+	f.time(&e.CreatedAt)
+	f.time(&e.ExpiresAt)
 }
 
-// event returns the event in d.
-func (d eventDocument) event() event.Event {
-	d.Event.ExpiresAt = d.ExpiresAt
-	return d.Event
-}
-
-func eventEntries(d eventDocument) []entry {
-	position := d.Position().String()
-	entries := []entry{{position, []string{byPosition}}, {d.SyncPosition().String(), []string{byCreatedAt}}}
-	if d.EntityID != "" {
-		entries = append(entries, entry{position, []string{byEntity, string(d.EntityID)}})
+func eventEntries(e event.Event) []entry {
+	entries := []entry{{e.ID, []string{byID}}, {e.SyncPosition().String(), []string{byCreatedAt}}}
+	if e.EntityID != "" {
+		entries = append(entries, entry{e.Position().String(), []string{byEntity, string(e.EntityID)}})
 	}
-	if (d.ExpiresAt != record.Time{}) {
-		entries = append(entries, entry{record.Position{At: d.ExpiresAt, ID: d.ID}.String(), []string{byExpiry}})
+	if (e.ExpiresAt != record.Time{}) {
+		entries = append(entries, entry{record.Position{At: e.ExpiresAt, ID: e.ID}.String(), []string{byExpiry}})
 	}
 	return entries
-}
-
-// eventPage returns a page of events, like readPage.
-func eventPage(values iter.Seq2[[]byte, []byte], limit int) (record.Page[event.Event], error) {
-	documents, err := readPage[eventDocument](values, limit, nil)
-	page := record.Page[event.Event]{More: documents.More}
-	for _, d := range documents.Records {
-		page.Records = append(page.Records, d.event())
-	}
-	return page, err
 }
 
 // Create implements event.Store. Concurrent calls share an fsync. The time of creation is
 // taken inside the transaction, so that events are committed in the order of their creation.
 // Each call also removes some expired events.
 func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
-	err = s.table.update(ctx, "create event", workspace, func(events records[eventDocument]) error {
+	err = s.table.update(ctx, "create event", workspace, func(events records[event.Event]) error {
 		e := d.At(s.now())
 		if err := events.sweep(e.CreatedAt); err != nil {
 			return err
 		}
 		old, exists, err := events.get(e.ID)
-		if stored, created = old.event(), false; err != nil || exists && !stored.Expired(e.CreatedAt) {
+		if stored, created = old, false; err != nil || exists && !stored.Expired(e.CreatedAt) {
 			return err
 		}
 		if exists {
 			err = events.remove(old)
 		}
 		stored, created = e, true
-		return errors.Join(err, events.put(eventDocument{e, e.ExpiresAt}))
+		return errors.Join(err, events.put(e))
 	})
 	return stored, created, err
 }
 
 // Get implements event.Store.
 func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, error) {
-	d, err := s.table.get(ctx, "event", workspace, id)
-	return d.event(), err
+	return s.table.get(ctx, "event", workspace, id)
 }
 
 // List implements event.Store.
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (page record.Page[event.Event], err error) {
-	err = s.table.view(ctx, "list events", workspace, func(events records[eventDocument]) (err error) {
-		page, err = eventPage(scanEvents(events, q), q.Limit)
+	err = s.table.view(ctx, "list events", workspace, func(events records[event.Event]) (err error) {
+		page, err = s.table.page(scanEvents(events, q), q.Limit, nil)
 		return err
 	})
 	return page, err
@@ -112,9 +98,9 @@ func (s *Events) List(ctx context.Context, workspace string, q event.Query) (pag
 
 // Changes implements event.Store.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[event.Event], err error) {
-	err = s.table.view(ctx, "list changes of events", workspace, func(events records[eventDocument]) (err error) {
+	err = s.table.view(ctx, "list changes of events", workspace, func(events records[event.Event]) (err error) {
 		low, high := q.Bounds()
-		page, err = eventPage(events.lookup(scan(events.index(byCreatedAt), low, high, !q.Descending)), q.Limit)
+		page, err = s.table.page(events.lookup(scan(events.index(byCreatedAt), low, high, !q.Descending)), q.Limit, nil)
 		return err
 	})
 	return page, err
@@ -124,30 +110,32 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After, q.Ascending = nil, true
 	low, high := q.Bounds()
-	return s.table.count(ctx, "count events", workspace, low, until, func(events records[eventDocument], low string) iter.Seq2[[]byte, []byte] {
-		return events.lookup(scan(eventIndex(events, q), low, high, true))
-	})
+	return s.table.count(ctx, "count events", workspace, low,
+		func(events records[event.Event], low string) iter.Seq2[[]byte, []byte] {
+			return scanBetween(events, q, low, high)
+		},
+		func(e event.Event) bool { return e.CreatedAt.Compare(until) <= 0 && !e.Expired(until) })
 }
 
 // scanEvents iterates over the events that q selects.
-func scanEvents(events records[eventDocument], q event.Query) iter.Seq2[[]byte, []byte] {
+func scanEvents(events records[event.Event], q event.Query) iter.Seq2[[]byte, []byte] {
 	low, high := q.Bounds()
-	return events.lookup(scan(eventIndex(events, q), low, high, q.Ascending))
+	return scanBetween(events, q, low, high)
 }
 
-// eventIndex returns the index that serves q.
-func eventIndex(events records[eventDocument], q event.Query) *bbolt.Bucket {
-	if q.EntityID != "" {
-		return events.index(byEntity, string(q.EntityID))
+// scanBetween is scanEvents with other bounds than those of q.
+func scanBetween(events records[event.Event], q event.Query, low, high string) iter.Seq2[[]byte, []byte] {
+	if q.EntityID == "" {
+		return scan(events.index(byKey), low, high, q.Ascending)
 	}
-	return events.index(byPosition)
+	return events.lookup(scan(events.index(byEntity, string(q.EntityID)), low, high, q.Ascending))
 }
 
 // Erase implements event.Store with one transaction.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
-	err = s.table.update(ctx, "erase events", workspace, func(events records[eventDocument]) error {
+	err = s.table.update(ctx, "erase events", workspace, func(events records[event.Event]) error {
 		of := event.Query{EntityID: event.OptionalID(q.EntityID), After: q.After, Ascending: true}
-		page, err := readPage[eventDocument](scanEvents(events, of), q.Limit, nil)
+		page, err := s.table.page(scanEvents(events, of), q.Limit, nil)
 		if err != nil {
 			return err
 		}

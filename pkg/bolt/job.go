@@ -11,7 +11,10 @@ import (
 	"sluice/pkg/record"
 )
 
-const unfinished = "unfinished"
+const (
+	byPosition = "by_position"
+	unfinished = "unfinished"
+)
 
 // Jobs is the job.Backlog of one kind. It is safe for concurrent use. The table is named after
 // the kind, such as "report_jobs", and has these indexes:
@@ -27,11 +30,21 @@ type Jobs struct {
 // NewJobs returns the store of a kind's jobs in db, which other stores may share. The caller
 // closes db.
 func NewJobs(db *bbolt.DB, kind job.Kind) (*Jobs, error) {
-	t, err := openTable(db, kind.Name+"_jobs", func(j job.Job) string { return j.ID }, jobEntries)
+	t, err := openTable(db, kind.Name+"_jobs", schema[job.Job]{func(j job.Job) string { return j.ID }, jobFields, jobEntries})
 	if err != nil {
 		return nil, err
 	}
 	return &Jobs{table: t, kind: kind}, nil
+}
+
+// jobFields keeps a job in JSON.
+func jobFields(f *fields, j *job.Job) {
+	if f.writing {
+		f.value, f.err = encode(j)
+		return
+	}
+	*j, f.err = decode[job.Job](f.value)
+	f.value = nil
 }
 
 func jobEntries(j job.Job) []entry {
@@ -95,7 +108,7 @@ func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (page record.Page[job.Job], err error) {
 	_, high := record.Bounds(nil, nil, after, false)
 	err = s.table.view(ctx, "list "+s.kind.String()+"s", workspace, func(jobs records[job.Job]) (err error) {
-		page, err = readPage[job.Job](jobs.lookup(scan(jobs.index(byPosition), "", high, false)), limit, nil)
+		page, err = s.table.page(jobs.lookup(scan(jobs.index(byPosition), "", high, false)), limit, nil)
 		return err
 	})
 	for i := range page.Records {

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,18 +13,24 @@ import (
 )
 
 // table is the bucket of one kind of records R, in a database that other tables share. It has
-// a bucket for each workspace, which has one for each index. by_id maps ids to records in JSON,
-// and the other indexes map keys to ids. bbolt sorts keys by bytes. A table is safe for
-// concurrent use.
+// a bucket for each workspace, which has one with the records, by their keys, and one for each
+// index, which maps keys of its own to those of records, or to nothing if they are the same.
+// bbolt sorts keys by bytes. A table is safe for concurrent use.
 //
 // A method whose context is done when it is called, or when its turn to write comes, does
 // nothing and returns an error of kind Unavailable. A transaction cannot be interrupted.
 type table[R any] struct {
-	db      *bbolt.DB
-	writer  *writer
-	name    string
-	id      func(R) string
-	entries func(R) []entry // where the indexes other than by_id have a record
+	db     *bbolt.DB
+	writer *writer
+	name   string
+	schema[R]
+}
+
+// schema says how a table keeps its records.
+type schema[R any] struct {
+	key     func(R) string // an id, unless the table has the index by_id
+	fields  func(*fields, *R)
+	entries func(R) []entry // where the indexes have a record
 }
 
 // entry is a place in an index.
@@ -33,16 +40,17 @@ type entry struct {
 }
 
 const (
-	byID     = "by_id"
+	byKey    = "by_key"    // the records
+	byID     = "by_id"     // its keys are ids, in a table whose records have other keys
 	byExpiry = "by_expiry" // its keys are texts of a record.Position with the time at which a record expires
 )
 
 // openTable returns a table in db. The caller closes db.
-func openTable[R any](db *bbolt.DB, name string, id func(R) string, entries func(R) []entry) (*table[R], error) {
+func openTable[R any](db *bbolt.DB, name string, s schema[R]) (*table[R], error) {
 	if db == nil {
 		return nil, errors.New("bolt: a database is required")
 	}
-	return &table[R]{db: db, writer: newWriter(db), name: name, id: id, entries: entries}, nil
+	return &table[R]{db: db, writer: newWriter(db), name: name, schema: s}, nil
 }
 
 // update calls write in a transaction and commits if write succeeds, as writer.update does.
@@ -105,10 +113,9 @@ func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, er
 // while a transaction reads it, and everything else waits until it has grown.
 const countLimit = 5_000
 
-// count counts the records that were created at or before until, are not tombstones and had not
-// expired by then. A record without expires_at does not expire. scan iterates over those whose
-// keys are at least low.
-func (t *table[R]) count(ctx context.Context, op, workspace, low string, until record.Time, scan func(all records[R], low string) iter.Seq2[[]byte, []byte]) (n int64, err error) {
+// count counts the records that counts accepts. scan iterates over those whose keys are at least
+// low.
+func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan func(all records[R], low string) iter.Seq2[[]byte, []byte], counts func(R) bool) (n int64, err error) {
 	for more := true; more && err == nil; {
 		err = t.view(ctx, op, workspace, func(all records[R]) error {
 			read := 0
@@ -118,11 +125,11 @@ func (t *table[R]) count(ctx context.Context, op, workspace, low string, until r
 					return nil
 				}
 				read++
-				counts, err := createdBy(until, value)
+				r, err := t.decode(value)
 				if err != nil {
 					return err
 				}
-				if counts {
+				if counts(r) {
 					n++
 				}
 			}
@@ -131,16 +138,6 @@ func (t *table[R]) count(ctx context.Context, op, workspace, low string, until r
 		})
 	}
 	return n, err
-}
-
-// createdBy reports whether count counts the record in value.
-func createdBy(until record.Time, value []byte) (bool, error) {
-	r, err := decode[struct {
-		CreatedAt record.Time  `json:"created_at"`
-		ExpiresAt *record.Time `json:"expires_at"`
-		Deleted   bool         `json:"deleted"`
-	}](value)
-	return r.CreatedAt.Compare(until) <= 0 && !r.Deleted && (r.ExpiresAt == nil || r.ExpiresAt.Compare(until) > 0), err
 }
 
 // records are the records of a workspace, in a transaction.
@@ -163,43 +160,85 @@ func nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
 // index returns the bucket of an index, or nil if it has no entry.
 func (s records[R]) index(path ...string) *bbolt.Bucket { return nested(s.bucket, path...) }
 
-// get returns a record and whether it exists.
+// encode returns the value of r, and decode the record in a value.
+func (t *table[R]) encode(r R) ([]byte, error) {
+	f := fields{writing: true}
+	t.fields(&f, &r)
+	return f.value, f.err
+}
+
+func (t *table[R]) decode(value []byte) (r R, err error) {
+	f := fields{value: value}
+	t.fields(&f, &r)
+	if f.err == nil && len(f.value) > 0 {
+		f.err = errors.New("decode record: the value is too long")
+	}
+	return r, f.err
+}
+
+// get returns the record with an id, and whether it exists.
 func (s records[R]) get(id string) (r R, exists bool, err error) {
-	b := s.index(byID)
+	key := []byte(id)
+	if keys := s.index(byID); keys != nil {
+		if key = keys.Get(key); key == nil {
+			return r, false, nil
+		}
+	}
+	return s.at(key)
+}
+
+// at returns the record with a key, and whether it exists.
+func (s records[R]) at(key []byte) (r R, exists bool, err error) {
+	b := s.index(byKey)
 	if b == nil {
 		return r, false, nil
 	}
-	value := b.Get([]byte(id))
+	value := b.Get(key)
 	if value == nil {
 		return r, false, nil
 	}
-	r, err = decode[R](value)
+	r, err = s.decode(value)
 	return r, true, err
 }
 
+// fill is how much of a page stays when bbolt splits one. Keys in order of time leave every page
+// but the last as it was split, at half by default, but random ones must find room in theirs.
+const fill = 0.7
+
 // put stores r, which must not exist.
 func (s records[R]) put(r R) error {
-	b, err := s.bucket.CreateBucketIfNotExists([]byte(byID))
+	value, err := s.encode(r)
+	key := s.key(r)
 	if err == nil {
-		err = putRecord(b, s.id(r), r)
+		err = s.add([]string{byKey}, key, value)
 	}
 	for _, e := range s.entries(r) {
-		b := s.bucket
-		for _, name := range e.index {
-			if err == nil {
-				b, err = b.CreateBucketIfNotExists([]byte(name))
-			}
+		value = []byte(key)
+		if e.key == key {
+			value = nil
 		}
 		if err == nil {
-			err = b.Put([]byte(e.key), []byte(s.id(r)))
+			err = s.add(e.index, e.key, value)
 		}
 	}
 	return err
 }
 
+// add puts an entry into the bucket at a path, which it creates if necessary.
+func (s records[R]) add(path []string, key string, value []byte) (err error) {
+	b := s.bucket
+	for _, name := range path {
+		if b, err = b.CreateBucketIfNotExists([]byte(name)); err != nil {
+			return err
+		}
+	}
+	b.FillPercent = fill
+	return b.Put([]byte(key), value)
+}
+
 // remove removes r, which must exist.
 func (s records[R]) remove(r R) error {
-	err := s.index(byID).Delete([]byte(s.id(r)))
+	err := s.index(byKey).Delete([]byte(s.key(r)))
 	for _, e := range s.entries(r) {
 		err = errors.Join(err, s.index(e.index...).Delete([]byte(e.key)))
 	}
@@ -212,14 +251,14 @@ const sweepLimit = 10
 
 // sweep removes some of the records that expired before now.
 func (s records[R]) sweep(now record.Time) error {
-	var ids []string
-	for _, id := range scan(s.index(byExpiry), "", now.String(), true) {
-		if ids = append(ids, string(id)); len(ids) == sweepLimit {
+	var keys [][]byte
+	for _, key := range scan(s.index(byExpiry), "", now.String(), true) {
+		if keys = append(keys, bytes.Clone(key)); len(keys) == sweepLimit {
 			break
 		}
 	}
-	for _, id := range ids {
-		r, exists, err := s.get(id)
+	for _, key := range keys {
+		r, exists, err := s.at(key)
 		if err == nil && exists {
 			err = s.remove(r)
 		}
@@ -230,14 +269,48 @@ func (s records[R]) sweep(now record.Time) error {
 	return nil
 }
 
-// lookup iterates over the entries of an index. It yields the key of each, and the record in JSON.
+// lookup iterates over the entries of an index. It yields the key of each, and the value of its
+// record.
 func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		b := s.index(byID)
-		for key, id := range entries {
-			if !yield(key, b.Get(id)) {
+		b := s.index(byKey)
+		for at, key := range entries {
+			if len(key) == 0 {
+				key = at
+			}
+			if !yield(at, b.Get(key)) {
 				return
 			}
 		}
 	}
+}
+
+// page decodes values until the page has limit records, is full (record.PageFull) or has passed
+// record.MaxPassedBytes of the values for which skip is true. skip may be nil. The ID of Last
+// is the key of the last value that was read.
+func (t *table[R]) page(values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {
+	var last []byte
+	pageBytes, passed := 0, 0
+	for key, value := range values {
+		n := len(page.Records)
+		if page.More = n == limit || record.PageFull(n, pageBytes, len(value)) || passed >= record.MaxPassedBytes; page.More {
+			break
+		}
+		r, err := t.decode(value)
+		switch {
+		case err != nil:
+			return page, err
+		case skip != nil && skip(r):
+			passed += len(key) + len(value)
+		default:
+			if n == 0 {
+				page.Records = make([]R, 0, limit)
+			}
+			page.Records = append(page.Records, r)
+			pageBytes += len(value)
+		}
+		last = key
+	}
+	page.Last.ID = string(last)
+	return page, nil
 }
