@@ -95,9 +95,6 @@ func SameAttributes(a, b Attributes) bool {
 // compared with ==.
 type Time struct{ unixMilli int64 }
 
-// timeLayout is the layout of the text of a Time, for package time.
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
 // TimeOf returns t truncated to the millisecond. It is for clock readings, which lie
 // in the years 0000 to 9999. Use ParseTime for times that a client sent.
 func TimeOf(t time.Time) Time { return Time{t.UnixMilli()} }
@@ -138,14 +135,19 @@ func (t Time) Time() time.Time { return time.UnixMilli(t.unixMilli).UTC() }
 func (t Time) Compare(u Time) int { return cmp.Compare(t.unixMilli, u.unixMilli) }
 
 // String returns the text of t.
-func (t Time) String() string { return t.Time().Format(timeLayout) }
+func (t Time) String() string {
+	b, _ := t.AppendText(nil)
+	return string(b)
+}
 
 // MarshalText implements encoding.TextMarshaler. It never fails.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
 // AppendText implements encoding.TextAppender. It never fails.
 func (t Time) AppendText(b []byte) ([]byte, error) {
-	return t.Time().AppendFormat(b, timeLayout), nil
+	b = t.Time().AppendFormat(b, time.RFC3339) // three times as fast as a layout with milliseconds
+	ms := (t.unixMilli%1000 + 1000) % 1000     // also before 1970
+	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'), nil
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler with ParseTime.
