@@ -7,12 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
 	"sluice/internal/test/cloudwatch"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/access"
+	"sluice/pkg/dynamo"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -87,6 +91,35 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 				t.Errorf("metrics %v, want %v\n%s", got, c.want, log)
 			}
 		})
+	}
+}
+
+// A change of an entity whose stamp is further ahead than two clocks may differ changes the metric
+// ClockFaults.
+func TestLogLineOfAClockFault(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, dynamolocal.Endpoint(t))
+	d.env = append(d.env, "SERVICE_NAME=sluice-test")
+	for id, ahead := range map[string]time.Duration{"right": 0, "wrong": time.Hour} {
+		store, err := dynamo.NewEntities(dynamolocal.Client(t), d.entities, dynamo.EntitiesConfig{Clock: entity.Clock{Now: func() time.Time { return time.Now().Add(ahead) }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := entity.Create(t.Context(), store, access.DefaultWorkspace, entity.Draft{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		instance := d.start(t, "update-entity", 1)[0]
+		invoke(t, instance, lambdatest.Event("POST", "/update_entity", "192.0.2.1", fmt.Sprintf(`{"id":%q,"attributes":{"n":1}}`, id)), http.StatusOK)
+		instance.Kill()
+		var faults []string
+		for line := range strings.Lines(instance.Log()) {
+			if slices.Contains(metrics(t, line), "ClockFaults") {
+				faults = append(faults, line)
+			}
+		}
+		if wrong := id == "wrong"; wrong != (len(faults) == 1) || wrong && (!strings.Contains(faults[0], `"entity":"wrong"`) || !strings.Contains(faults[0], `"level":"WARN"`)) {
+			t.Errorf("%s: the faults are %q", id, faults)
+		}
 	}
 }
 

@@ -85,12 +85,25 @@ func ownMetrics(t *testing.T, r rendered) (metrics []cloudwatch.Metric) {
 	if len(metrics) < 8 {
 		t.Fatalf("log.go has only the metrics %v, so this test reads the wrong thing", metrics)
 	}
+	clock := regexp.MustCompile(`metric{{"(\w+)", "Count"}}`).FindStringSubmatch(read(t, "pkg/httpapi/clockfault.go"))
+	metrics = append(metrics, cloudwatch.MetricOf("Sluice", clock[1], service))
 	monitor := read(t, "functions/internal/jobs/monitor.go")
 	metrics = append(metrics, cloudwatch.MetricOf("Sluice", regexp.MustCompile(`metric = "(\w+)"`).FindStringSubmatch(monitor)[1], service))
 	for _, f := range cloudwatch.Filters(t, r.Stack) {
 		metrics = append(metrics, f.Metric)
 	}
 	return metrics
+}
+
+func TestDocsNameEveryMetricOfTheCode(t *testing.T) {
+	docs := read(t, "docs/operate.md") + read(t, "docs/rate-limiting.md")
+	for _, r := range render(t) {
+		for _, m := range ownMetrics(t, r) {
+			if m.Namespace == "Sluice" && !strings.Contains(docs, "`"+m.Name+"`") {
+				t.Errorf("docs/operate.md and docs/rate-limiting.md do not name %s", m.Name)
+			}
+		}
+	}
 }
 
 // checkAlarms checks that every alarm watches metrics that are measured, and reports to the
