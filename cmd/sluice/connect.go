@@ -44,7 +44,7 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 
 // addShare adds the flag --share to a command that reads or stores many records.
 func (c *connection) addShare(cmd *cobra.Command) {
-	c.share = cmd.Flags().Float64("share", client.DefaultShare, "part of each limit to use, above 0 and at most 1; leaves the rest to others at this address")
+	c.share = cmd.Flags().Float64("share", client.DefaultShare, "part of each limit to use, above 0 and at most 1; leaves the rest to others")
 }
 
 // baseURL returns the URL of the service.

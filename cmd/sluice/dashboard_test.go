@@ -172,6 +172,14 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	)}, `document.querySelectorAll('#exports > li').length === 3 && document.querySelectorAll('#records > li').length === 10 && document.querySelector('.chart-full')`)
 	tab.Audit("overview")
 
+	byKey := busyMinute()
+	byKey.Body.(map[string]any)["counted"] = "key:k3y9f2m7q4xz"
+	open(answers{"/usage": byKey, "/export_job": jobPage()}, `document.getElementById('usage-counted').textContent.includes('key k3y9f2m7q4xz, from every address') && document.querySelector('.chart-full')`)
+	if browsertest.Eval[bool](tab, visible("usage-form")+" !== null") {
+		t.Error("a key without the scope operator can ask for the usage of others")
+	}
+	tab.Audit("counted-key")
+
 	open(answers{"/export_job": problem(500, "internal_error", "the service failed"), "/event": problem(403, "address_blocked", "the operator has blocked your address")},
 		visible("exports-notice")+"&&"+visible("records-notice"))
 	tab.Audit("partly-failed")
@@ -327,6 +335,10 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	show("127.99.99.98")
 	tab.Wait(`document.querySelector('#usage-action')?.textContent.includes('observed') && document.querySelector('#usage-charts').textContent.includes('limit 50')`)
 	tab.Audit("observed-address")
+	show("key:7m3kq2xw9abc")
+	tab.Wait(`document.getElementById('usage-counted').textContent.includes('key 7m3kq2xw9abc')`)
+	browsertest.Eval[bool](tab, `history.back() ?? true`)
+	tab.Wait(`document.querySelector('#usage-action')?.textContent.includes('observed')`)
 	browsertest.Eval[bool](tab, `history.back() ?? true`)
 	tab.Wait(`location.search === '?address=127.99.99.99' && document.getElementById('address').value === '127.99.99.99'`)
 	tab.Click("#usage-own")

@@ -308,10 +308,10 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) 
 		return printJSON(cmd.OutOrStdout(), shown)
 	}
 	if !found {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: no row applies; the limits are the defaults\n", counted)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: no row applies; the limits are the defaults\n", address)
 		return nil
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, expires: %s\n", counted, describeRow(r), rowExpires(r))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, expires: %s\n", address, describeRow(r), rowExpires(r))
 	return nil
 }
 

@@ -72,7 +72,7 @@ func (l Limits) Check(exportRoutes int) (warning string, err error) {
 	}
 	if sum := l.Requests * int64(exportRoutes); sum > SafePerPartition {
 		warning = fmt.Sprintf("%d requests to each of %d export routes are %d writes to the same DynamoDB partition, which accepts 1,000 writes per second: "+
-			"an address that sends more than %d of these requests in one second gets status 503 for some of them", l.Requests, exportRoutes, sum, SafePerPartition)
+			"an address or key that sends more than %d of these requests in one second gets status 503 for some of them", l.Requests, exportRoutes, sum, SafePerPartition)
 	}
 	return warning, nil
 }

@@ -44,8 +44,8 @@ function showWaiting() {
 function waitText(error, stopped) {
   if (error.status === 429) {
     return stopped
-      ? 'This address’s limit is still used up after several attempts, so the page stopped sending requests.'
-      : 'This address’s limit is used up for the moment. The page will try again.';
+      ? 'Your limit is still used up after several attempts, so the page stopped sending requests.'
+      : 'Your limit is used up for the moment. The page will try again.';
   }
   return `${error.message} ${stopped ? 'The page stopped sending requests.' : 'The page will try again.'}`;
 }

@@ -217,7 +217,7 @@ class Records {
   #load(place, walk, focus) {
     const list = lists[place.kind][place.order];
     const parameters = { ...list.parameters(place, walk.until), limit: recordsPerPage };
-    say($('records-hint'), `${list.hint} A page costs this address up to ${recordsPerPage} records.`);
+    say($('records-hint'), `${list.hint} A page costs up to ${recordsPerPage} records.`);
     return this.#read(async (signal, onFailure) => {
       const { records, next } = await readPage(place.kind, { ...parameters, cursor: walk.cursors.at(-1) }, signal, onFailure);
       if (signal.aborted) return;

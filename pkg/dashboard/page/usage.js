@@ -109,8 +109,8 @@ class Usage {
     this.#last = usage;
     const { seconds, limits, action } = usage;
     this.#drawVerdict(usage);
-    say($('usage-counted'), usage.counted.startsWith('key:') ? `Counted: requests with the key ${usage.counted.slice('key:'.length)}, from every address.`
-      : `Counted: requests from the address ${nameOf(usage)}, with every key that has no limits of its own.`);
+    const [kind, name] = usage.counted.split(/:(.*)/);
+    say($('usage-counted'), kind === 'key' ? `Counted: requests with the key ${name}, from every address.` : `Counted: requests from the address ${name}.`);
     $('usage-action').hidden = !(action in actionTexts);
     say($('usage-action'), actionTexts[action] ?? '');
     for (const { key, name, of } of meters) {
