@@ -37,7 +37,7 @@ import (
 
 // The timeouts that template.yaml sets for the functions that write export files.
 const (
-	starterTimeout = 35 * time.Second
+	starterTimeout = 48 * time.Second
 	workerTimeout  = 15 * time.Minute
 )
 
@@ -304,6 +304,9 @@ func TestLargeExports(t *testing.T) {
 	engine := dynamolocal.Start(t) // not the shared engine, because stopping an engine is faster than deleting a large table
 	x := deployExports(t, engine, shards)
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
+	// These jobs settle while the first subtest runs.
+	lanes := x.order(t, "two-lanes", `"resource":"event","format":"csv"`)
+	killed := x.order(t, "killed", `"resource":"event","format":"ndjson"`)
 
 	t.Run("a job that is cancelled", func(t *testing.T) { // this subtest is first, because it checks at its end that the bucket is empty
 		const id = "cancelled"
@@ -326,7 +329,6 @@ func TestLargeExports(t *testing.T) {
 
 	t.Run("a first run that hands the job over", func(t *testing.T) {
 		const id = "two-lanes"
-		ev := x.order(t, id, `"resource":"event","format":"csv"`)
 		proxy := dynamoproxy.Start(t, engine.Endpoint)
 		proxy.SetFault(func(call dynamoproxy.Call) dynamoproxy.Fault {
 			if call.Table == x.events {
@@ -337,7 +339,7 @@ func TestLargeExports(t *testing.T) {
 		})
 		slow := *x
 		slow.env = append(slices.Clone(x.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
-		slow.run(t, x.starter, ev, starterTimeout)
+		slow.run(t, x.starter, lanes, starterTimeout)
 		j := x.job(t, id)
 		t.Logf("the starter left the job %s with %d records in %d parts", j.Status, j.progress.Records+j.progress.Survey.Records, len(j.progress.Parts))
 		if j.Status != job.Queued {
@@ -351,7 +353,6 @@ func TestLargeExports(t *testing.T) {
 
 	t.Run("a worker that is killed twice", func(t *testing.T) {
 		const id = "killed"
-		ev := x.order(t, id, `"resource":"event","format":"ndjson"`)
 		after := x.job(t, id).CreatedAt.Time().Add(time.Millisecond)
 		importEvents(t, x.client, x.events, shards, 500, func(i int) event.Event {
 			e := importedEvent(i * 100)
@@ -360,7 +361,7 @@ func TestLargeExports(t *testing.T) {
 		})
 		var before exportJob
 		for _, parts := range []int{1, 2} {
-			x.runUntil(t, ev, id, func(j exportJob) bool {
+			x.runUntil(t, killed, id, func(j exportJob) bool {
 				before = j
 				return len(j.progress.Parts) >= parts
 			})
@@ -370,10 +371,10 @@ func TestLargeExports(t *testing.T) {
 				t.Logf("killed with %d of %d records in %d parts", j.progress.Records, n, len(j.progress.Parts))
 			}
 		}
-		x.run(t, x.worker, ev, workerTimeout)
+		x.run(t, x.worker, killed, workerTimeout)
 		wantLines(t, x.file(t, id, n), n)
 		done := x.job(t, id)
-		x.run(t, x.worker, ev, workerTimeout) // Lambda may deliver an event more than once
+		x.run(t, x.worker, killed, workerTimeout) // Lambda may deliver an event more than once
 		if again := x.job(t, id); again.Revision != done.Revision {
 			t.Errorf("the second delivery changed the job to %+v", again)
 		}
@@ -382,13 +383,16 @@ func TestLargeExports(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		small := min(50_000, n/2)
 		var peaks []int64
+		var ordered []any
 		for i, records := range []int{small, small, n} { // twice, because the garbage collector varies the peak
-			id := fmt.Sprint("memory-", i)
 			to, err := json.Marshal(importedEvent(records).OccurredAt)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ev := x.order(t, id, fmt.Sprintf(`"resource":"event","format":"ndjson","filters":{"to":%s}`, to))
+			ordered = append(ordered, x.order(t, fmt.Sprint("memory-", i), fmt.Sprintf(`"resource":"event","format":"ndjson","filters":{"to":%s}`, to)))
+		}
+		for i, ev := range ordered {
+			id := fmt.Sprint("memory-", i)
 			instance := x.run(t, x.worker, ev, workerTimeout)
 			peak, err := instance.Memory("VmHWM")
 			if err != nil {
@@ -397,6 +401,9 @@ func TestLargeExports(t *testing.T) {
 			j := x.job(t, id)
 			t.Logf("%d records, %d bytes in %v: peak memory %d KB", j.shown.RecordsWritten, *j.shown.SizeBytes, j.FinishedAt.Time().Sub(j.StartedAt.Time()), peak>>10)
 			peaks = append(peaks, peak)
+			if age := j.FinishedAt.Time().Sub(j.CreatedAt.Time()); age < record.SyncLag {
+				t.Errorf("the file of a job was complete after %v, before the indexes have all older records", age)
+			}
 		}
 		if peaks[2] > max(peaks[0], peaks[1])*12/10 || peaks[2] >= 128<<20 {
 			t.Errorf("peak memory of %d bytes for %d records, %d for %d", peaks[2], n, peaks[:2], small)

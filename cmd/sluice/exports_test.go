@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,14 +45,18 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 		}
 		entity := c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"ada","type":"person"}`)
 		c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"hal","type":"robot"}`)
-		for _, tt := range []struct{ id, order, want string }{
+		orders := []struct{ id, order, want string }{
 			{"all", `"resource":"event","format":"ndjson"`, strings.Join(lines, "")},
 			{"some", `"resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-02T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, lines[1]},
 			{"type", `"resource":"entity","format":"ndjson","filters":{"type":"person"}`, entity.body},
 			{"none", `"resource":"entity","format":"ndjson","filters":{"type":"ghost"}`, ""},
 			{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
-		} {
+		}
+		for _, tt := range orders { // all first, because each waits until the indexes have what it reads
 			c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
+		}
+		c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
+		for _, tt := range orders {
 			j, got := exported(t, service, tt.id)
 			if got != tt.want {
 				t.Errorf("%s: got\n%s\nwant\n%s", tt.id, got, tt.want)
@@ -60,7 +65,6 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 				t.Errorf("%s: %+v, want %d records", tt.id, j, n)
 			}
 		}
-		c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
 		_, csv := exported(t, service, "csv")
 		for _, want := range []string{
 			`id,name,entity_id,occurred_at,created_at,attributes.deep,attributes.f,attributes.lines,attributes.n,attributes.none,"attributes.é"""` + "\r\n",
@@ -75,6 +79,69 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 			t.Errorf("the list is %s", list.body)
 		}
 	})
+}
+
+// A file has every record that was created before its job, even if others are being stored while
+// the job is created and runs.
+func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	c := newClient(t, s.url)
+	stop, stored := make(chan struct{}), make([][]event.Event, 4)
+	var writers sync.WaitGroup
+	for i := range stored {
+		writers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				results, err := c.CreateEvents(t.Context(), slices.Repeat([]event.Draft{{Name: "n"}}, 100))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, r := range results {
+					stored[i] = append(stored[i], r.Record)
+				}
+			}
+		})
+	}
+	type export struct {
+		job  exportjob.Job
+		file string
+	}
+	var exports []export
+	for range 4 {
+		j, _, err := c.CreateExportJob(t.Context(), exportjob.Order{Resource: record.Event, Format: exportjob.NDJSON})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, file := exported(t, c, j.ID)
+		exports = append(exports, export{done, file})
+	}
+	close(stop)
+	writers.Wait()
+	older, missing := 0, 0
+	for _, x := range exports {
+		has := make(map[string]bool)
+		for text := range strings.SplitSeq(x.file, `{"id":"`) {
+			id, _, _ := strings.Cut(text, `"`)
+			has[id] = true
+		}
+		for _, e := range slices.Concat(stored...) {
+			if e.CreatedAt.Compare(x.job.CreatedAt) < 0 {
+				older++
+				if !has[e.ID] {
+					missing++
+				}
+			}
+		}
+	}
+	if missing > 0 || older == 0 {
+		t.Errorf("the files lack %d of %d events that are older than their jobs", missing, older)
+	}
 }
 
 // After a restart, a server has the records and export files of its data directory. It

@@ -10,11 +10,10 @@ import (
 	"sluice/pkg/dynamo"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/job"
-	"sluice/pkg/record"
 )
 
 func main() {
-	jobs.Start(erasurejob.Kind, record.SyncLag, func(c bootstrap.Clients) (job.Work, error) {
+	jobs.Start(erasurejob.Kind, func(c bootstrap.Clients) (job.Work, error) {
 		events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv)
 		if err != nil {
 			return nil, err

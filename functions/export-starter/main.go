@@ -9,4 +9,4 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-func main() { jobs.Start(exportjob.Kind, exportwork.Settle, exportwork.Open) }
+func main() { jobs.Start(exportjob.Kind, exportwork.Open) }

@@ -46,7 +46,7 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 		return nil, err
 	}
 	exports, err := job.NewRunner(exportjob.Kind, b.exportJobs, exporter, job.RunnerConfig{
-		Slots: exportsAtOnce, FirstTurn: exportsTurn, Config: job.Config{Logger: logger},
+		Slots: exportsAtOnce, FirstTurn: b.settle + exportsTurn, Config: job.Config{Settle: b.settle, Logger: logger},
 	})
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ package exportwork
 
 import (
 	"os"
-	"time"
 
 	"sluice/functions/internal/bootstrap"
 	"sluice/pkg/dynamo"
@@ -12,10 +11,6 @@ import (
 	"sluice/pkg/files"
 	"sluice/pkg/job"
 )
-
-// Settle is the age of a job at which its first run begins to read. An index lags by a fraction
-// of a second, so it then has all records that were created before the job.
-const Settle = 2 * time.Second
 
 // Open is configured by the environment variables ENTITIES_TABLE, EVENTS_TABLE,
 // EXPORT_JOBS_BUCKET and EXPORT_FILE_DAYS.

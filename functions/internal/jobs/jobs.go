@@ -16,6 +16,7 @@ import (
 	"sluice/functions/internal/bootstrap"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/job"
+	"sluice/pkg/record"
 )
 
 const (
@@ -28,10 +29,10 @@ const (
 	attempts = 8
 )
 
-// Start runs the jobs of a kind that arrive on the stream of its table. open opens the stores
-// that the work needs. settle is [job.Config].Settle. Start does not return; it exits the
-// process if the function cannot be set up.
-func Start(kind job.Kind, settle time.Duration, open func(bootstrap.Clients) (job.Work, error)) {
+// Start runs the jobs of a kind that arrive on the stream of its table, from record.SyncLag after
+// their requests, because they read indexes. open opens the stores that the work needs. Start
+// does not return; it exits the process if the function cannot be set up.
+func Start(kind job.Kind, open func(bootstrap.Clients) (job.Work, error)) {
 	clients, jobs, err := connect(context.Background(), kind, os.Getenv)
 	if err != nil {
 		log.Fatal(err)
@@ -40,7 +41,7 @@ func Start(kind job.Kind, settle time.Duration, open func(bootstrap.Clients) (jo
 	if err != nil {
 		log.Fatal(err)
 	}
-	w, err := job.NewWorker(kind, jobs, work, job.Config{Settle: settle, Grace: margin, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil))})
+	w, err := job.NewWorker(kind, jobs, work, job.Config{Settle: record.SyncLag, Grace: margin, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil))})
 	if err != nil {
 		log.Fatal(err)
 	}

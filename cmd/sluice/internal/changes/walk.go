@@ -9,11 +9,17 @@ import (
 	"io/fs"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
+
+// MaxAge is how old a walk may be that needs all tombstones since its beginning. The service keeps
+// tombstones for a day longer, which leaves a walk time to read them.
+const MaxAge = entity.TombstoneAge - 24*time.Hour
 
 var noun = progress.Noun{One: "change", Many: "changes"}
 
@@ -37,13 +43,14 @@ type Walk struct {
 	path    string // path of the file
 	force   bool   // task.Abandon of Open
 	mark    Mark
+	now     func() time.Time
 }
 
 // Open opens or creates the journal of a walk at path. With task.Abandon, it also opens the
 // journal of another unfinished walk, and Begin then abandons that walk. The walk writes the
 // changes to the file path + ".part". The errors are those of journal.Open.
-func Open(path string, task journal.Task) (w *Walk, err error) {
-	w = &Walk{path: path + ".part", force: task.Abandon}
+func Open(path string, task journal.Task, now func() time.Time) (w *Walk, err error) {
+	w = &Walk{path: path + ".part", force: task.Abandon, now: now}
 	w.journal, err = journal.Open(path, task, &w.mark)
 	return w, err
 }
@@ -132,7 +139,13 @@ func (w *Walk) add(file *os.File, page Page) error {
 	w.mark.Changes += page.Count
 	w.mark.Bytes += int64(len(page.Lines))
 	if w.mark.SyncedUntil == nil {
-		w.mark.SyncedUntil = &page.SyncedUntil
+		until := page.SyncedUntil
+		if now := w.now(); until.Time().After(now) {
+			// The clock of the service is ahead. Once it is right, changes get earlier times than
+			// until, and a walk since then would miss them.
+			until = record.TimeOf(now.Add(-record.SyncLag))
+		}
+		w.mark.SyncedUntil = &until
 	}
 	if page.Next != nil {
 		w.mark.Cursor = *page.Next

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/client"
@@ -22,7 +23,7 @@ func TestTheHintOfAStoppedWalk(t *testing.T) {
 		403: "\nOnce the service accepts the request, the same command continues after 1 change",
 		501: "\nThe same command continues after 1 change",
 	} {
-		w, err := Open(filepath.Join(t.TempDir(), "walk"), journal.Task{Command: "sync", Work: "task"})
+		w, err := Open(filepath.Join(t.TempDir(), "walk"), journal.Task{Command: "sync", Work: "task"}, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,8 @@ type Options struct {
 	Stdout io.Writer
 	Unpack bool // decompress the file
 
-	Waiting func() string // describes what the client is waiting for; returns "" while the service responds
+	Now     func() time.Time // clock of RunSince; time.Now by default
+	Waiting func() string    // describes what the client is waiting for; returns "" while the service responds
 }
 
 // work identifies an export in its journal.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"sluice/cmd/sluice/internal/changes"
+	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/client"
 	"sluice/pkg/record"
 )
@@ -24,7 +26,16 @@ type Changes struct {
 // is set. For events, a change is the creation of an event. Of o.Order.Filters, only Type applies
 // to entities, and only EntityID applies to events. As with Run, the file appears only when it is
 // complete. After an error, another call with the same arguments continues the export.
+//
+// The error is a *journal.RefusedError if the service may no longer have all tombstones that an
+// export needs to continue, or if since is in the future.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if since.Time().After(o.Now()) {
+		return Changes{}, journal.Refuse("%s is in the future, so a clock was wrong, and changes may be missing since the last export with a right one: export again from its time", since)
+	}
 	path, remove, err := o.workPath()
 	if err != nil {
 		return Changes{}, err
@@ -34,11 +45,15 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	if err != nil {
 		return Changes{}, err
 	}
-	walk, err := changes.Open(path, task)
+	walk, err := changes.Open(path, task, o.Now)
 	if err != nil {
 		return Changes{}, err
 	}
 	defer func() { err = errors.Join(err, walk.Close()) }()
+	if began := walk.Mark().SyncedUntil; includeDeleted && began != nil && o.Now().Sub(began.Time()) > changes.MaxAge {
+		return Changes{}, journal.Refuse("the export in %s.part was begun more than %d days ago, so the service may no longer report all deletions since then: remove %s and export everything again, with --since 1970-01-01T00:00:00Z",
+			path, changes.MaxAge/(24*time.Hour), path)
+	}
 	continues, err := walk.Continue(since)
 	if err != nil {
 		return Changes{}, err

@@ -22,7 +22,6 @@ import (
 	"sluice/cmd/sluice/internal/changes"
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/client"
-	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
 
@@ -59,12 +58,6 @@ type syncer struct {
 	batchBytes int
 }
 
-// maxAge is the maximum age of a copy that a run updates. If the copy is older, the run starts
-// a new copy. maxAge is one day less than entity.TombstoneAge, so that all tombstones since the
-// last run still exist when this run reads them. If a tombstone were missing, the deleted
-// entity would stay in the copy.
-const maxAge = entity.TombstoneAge - 24*time.Hour
-
 // Run updates the copy at o.Path. It starts a new copy if no copy exists, if tombstones since
 // the last run may expire before this run has read them, or if o.Force is set. It writes its
 // progress to stderr.
@@ -98,7 +91,7 @@ func open(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (*
 	s := &syncer{Options: o, client: c, source: source, stderr: stderr, statePath: o.Path + ".sluice-sync", mode: 0o600, batchBytes: defaultBatchBytes}
 	s.walk, err = changes.Open(s.statePath+".walk", journal.Task{
 		Command: "sync", Source: source, Work: o.Resource, Abandon: o.Force, Remedy: "name another file, or replace the copy with --force",
-	})
+	}, o.Now)
 	return s, err
 }
 
@@ -201,8 +194,11 @@ func (s *syncer) prepare() (continues bool, err error) {
 	case !exists && s.state.SyncedUntil != nil:
 		fmt.Fprintf(s.stderr, "%s no longer exists. Starting a new copy.\n", s.Path)
 		return false, s.startOver(nil)
+	case s.state.SyncedUntil != nil && s.state.SyncedUntil.Time().After(s.Now()):
+		fmt.Fprintf(s.stderr, "The copy is said to be complete up to %s, which is in the future, so a clock was wrong. Starting a new copy.\n", s.state.SyncedUntil)
+		return false, s.startOver(s.state.Files)
 	case s.outdated():
-		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service may no longer report all deletions since then. Starting a new copy.\n", maxAge/(24*time.Hour))
+		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service may no longer report all deletions since then. Starting a new copy.\n", changes.MaxAge/(24*time.Hour))
 		return false, s.startOver(s.state.Files)
 	}
 	continues, err = s.walk.Continue(s.since())
@@ -272,7 +268,7 @@ func (s *syncer) outdated() bool {
 	if until == nil {
 		until = s.walk.Mark().SyncedUntil
 	}
-	return until != nil && s.Now().Sub(until.Time()) > maxAge
+	return until != nil && s.Now().Sub(until.Time()) > changes.MaxAge
 }
 
 // lists returns the lists that the walk reads.

@@ -316,6 +316,32 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	}
 }
 
+// After a run during which the clock of the service was ahead, the copy still gets the changes
+// that are made once it is right.
+func TestAClockThatWasAheadDoesNotFreezeACopy(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range map[string]bool{"the clock of the client was right": false, "the clock of the client was ahead too": true} {
+		for _, resource := range []record.Resource{record.Entity, record.Event} {
+			s, path := newService(t), newCopy(t)
+			s.change(t, 50)
+			right := s.now
+			s.now = right.Add(365 * 24 * time.Hour)
+			if _, _, err := s.sync(t, resource, path, func(o *Options) {
+				if !wrong {
+					o.Now = func() time.Time { return right }
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s.now = right
+			s.change(t, 50)
+			if _, stderr := s.wantCopy(t, resource, path); strings.Contains(stderr, "which is in the future, so a clock was wrong. Starting a new copy.") != wrong {
+				t.Errorf("%s: %s", name, stderr)
+			}
+		}
+	}
+}
+
 func TestARunStartsANewCopyIfTheCopyIsGone(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

@@ -1,0 +1,77 @@
+package exporter
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/cmd/sluice/internal/journal"
+	"sluice/pkg/client"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// since runs an export of the changes of entities with a clock that says now. The service stops it
+// after its first page if stops is set.
+func since(t *testing.T, path string, from record.Time, includeDeleted, stops bool, now time.Time) error {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Sluice-Source", "service/default")
+		next := "null"
+		switch second := r.URL.Query().Get("cursor") != ""; {
+		case r.URL.Path == "/export_job", second && stops:
+			w.WriteHeader(http.StatusForbidden)
+			return
+		case !second:
+			next = `"second"`
+		}
+		fmt.Fprintf(w, `{"data":[],"next_cursor":%s,"synced_until":"2026-01-02T00:00:00Z"}`, next)
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, client.Config{MaxTries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Order: exportjob.Order{Resource: record.Entity}, Path: path, Now: func() time.Time { return now }, Waiting: func() string { return "" }}
+	_, err = RunSince(t.Context(), o, from, includeDeleted, c, t.Output())
+	return err
+}
+
+// An export is not continued if tombstones may be gone that it has not read.
+func TestAnOldExportOfChangesIsNotContinued(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	for _, includeDeleted := range []bool{false, true} {
+		for _, late := range []bool{false, true} {
+			path := filepath.Join(t.TempDir(), "changes.ndjson")
+			if err := since(t, path, record.Time{}, includeDeleted, true, began); err == nil {
+				t.Fatal("the first run was not stopped")
+			}
+			now := began.Add(29 * 24 * time.Hour)
+			if late {
+				now = now.Add(time.Millisecond)
+			}
+			err := since(t, path, record.Time{}, includeDeleted, false, now)
+			refused := new(journal.RefusedError)
+			if old := includeDeleted && late; errors.As(err, &refused) != old || (err != nil) != old || old && !strings.Contains(err.Error(), "begun more than 29 days ago") {
+				t.Errorf("tombstones %v, late %v: %v", includeDeleted, late, err)
+			}
+		}
+	}
+}
+
+func TestAnExportOfChangesDoesNotBeginInTheFuture(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
+	for _, ahead := range []time.Duration{0, time.Millisecond} {
+		err := since(t, filepath.Join(t.TempDir(), "changes.ndjson"), record.TimeOf(now.Add(ahead)), false, false, now)
+		if refused := new(journal.RefusedError); errors.As(err, &refused) != (ahead > 0) || (err != nil) != (ahead > 0) {
+			t.Errorf("%v ahead: %v", ahead, err)
+		}
+	}
+}
