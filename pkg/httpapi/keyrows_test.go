@@ -175,6 +175,9 @@ func TestKeysOfRowsThatCannotBeRead(t *testing.T) {
 			t.Errorf("%d %s", resp.StatusCode, resp.Body)
 		}
 	}
+	if g.keys.reads != 3 {
+		t.Errorf("three requests tried to read the key %d times", g.keys.reads)
+	}
 	g.keys.err, g.keys.reads = nil, 0
 	delete(g.keys.keys, idOf(key))
 	for range 3 {
