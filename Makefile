@@ -96,6 +96,7 @@ fetch-%:
 check: lint vulnerabilities ## run lint, look for vulnerabilities, and check that go.mod and go.sum are tidy
 	go mod tidy -diff
 	cd bench && go mod tidy -diff
+	cd bench/pocketbase && go mod tidy -diff
 
 # Reports known vulnerabilities in code that Sluice calls. The database is on another machine
 # than everything else that a test needs, so a test without access to it does not fail.
@@ -220,7 +221,7 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the datab
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
 bench: dynamodb-local rate-limiter-flexible ## run the benchmarks and write bench/results; ONLY=memory runs one group
-	@for group in $(or $(ONLY),dynamodb memory handler server records coldstart money); do \
+	@for group in $(or $(ONLY),dynamodb memory handler server writes records coldstart money); do \
 		BENCHSTAT=$(BENCHSTAT) bench/run.sh $$group || exit 1; \
 	done
 

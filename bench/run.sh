@@ -3,7 +3,8 @@
 #
 #	bench/run.sh memory
 #
-# Each round measures every program once, so other load on the machine affects all of them.
+# If BENCH_BASE is the path of another build of sluice, the groups server and writes measure it
+# too. Each round measures every program once, so other load on the machine affects all of them.
 set -eu
 cd "$(dirname "$0")"
 case $1 in
@@ -11,6 +12,7 @@ dynamodb) package=limiter pattern=DynamoDB rounds=6 time=0.7s ;;
 memory) package=limiter pattern=Memory rounds=10 time=0.3s ;;
 handler) package=handler pattern=. rounds=10 time=0.3s ;;
 server) package=server pattern=Server rounds=12 time=0.3s ;;
+writes) package=server pattern=Writes rounds=7 time=0.5s ;;
 records) package=server pattern=Records rounds=6 time=0.3s ;;
 coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # one round, because the processes take turns
 money) package=money pattern=. rounds=1 time=10x ;;         # one round, because no time is measured

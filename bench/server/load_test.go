@@ -11,18 +11,24 @@ import (
 	"time"
 )
 
-// connections is the number of connections of a load. Each connection has its own source
-// address, so no address reaches the limit of 900 requests per second.
+// connections is the number of connections of a load, unless a benchmark varies it. Each
+// connection has its own source address, so no address reaches the limit of 900 requests per
+// second.
 const connections = 64
 
-// load sends b.N requests over persistent connections and returns the number of requests
+// load is loadOver with that number of connections.
+func load(b *testing.B, server *process, request func() []byte) (perSecond float64) {
+	return loadOver(b, connections, server, request)
+}
+
+// loadOver sends b.N requests over persistent connections and returns the number of requests
 // served per second. Each connection sends one request at a time. The client takes processor
 // time from the server, because both run on the same machine. Therefore the client does only
 // what HTTP requires. cpu-ns/op is the processor time of the server. Other programs on the
 // machine affect cpu-ns/op less than the other figures.
-func load(b *testing.B, server *process, request func() []byte) (perSecond float64) {
+func loadOver(b *testing.B, connections int, server *process, request func() []byte) (perSecond float64) {
 	each := max(1, connections/runtime.GOMAXPROCS(0)) // number of connections per processor
-	all := make(chan *connection, each*runtime.GOMAXPROCS(0))
+	all := make(chan *connection, min(connections, each*runtime.GOMAXPROCS(0)))
 	for n := range cap(all) {
 		c := dial(b, server.address, n)
 		defer c.Close() //nolint:errcheck // all responses have been read
@@ -32,7 +38,9 @@ func load(b *testing.B, server *process, request func() []byte) (perSecond float
 	used := server.cpu(b)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		for c := <-all; pb.Next(); {
+		c := <-all
+		defer func() { all <- c }()
+		for pb.Next() {
 			if _, err := c.exchange(request()); err != nil {
 				b.Error(err)
 				return

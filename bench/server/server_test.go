@@ -75,6 +75,51 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
+// BenchmarkWrites measures creates over 1, 16 and 64 connections, batches of 100 over one, and
+// lists, without limits. It compares Sluice with PocketBase, and with the build at BENCH_BASE if
+// that is set.
+func BenchmarkWrites(b *testing.B) {
+	b.Chdir("../..")
+	peer := build(b, "bench/pocketbase", "sluice/bench/pocketbase")
+	servers := map[string]*process{
+		"sluice":     startUnlimited(b, build(b, ".", "./cmd/sluice")),
+		"pocketbase": start(b, peer, b.TempDir()),
+	}
+	impls := []string{"sluice", "pocketbase"}
+	if base := os.Getenv("BENCH_BASE"); base != "" {
+		servers["base"], impls = startUnlimited(b, base), append(impls, "base")
+	}
+	entity := `{"type":"person","attributes":` + attributes + `}`
+	create := post("/create_entity", entity)
+	batch := post("/upsert_entities", `{"entities":[`+strings.Repeat(entity+",", 99)+entity+`]}`)
+	for _, r := range []struct {
+		name        string
+		connections int
+		request     []byte // to Sluice
+		peer        []byte // to PocketBase; nil if it has no such request
+	}{
+		{"create", 1, create, post("/api/collections/entity/records", entity)},
+		{"create", 16, create, post("/api/collections/entity/records", entity)},
+		{"create", 64, create, post("/api/collections/entity/records", entity)},
+		{"upsert-100", 1, batch, nil},
+		{"list-50", 1, get("/entity?limit=50"), nil},
+		{"list-200", 1, get("/entity?limit=200"), nil},
+	} {
+		for _, impl := range impls {
+			request := r.request
+			if impl == "pocketbase" {
+				request = r.peer
+			}
+			if request == nil {
+				continue
+			}
+			b.Run(fmt.Sprintf("route=%s/connections=%d/impl=%s", r.name, r.connections, impl), func(b *testing.B) {
+				loadOver(b, r.connections, servers[impl], func() []byte { return request })
+			})
+		}
+	}
+}
+
 // BenchmarkRecords measures requests to a server with different numbers of events, and the
 // memory of the server. RSS-MB includes the mapped pages of the data file. anon-MB does not.
 func BenchmarkRecords(b *testing.B) {
