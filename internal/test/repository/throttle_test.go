@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -204,6 +205,13 @@ func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("docs/quotas.md does not say %q", want)
+		}
+	}
+	for _, file := range []string{"docs/quotas.md", "docs/deploy.md"} {
+		for _, m := range regexp.MustCompile(`(\d+) routes`).FindAllStringSubmatch(read(t, file), -1) {
+			if m[1] != strconv.Itoa(len(routes)) {
+				t.Errorf("%s says %q, but there are %d", file, m[0], len(routes))
+			}
 		}
 	}
 }
