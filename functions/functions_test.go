@@ -100,8 +100,8 @@ type demand struct {
 }
 
 // flood invokes all instances concurrently and counts the outcomes by window. It stops when the
-// number of windows with a refusal exceeds d.full. Each instance has one worker, which sends one event at
-// a time. After a refusal, the worker waits for refusedRest.
+// number of windows with a refusal exceeds d.full. Each instance has one worker, which sends
+// one event at a time. After a refusal, the worker waits for refusedRest.
 func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelimit.Window]window {
 	t.Helper()
 	if d.cost == nil {

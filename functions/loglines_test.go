@@ -39,8 +39,8 @@ func metrics(t *testing.T, log string) (names []string) {
 const maxLine = 550
 
 // Each kind of log line changes exactly the expected metrics. The scenarios of
-// TestAlarmsThatRollBack in package repository_test depend on this. Lines without an error must be short, because every
-// byte of a log costs money (docs/cost.md).
+// TestAlarmsThatRollBack in package repository_test depend on this. Lines without an error must
+// be short, because every byte of a log costs money (docs/cost.md).
 func TestLogLinesMoveTheMetrics(t *testing.T) {
 	t.Parallel()
 	const unreachable = "http://127.0.0.1:1"

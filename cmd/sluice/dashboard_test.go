@@ -345,9 +345,10 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// After a 429, the poller waits before the next try. It stops after six consecutive 429s, and at
-// once after a 403. If little of a limit is left, it waits until the limit is reset, by the clock
-// of the service. While the page is hidden, it does not poll. The test records the waiting times instead of waiting.
+// After a 429, the poller waits before the next try. It stops after six consecutive 429s, and
+// at once after a 403. If little of a limit is left, it waits until the limit is reset, by the
+// clock of the service. While the page is hidden, it does not poll. The test records the
+// waiting times instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)

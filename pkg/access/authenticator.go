@@ -101,9 +101,9 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 
-// Authenticate decides whether text is a valid token at a client address. It does the same work for unknown
-// ids as for known ones, so its duration does not show whether an id exists. It returns
-// an error if the store fails, if a read takes longer than 2 seconds, or if ctx is done
+// Authenticate decides whether text is a valid token at a client address. It does the same work
+// for unknown ids as for known ones, so its duration does not show whether an id exists. It
+// returns an error if the store fails, if a read takes longer than 2 seconds, or if ctx is done
 // before the decision.
 func (a *Authenticator) Authenticate(ctx context.Context, text string, client netip.Addr) (Decision, error) {
 	token, ok := ParseToken(text)

@@ -156,7 +156,7 @@ type InvalidRows []error
 
 // Error names the first row.
 func (e InvalidRows) Error() string {
-	return fmt.Sprintf("%d rows of the limits table are not valid and do not apply: %v", len(e), e[0])
+	return fmt.Sprintf("the limits table has invalid rows, which do not apply (%d): %v", len(e), e[0])
 }
 
 // RowStore returns rows. Implementations are safe for concurrent use.

@@ -28,7 +28,8 @@ const pageUnits = 10.5
 // unitsOf maps a function to the maximum units that a request to the function takes. The units
 // do not include the write that charges the rate limits. If the route requires an API key, they
 // do not include the read of that key either. Assumptions: a record is at most 1 KB, and
-// EventShards is 1, and a list by id passes no tombstones. A write in a transaction takes two units.
+// EventShards is 1, and a list by id passes no tombstones. A write in a transaction takes two
+// units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},

@@ -139,8 +139,8 @@ func (s *syncer) update(ctx context.Context) error {
 	return s.finish(merged)
 }
 
-// replaceCopy moves the new copy to s.Path. It returns a *journal.RefusedError if the file at s.Path
-// has changed since mergeChanges checked it.
+// replaceCopy moves the new copy to s.Path. It returns a *journal.RefusedError if the file at
+// s.Path has changed since mergeChanges checked it.
 func (s *syncer) replaceCopy(merged copyFile) error {
 	now, err := fileAt(s.Path)
 	if err != nil {

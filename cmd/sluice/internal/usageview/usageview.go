@@ -1,5 +1,5 @@
-// Package usageview shows the usage of an address or API key compared with its limits. It draws bars once,
-// draws them continuously on a terminal, or writes one line per second.
+// Package usageview shows the usage of an address or API key compared with its limits. It draws
+// bars once, draws them continuously on a terminal, or writes one line per second.
 package usageview
 
 import (
