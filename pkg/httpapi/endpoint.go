@@ -150,7 +150,8 @@ func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	claimed, _ := access.ParseToken(text)
 	if counted := e.Rows.Counted(address, claimed.ID); counted != address {
 		e.authenticate(ctx, r) //nolint:errcheck // ServeHTTP gets the error after the charge
-		if r.key.ID == claimed.ID { // not on public routes, which authenticate nobody
+		// Public routes authenticate nobody.
+		if r.key.ID == claimed.ID {
 			return counted, nil
 		}
 	}
