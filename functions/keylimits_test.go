@@ -171,14 +171,17 @@ func TestTheRowOfAKeyCostsNoCallAndNoUnit(t *testing.T) {
 			subject = identityOf(token)
 		}
 		d.setRow(t, subject, ratelimit.Limits{Imports: 100})
-		for function, ev := range map[string]events.APIGatewayV2HTTPRequest{
-			"create-event": lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"id":"e","name":"n"}`),
-			"list-event":   lambdatest.Event("GET", "/event?limit=1", "192.0.2.1", ""),
+		for _, call := range []struct {
+			function string
+			event    events.APIGatewayV2HTTPRequest
+		}{
+			{"create-event", lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"id":"e","name":"n"}`)},
+			{"list-event", lambdatest.Event("GET", "/event?limit=1", "192.0.2.1", "")},
 		} {
-			instance := d.start(t, function, 1)[0]
+			instance := d.start(t, call.function, 1)[0]
 			for range requests {
-				if resp, err := instance.Invoke(t.Context(), keyed(ev, token)); err != nil || resp.StatusCode >= 300 {
-					t.Fatalf("%s: %d %s, %v", function, resp.StatusCode, resp.Body, err)
+				if resp, err := instance.Invoke(t.Context(), keyed(call.event, token)); err != nil || resp.StatusCode >= 300 {
+					t.Fatalf("%s: %d %s, %v", call.function, resp.StatusCode, resp.Body, err)
 				}
 			}
 		}
