@@ -3,6 +3,7 @@
 package coldstart
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -81,11 +82,15 @@ func start(b *testing.B, endpoint, program string, env ...string) time.Duration 
 	return time.Since(begin)
 }
 
-// dynamoDB starts a fake DynamoDB in which every condition fails.
+// dynamoDB starts a fake DynamoDB in which every condition fails. It has the id of the service.
 func dynamoDB(b *testing.B) (endpoint string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) //nolint:errcheck // an error has no effect on the measurement
+		body, _ := io.ReadAll(r.Body) // an error has no effect on the measurement
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		if bytes.Contains(body, []byte("service_id")) {
+			io.WriteString(w, `{"Attributes":{"service_id":{"S":"ABCDEFGHIJKLMNOPQRSTUVWXYZ"}}}`) //nolint:errcheck // on an error, the client fails too
+			return
+		}
 		w.WriteHeader(http.StatusBadRequest)
 		io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed"}`) //nolint:errcheck // on an error, the client fails too
 	}))
