@@ -50,9 +50,9 @@ one. With --create-only, an existing entity with other content is rejected, and 
 attributes are kept.
 
 Rejected records are written to FILE.rejects.ndjson with their line numbers, the reasons
-and their bytes (in base64 if they are not UTF-8). An import starts only if the reject file does not exist or is the unchanged
-reject file of an earlier import of FILE. It continues only if its own reject file is
-unchanged. Ids should be unique in a file. Otherwise it is undefined which of two
+and their bytes (in base64 if they are not UTF-8). An import starts only if the reject
+file does not exist or is the unchanged reject file of an earlier import of FILE. It
+continues only if its own reject file is unchanged. Ids should be unique in a file. Otherwise it is undefined which of two
 events with the same id is accepted, and in which order two entities with the same id
 are merged.
 

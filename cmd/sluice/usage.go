@@ -26,7 +26,7 @@ func usageCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage",
 		Short: "Watch how much of its limits an address or API key uses",
-		Long: `Watch how much of its limits an address or API key uses. For each rule there is one bar for each
+		Long: `Watch how much of its limits an address or API key uses. Each rule has one bar for each
 of the last 60 seconds. A bar has its full height if the limit was reached in that
 second. The command sends one request per second to the route usage. Ctrl-C ends it.
 

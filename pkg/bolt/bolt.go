@@ -33,8 +33,8 @@ func putRecord(b *bbolt.Bucket, key string, r any) error {
 // stored skips the checks that were made before a record was stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// decode decodes a record in JSON. The result does not share memory with value,
-// which is valid only during its transaction.
+// decode decodes a record in JSON. The result does not share memory with value, which is valid
+// only during its transaction.
 func decode[R any](value []byte) (r R, err error) {
 	if err := json.Unmarshal(value, &r, stored); err != nil {
 		return r, fmt.Errorf("decode record: %w", err)

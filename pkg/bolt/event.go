@@ -17,9 +17,9 @@ const (
 	byCreatedAt = "by_created_at"
 )
 
-// Events is an event.Store. It is safe for concurrent use. The keys of its
-// table "events" are texts of Event.Position, so that a long list reads the file in order. The
-// table has these indexes:
+// Events is an event.Store. It is safe for concurrent use. The keys of its table "events" are
+// texts of Event.Position, so that a long list reads the file in order. The table has these
+// indexes:
 //
 //   - by_id has all events.
 //   - by_entity has a bucket for each entity, with the keys of its events.

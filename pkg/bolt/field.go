@@ -33,8 +33,8 @@ func (f *fields) number(n *uint64) {
 	*n, f.value = read, f.value[size:]
 }
 
-// text is a string or bytes. What is read does not share memory with the value, which is valid
-// only during its transaction.
+// text reads or writes a string or bytes. What it reads does not share memory with the value,
+// which is valid only during its transaction.
 func text[T ~string | ~[]byte](f *fields, s *T) {
 	n := uint64(len(*s))
 	f.number(&n)

@@ -34,16 +34,15 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns the entity with the given id. It returns an error that matches
-// [ErrNotFound] if no entity has this id. The call costs one record.
+// GetEntity returns the entity with an id, or an error that matches [ErrNotFound] if there is
+// none. The call costs one record.
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }
 
-// CreateEntity creates an entity and returns it as stored. If d has no ID, the client
-// generates a UUIDv7. If an entity with the same
-// id and content exists, CreateEntity returns that entity, and created is false. It
-// returns an error that matches [ErrConflict] if the id exists with different content.
+// CreateEntity creates an entity and returns it as stored. If d has no ID, the client generates
+// a UUIDv7. If an entity with the same id and content exists, CreateEntity returns that one, and
+// created is false. The error matches [ErrConflict] if the id exists with other content.
 func (c *Client) CreateEntity(ctx context.Context, d entity.Draft) (stored entity.Entity, created bool, err error) {
 	d.ID = cmp.Or(d.ID, newID())
 	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, imports}, "/create_entity", d)

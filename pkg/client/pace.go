@@ -32,12 +32,12 @@ const (
 // fits, together with all requests in flight, into each of these windows. When a window
 // is full, the pacer waits until the next one has certainly begun.
 //
-// The remainders in responses also reflect the requests of other clients at the same
-// address. The pacer stops when a share of the limit is used, by whomever, and spreads the
-// share over the window in steps, so that others find room at any time; a share of 1 is used
-// at once. A list asks for no more records than the share has left. Requests of others that are in flight are not
-// visible, so they can cause a refusal. Each refusal adds one to a reserve, a further part
-// of the limit that stays unused; it shrinks after windows without a refusal.
+// The remainders in responses also reflect the requests of other clients at the same address.
+// The pacer stops when a share of the limit is used, by whomever, and spreads the share over
+// the window in steps, so that others find room at any time; a share of 1 is used at once. A
+// list asks for no more records than the share has left. Requests of others that are in flight
+// are not visible, so they can cause a refusal. Each refusal adds one to a reserve, a further
+// part of the limit that stays unused; it shrinks after windows without a refusal.
 //
 // Before a response has shown a limit, the pacer sends one request at a time.
 type pacer struct {

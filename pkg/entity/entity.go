@@ -97,8 +97,8 @@ type Store interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
-	// GetEach returns the entities that exist of those with the given ids, which may
-	// repeat.
+	// GetEach returns the entities with these ids, by id, without those that do not exist.
+	// ids may repeat.
 	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Entity, error)
 
 	// List returns the entities that q selects. The page may have fewer than q.Limit

@@ -28,7 +28,7 @@ func NewFile(j job.Job, o Order) File {
 	}
 }
 
-// fileOf returns the file of a job with its upload, which has the given parts.
+// fileOf returns the file of a job, with its upload.
 func fileOf(j job.Job, d details, parts []string) File {
 	f := NewFile(j, d.Order)
 	f.Upload, f.Parts = d.Upload, parts

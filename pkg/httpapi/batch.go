@@ -105,10 +105,9 @@ func (b *batch) fail(byID map[string][]batchWrite, err error) {
 	}
 }
 
-// write stores records, up to writers at once, and notes the results. Records with the same
-// id are stored in their order in the batch. After a fault of the service, write does not store the
-// later records with the same id. The order is therefore kept when the client repeats
-// the failed records.
+// write stores records, up to writers at once, and notes the results. Records with the same id
+// are stored in their order in the batch. After a fault of the service, write skips the later
+// ones with the same id, so the order is kept when the client repeats what failed.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
 	var calls errgroup.Group
 	calls.SetLimit(writers)

@@ -12,10 +12,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// getUsage responds with the usage, in the last 60 seconds, of what counts the caller, or of
-// the address or the key in the query, for which the caller must be an operator. The parameter
-// address is an IP address, or a prefix in the form that the response shows, such as
-// 2001:db8::/64. The parameter key is the id of an API key.
+// getUsage responds with the usage of the last 60 seconds: of what counts the caller or, for an
+// operator, of the address or key in the query. address is an IP address, or a prefix as the
+// response shows it, such as 2001:db8::/64. key is the id of an API key.
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address", "key")
 	text, counted := r.address, r.counted

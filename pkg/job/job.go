@@ -78,7 +78,7 @@ func (j Job) Position() record.Position {
 	return record.Position{At: j.CreatedAt, ID: j.ID}
 }
 
-// Decode decodes what [Run.Save] encoded. What j has not, or what is nil, is left out.
+// Decode decodes what [Run.Save] encoded. It skips what j lacks, and arguments that are nil.
 func (j Job) Decode(details, progress any) error {
 	for _, part := range []struct {
 		text json.RawMessage

@@ -83,8 +83,7 @@ func (r *Run) do(ctx context.Context) error {
 	})
 }
 
-// stuck returns why a job fails of which no run gets further. format has a verb for the number
-// of runs.
+// stuck returns why a job fails whose runs get no further. format has a verb for their number.
 func (w *Worker) stuck(format string) Failure {
 	text := "The " + w.kind.Name + " " + fmt.Sprintf(format, w.cfg.MaxTries)
 	if w.kind.Advice != "" {

@@ -29,13 +29,10 @@ func KeyID(identity string) (id string, ok bool) { return strings.CutPrefix(iden
 // identify a client. One subscriber usually has a whole /64.
 const DefaultIPv6Prefix = 64
 
-// ParseAddress returns the address under which the requests of a client are counted.
-// The parameter s is the source IP address of the connection. An IPv4 address is
-// returned as is. An IPv4-mapped IPv6 address counts as the IPv4 address in it:
-// ::ffff:192.0.2.1 counts as 192.0.2.1. Any other IPv6 address counts by its first
-// ipv6Prefix bits (1 to 128), and the result is a prefix such as 2001:db8::/64. Zones
-// are removed. ParseAddress returns an error if s is not an IP address or ipv6Prefix is
-// out of range.
+// ParseAddress returns the address under which the requests of a client at the IP address s are
+// counted: an IPv4 address as it is, an IPv4-mapped IPv6 address as the IPv4 address in it, and
+// any other IPv6 address, without its zone, as its first ipv6Prefix bits (1 to 128), such as
+// 2001:db8::/64. The error says that s is not an IP address or ipv6Prefix is out of range.
 func ParseAddress(s string, ipv6Prefix int) (string, error) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil {

@@ -161,8 +161,9 @@ func (e InvalidRows) Error() string {
 
 // RowStore returns rows. Implementations are safe for concurrent use.
 type RowStore interface {
-	// List returns all rows, as they were last written, in the order of Row.Compare. It may omit rows that have expired. If rows are not
-	// valid, List returns the others, and InvalidRows.
+	// List returns all rows, as they were last written, in the order of Row.Compare. It may
+	// omit rows that have expired. If rows are not valid, List returns the others, and
+	// InvalidRows.
 	List(ctx context.Context) ([]Row, error)
 }
 

@@ -30,9 +30,9 @@ func NewRows(rows []Row) (*Rows, error) {
 	return t, nil
 }
 
-// Counted returns who is counted for a request from address, a result of ParseAddress, with the
-// API key of the given id: the key if it has a row that has not expired by now, otherwise the
-// address. A blocked address is counted in any case, so that no key gets past the block.
+// Counted returns who is counted for a request with an API key from address, a result of
+// ParseAddress: the key if it has a row that has not expired by now, otherwise the address. A
+// blocked address is counted in any case, so that no key gets past the block.
 func (t *Rows) Counted(address, keyID string, now time.Time) string {
 	key := KeyIdentity(keyID)
 	if _, ok := t.Find(key, now); !ok {

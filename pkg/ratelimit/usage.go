@@ -33,11 +33,9 @@ type WindowUsage struct {
 	Requests map[string]int64 // requests by route name, such as list-entity; never nil
 }
 
-// Usage returns the usage of an identity on the routes of the given scopes. It returns
-// one WindowUsage for each of UsageWindows consecutive windows, oldest first. The
-// parameter last is the last of these windows. Refused requests are not included, because
-// they cost nothing. The most recent charges may be missing. Usage returns an error if
-// the store fails.
+// Usage returns the usage of an identity on the routes of scopes: one WindowUsage for each of
+// the UsageWindows windows up to last, oldest first. Refused requests cost nothing and are not
+// in it. The most recent charges may be missing. Usage returns an error if the store fails.
 func Usage(ctx context.Context, store UsageStore, identity string, scopes []Scope, last Window) ([]WindowUsage, error) {
 	used, err := store.Used(ctx, identity, scopes, last)
 	if err != nil {

@@ -7,8 +7,8 @@ import "slices"
 // body as a JSON string, which can double its size.
 const MaxPageBytes = 2_500_000
 
-// MaxPassedBytes is how much of deleted records a page of a list may pass. DynamoDB ends a
-// response after as much.
+// MaxPassedBytes is how many bytes of deleted records a page of a list may pass over. DynamoDB
+// ends a response at the same size.
 const MaxPassedBytes = 1 << 20
 
 // PageFull reports whether a page of count records with pageBytes bytes has no room for

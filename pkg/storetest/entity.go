@@ -150,8 +150,7 @@ func listEntities(ctx context.Context, s entityStore, workspace, typ string) rec
 	}
 }
 
-// entityIDs returns the ids on one page of a list. The parameter after is an id, and the page starts
-// after this id. If the parameter is empty, ids returns the ids on the first page.
+// entityIDs returns the ids on the page of a list that starts after an id, or on the first page.
 func entityIDs(t *testing.T, l recordList[entity.Entity], after string, limit int) (ids []string, more bool) {
 	t.Helper()
 	var from *entity.Entity

@@ -105,10 +105,9 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name)), nil
 }
 
-// connections is how many connections a function opens at init, one for each concurrent call
-// of a request; 1 if absent. A batch may open more, up to httpapi.BatchWriters: each of them
-// costs a write unit of CountersTable, whose maximum throughput a thousand starting instances
-// must not exceed.
+// connections is how many connections a function opens at init; 1 if absent. Each costs a write
+// unit of CountersTable, and a thousand instances may start at once, so batches open the rest of
+// httpapi.BatchWriters when they need them.
 var connections = map[string]int{
 	"create-events":   10,
 	"upsert-entities": 10,

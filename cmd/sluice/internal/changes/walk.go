@@ -17,8 +17,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// MaxAge is how old a walk may be that needs all tombstones since its beginning. The service keeps
-// tombstones for a day longer, which leaves a walk time to read them.
+// MaxAge is the age at which a walk that needs tombstones must start over. The service keeps them
+// for a day longer, which leaves time to read them.
 const MaxAge = entity.TombstoneAge - 24*time.Hour
 
 var noun = progress.Noun{One: "change", Many: "changes"}

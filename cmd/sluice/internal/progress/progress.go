@@ -143,7 +143,8 @@ func fit(text string, part float64, columns int) string {
 	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", bar-full), text)
 }
 
-// Size returns the current size of a terminal, or the given size if out is not one.
+// Size returns how many columns and rows the terminal out has, or columns and rows if it is
+// none.
 func Size(out io.Writer, columns, rows int) (int, int) {
 	if file, ok := out.(*os.File); ok {
 		if c, r, err := term.GetSize(int(file.Fd())); err == nil && c > 0 {
