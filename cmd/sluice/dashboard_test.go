@@ -103,6 +103,8 @@ func TestDashboard(t *testing.T) {
 	b := browsertest.Start(t)
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
 		"every state is accessible":                   dashboardStates,
+		"users find records":                          dashboardFinds,
+		"times are in a zone":                         dashboardShowsTimesInAZone,
 		"users browse records":                        dashboardBrowses,
 		"the page waits while a limit is used up":     dashboardWaitsOutALimit,
 		"the page recovers after a service restart":   dashboardOutlivesTheService,
@@ -160,6 +162,7 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
 	tab.Click("#new-export label:has([value=csv])")
 	tab.Click("#new-export label:has([value=entity])")
+	tab.Click("#usage > summary")
 	tab.Click("#usage-by-route summary")
 	tab.Click("#usage-details summary")
 	tab.Wait(`document.querySelectorAll('#usage-table tbody tr').length === 60`)
@@ -171,6 +174,8 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 		fakeJob("c", "event", "csv", "succeeded", 26*time.Hour, map[string]any{"records_written": 128_500, "started_at": time.Now().Add(-26*time.Hour - 70*time.Second).Format(time.RFC3339Nano), "size_bytes": 9_345_678, "filters": map[string]any{"from": "2026-11-01T00:00:00.000Z"}}),
 	)}, `document.querySelectorAll('#exports > li').length === 3 && document.querySelectorAll('#records > li').length === 10 && document.querySelector('.chart-full')`)
 	tab.Audit("overview")
+	tab.Click("#usage > summary")
+	tab.Audit("limits-open")
 
 	byKey := busyMinute()
 	byKey.Body.(map[string]any)["counted"] = "key:k3y9f2m7q4xz"
@@ -197,7 +202,7 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("unreachable")
 	tab.Answer(nil)
 	tab.Click("#unreachable-retry")
-	tab.Wait(visible("usage-charts"))
+	tab.Wait(visible("usage"))
 }
 
 // dashboardRequests returns the number of requests that the browser sent to the dashboard
@@ -221,7 +226,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Answer(answers{"/export_job": jobPage()})
 	tab.Open(s.url + "/dashboard")
-	tab.Wait(visible("usage-charts"))
+	tab.Wait(visible("usage"))
 
 	c := s.clientAt(t, browserAddress)
 	flood := func(path string) (end func()) {
@@ -237,11 +242,11 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 		return end
 	}
 	end := flood("/usage")
-	tab.Wait(visible("waiting") + `?.textContent.includes('limit is used up')`)
+	tab.Wait(visible("usage-notice") + `?.textContent.includes('limit is used up')`)
 	tab.Wait(`document.getElementById('verdict-short').textContent === 'Yes'`)
 	tab.Audit("limited")
 	end()
-	tab.Wait("!(" + visible("waiting") + ")")
+	tab.Wait("!(" + visible("usage-notice") + ")")
 	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
 	tab.Audit("limit-reached")
 
@@ -265,7 +270,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("exhausted")
 	open("?kind=entity")
 	end()
-	tab.Wait(visible("usage-charts"))
+	tab.Wait(visible("usage"))
 	tab.Wait(`location.search === '?kind=entity'`)
 }
 
@@ -289,9 +294,10 @@ func dashboardOutlivesTheService(t *testing.T, b *browsertest.Browser) {
 	}
 
 	s.stop(t)
-	tab.Click("#records-form label:has([value=entity])")
+	tab.Click("#records-card label:has([value=entity])")
 	tab.Click("#start")
 	tab.Wait(visible("waiting") + `?.textContent.includes('cannot be reached')`)
+	tab.Wait(`document.getElementById('verdict-short').textContent === 'Unknown' && document.querySelectorAll('#records > li').length === 10`)
 	if got := browsertest.Eval[int](tab, `[...document.querySelectorAll('.notice')].filter((n) => n.offsetParent).length`); got != 1 {
 		t.Errorf("%d notices say that the service is gone, want 1", got)
 	}
@@ -312,6 +318,7 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	}
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Open(s.url + "/dashboard")
+	tab.Click("#usage > summary")
 	tab.Wait(visible("usage-charts"))
 	show := func(address string) {
 		t.Helper()
@@ -497,7 +504,7 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	if got := browsertest.Eval[string](tab, "document.cookie"); got != "" {
 		t.Errorf("scripts can read the cookie: %s", got)
 	}
-	if got, id := browsertest.Eval[string](tab, "document.getElementById('caller').innerText"), strings.Split(good, "_")[1]; !strings.Contains(got, id) || !strings.Contains(got, "default") || !strings.Contains(got, "dashboard, export") {
+	if got, id := browsertest.Eval[string](tab, "document.getElementById('about').textContent"), strings.Split(good, "_")[1]; !strings.Contains(got, id) || !strings.Contains(got, "default") || !strings.Contains(got, "dashboard, export") {
 		t.Errorf("the header says %q of the key %s", got, id)
 	}
 	if got := browsertest.Eval[string](tab, `document.querySelector('#exports-command code').textContent`); !strings.Contains(got, `-H "Authorization: Bearer $KEY"`) {
@@ -514,8 +521,8 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 
 	// With only the scope dashboard, the page shows only the usage.
 	enter(createKey(t, env, "--scope", "dashboard"))
-	tab.Wait(visible("usage-charts") + `&& document.getElementById('hidden-parts').innerText.startsWith('Exports and records are hidden, because this key lacks the scope export')`)
-	for _, part := range []string{"new-export", "exports", "records-form"} {
+	tab.Wait(visible("usage") + `&& document.getElementById('hidden-parts').innerText.startsWith('Records and exports are hidden, because this key lacks the scope export')`)
+	for _, part := range []string{"new-export", "exports", "find"} {
 		if browsertest.Eval[bool](tab, "Boolean("+visible(part)+")") {
 			t.Errorf("the page shows %s to a key that cannot use it", part)
 		}
@@ -539,7 +546,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	}
 	to := func(want string) {
 		t.Helper()
-		for range 40 {
+		for range 60 {
 			if strings.HasPrefix(focus(), want) {
 				return
 			}

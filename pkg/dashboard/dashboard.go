@@ -24,8 +24,9 @@ var page embed.FS
 // package. Each source file can therefore be small, while a browser loads only app.js.
 // The last source file starts the page, so it must come after all others.
 var parts = []string{
-	"format.js", "dom.js", "notice.js", "api.js", "poll.js", "place.js", "caller.js",
-	"chart.js", "usage.js", "job.js", "exports.js", "record.js", "records.js", "app.js",
+	"format.js", "time.js", "dom.js", "notice.js", "api.js", "poll.js", "place.js", "caller.js",
+	"chart.js", "usage.js", "job.js", "exports.js",
+	"lists.js", "find.js", "erase.js", "record.js", "records.js", "app.js",
 }
 
 // Files returns the files of the dashboard by name: Page and its assets. The name of an

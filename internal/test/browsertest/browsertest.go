@@ -124,8 +124,14 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 	}
 	call(tab, log.Enable, cdp.Empty{})
 	tab.Resize(v)
-	call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"})
+	tab.TimeZone("UTC")
 	return tab
+}
+
+// TimeZone changes the time zone of the tab, which is UTC at first.
+func (tab *Tab) TimeZone(name string) {
+	tab.t.Helper()
+	call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
 }
 
 // Resize changes the size of the tab.

@@ -18,13 +18,13 @@ const views = ['loading', 'unreachable', 'sign-in', 'app'];
 
 function showView(view) {
   for (const id of views) $(id).hidden = id !== view;
-  $('caller').hidden = view !== 'app';
+  $('about').hidden = $('zones').hidden = view !== 'app';
   $('sign-out').hidden = view !== 'app' || !session.on;
 }
 
 const usage = new Usage(denied);
 const exports = new Exports(denied);
-const records = new Records(denied);
+const records = new Records(denied, (id) => exports.exportEvents(id));
 const panels = [usage, exports, records];
 let reopening;
 
@@ -32,15 +32,16 @@ let reopening;
 async function open({ focus = false } = {}) {
   clearTimeout(reopening);
   try {
-    const { data } = await insist(() => call('GET', 'usage'));
+    const { data } = await insist(() => call('GET', 'usage'), undefined, undefined, 4); // the page shows nothing until then
     showCaller(data);
     showParts();
     showView('app');
     if (focus) $('main').focus();
     usage.start(data);
     if (!mayRead()) return;
-    exports.start();
     records.show();
+    exports.start();
+    offerIndexes();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 401 || error.status === 403) denied(error);
@@ -48,10 +49,21 @@ async function open({ focus = false } = {}) {
   }
 }
 
+/** Reads which attributes are indexed, and says so at the box. Without them, it still finds ids. */
+async function offerIndexes() {
+  showIndexes();
+  try {
+    await readIndexes();
+    showIndexes();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+  }
+}
+
 /** Hides the parts that the caller's key may not use, and says which. */
 function showParts() {
   for (const id of ['exports-part', 'records-card']) $(id).hidden = !mayRead();
-  notice($('hidden-parts'), mayRead() ? '' : 'Exports and records are hidden, because this key lacks the scope export. To see them, sign in with a key that has it.');
+  notice($('hidden-parts'), mayRead() ? '' : 'Records and exports are hidden, because this key lacks the scope export. To see them, sign in with a key that has it.');
 }
 
 function showUnreachable(error) {
@@ -89,7 +101,7 @@ $('sign-in-form').addEventListener('submit', async (event) => {
   }
   button.setAttribute('aria-disabled', 'true');
   try {
-    await insist(() => call('POST', 'dashboard/session', { body: { key } }), (error) => say($('key-error'), waitText(error)));
+    await insist(() => call('POST', 'dashboard/session', { body: { key } }), (error, wait) => say($('key-error'), failureText(error, false, wait)));
     say($('key-error'), '');
     $('key').value = '';
     session.on = true;
@@ -127,6 +139,16 @@ $('sign-out').addEventListener('click', async () => {
 
 $('unreachable-retry').addEventListener('click', () => open({ focus: true }));
 
+for (const input of document.querySelectorAll('[name=zone]')) {
+  input.checked = input.value === zone;
+  input.addEventListener('change', () => {
+    exports.rezone(() => setZone(input.value));
+    records.refill();
+    showZone();
+    announce(`Times are in ${zoneName()}`);
+  });
+}
+
 // The user went back or forward in the history. A link to a part of the page, such as
 // "Skip to content", also triggers this event, but requires no action.
 window.addEventListener('popstate', () => {
@@ -138,4 +160,5 @@ window.addEventListener('popstate', () => {
 // Remove unknown parameters from the URL. One of them is named retry and contains the number of
 // automatic reloads. The service adds this parameter when it refuses the page.
 amendPlace({});
+showZone();
 open();

@@ -8,9 +8,9 @@ function showCaller(usage) {
   caller = usage.caller;
   const fact = (name, ...values) => make('div', {}, make('dt', {}, name), make('dd', {}, ...values));
   const id = (text, what) => [make('code', {}, stored(text)), copyButton(text, what)];
+  $('about-summary').replaceChildren('Workspace ', stored(caller.workspace));
   $('caller').replaceChildren(
     fact('Your address', ...id(usage.address, 'your address')),
-    fact('Workspace', stored(caller.workspace)),
     caller.key_id === null ? fact('API key', 'keys are off') : fact('API key', ...id(caller.key_id, 'the id of your key')),
     fact('Scopes', caller.scopes.join(', ')));
 }
@@ -21,10 +21,17 @@ const mayRead = () => caller.scopes.includes('export');
 /** Returns whether the caller may see the usage of other addresses and keys. */
 const mayWatch = () => caller.scopes.includes('operator');
 
+/** Returns whether the caller may store records. */
+const mayImport = () => caller.scopes.includes('import');
+
+/** Returns whether the caller may erase an entity with its events. */
+const mayErase = () => mayImport() && caller.scopes.includes('erase');
+
+/** Returns the command line of a request by the caller. */
+const commandOf = (path, body) => curlCommand(path, { body, keyed: caller.key_id !== null });
+
 /**
  * Creates the command line of a request by the caller, with a button that copies
  * it.
  */
-function apiCommand(path, body) {
-  return commandLine(curlCommand(path, { body, keyed: caller.key_id !== null }));
-}
+const apiCommand = (path, body) => commandLine(commandOf(path, body));

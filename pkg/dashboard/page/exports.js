@@ -24,7 +24,7 @@ class Exports {
       if (Date.now() - this.#startedAt < newFor) return whileNew;
       return [...this.#jobs.values()].some(isActive) ? whileActive : whileIdle;
     };
-    this.#poller = new Poller((signal) => this.#load(signal), interval, (error, stopped) => this.#report(error, stopped));
+    this.#poller = new Poller((signal) => this.#load(signal), interval, (error, stopped, wait) => this.#report(error, stopped, wait));
     $('exports-more').addEventListener('click', () => this.#more());
     const form = $('new-export');
     form.addEventListener('change', () => this.#arrange());
@@ -37,8 +37,7 @@ class Exports {
       this.#submit();
     });
     for (const button of form.querySelectorAll('[data-preset]')) button.addEventListener('click', () => this.#preset(button.dataset.preset));
-    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-    say($('zone'), `Times of occurrence, in your time zone${zone ? ` (${zone})` : ''}.`);
+    for (const input of [$('from'), $('to')]) input.addEventListener('input', () => markPreset(form, ''));
     this.#arrange();
   }
 
@@ -64,9 +63,32 @@ class Exports {
   }
 
   #preset(name) {
-    $('from').value = toLocal(presetStart(name));
-    $('to').value = '';
+    const { from, to } = presetRange(name);
+    $('from').value = toInput(from);
+    $('to').value = toInput(to);
+    markPreset($('new-export'), name);
     this.#newID = '';
+  }
+
+  /** Shows all times in another zone. change switches to it. */
+  rezone(change) {
+    const times = [$('from'), $('to')].map((input) => toUTC(input.value));
+    change();
+    [$('from').value, $('to').value] = times.map(toInput);
+    this.#draw();
+  }
+
+  /** Starts an export of the events of an entity. */
+  exportEvents(entity) {
+    $('new-export').reset();
+    const { resource, format, entity_id: id } = $('new-export').elements;
+    resource.value = 'event';
+    format.value = 'csv';
+    id.value = entity;
+    markPreset($('new-export'), '');
+    this.#arrange();
+    this.#newID = '';
+    this.#submit();
   }
 
   async #submit() {
@@ -85,7 +107,7 @@ class Exports {
     button.setAttribute('aria-disabled', 'true');
     say(button, 'Starting…');
     try {
-      await this.#create(body, (error) => report('new', error));
+      await this.#create(body, (error, wait) => report('new', error, { wait }));
       this.#newID = '';
       report('new');
     } catch (error) {
@@ -103,6 +125,7 @@ class Exports {
     this.#jobs.set(job.id, job);
     if (body.csv_formulas) this.#formulas.set(job.id, { csv_formulas: body.csv_formulas });
     this.#draw();
+    this.#rows.get(job.id).element.scrollIntoView({ block: 'center' });
     this.#startedAt = Date.now();
     announce(`Export of ${resourceNames[job.resource].toLowerCase()} started`);
     this.#poller.start();
@@ -116,7 +139,7 @@ class Exports {
     let first;
     for (const name of ['type', 'entity_id', 'from', 'to']) {
       const fault = errors.find((e) => e.field.split(/[./]/).at(-1) === name);
-      say($(`${name}-error`), fault ? sentence(`it ${fault.detail}`) : '');
+      say($(`${name}-error`), fault ? sentence(`${fieldNames[name]} ${fault.detail.replace(/than to$/, 'than Before')}`) : '');
       if (fault) $(name).setAttribute('aria-invalid', 'true');
       else $(name).removeAttribute('aria-invalid');
       if (fault && !$(name).closest('[data-for]').hidden) first ??= $(name);
@@ -149,7 +172,7 @@ class Exports {
     button.setAttribute('aria-disabled', 'true');
     try {
       const path = withQuery('export_job', { limit: jobsPerPage, cursor: this.#next });
-      const { data: { data: page, next_cursor: next } } = await insist(() => call('GET', path), (error) => report('exports', error));
+      const { data: { data: page, next_cursor: next } } = await insist(() => call('GET', path), (error, wait) => report('exports', error, { wait }));
       report('exports');
       this.#paged = true;
       this.#next = next;
@@ -175,9 +198,9 @@ class Exports {
     this.#draw();
   }
 
-  #report(error, stopped) {
+  #report(error, stopped, wait) {
     if (error?.status === 401) this.#onSignedOut(error);
-    else report('exports', error, { stopped, retry: stopped ? () => this.#poller.start() : undefined });
+    else report('exports', error, { stopped, wait, retry: stopped ? () => this.#poller.start() : undefined });
   }
 
   #draw() {
@@ -224,7 +247,7 @@ class Exports {
     if (row.busy) return;
     row.busy = true;
     try {
-      await this.#actions[action](job, (error) => report('exports', error));
+      await this.#actions[action](job, (error, wait) => report('exports', error, { wait }));
       report('exports');
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);

@@ -37,7 +37,7 @@ class JobRow {
     say(this.#status, statusNames[job.status] ?? job.status);
     this.#filters.replaceChildren(...filterParts(job.filters ?? {}));
     say(this.#error, job.status === 'failed' ? sentence(job.error ?? 'the export failed') : '');
-    this.#progress.hidden = !isActive(job);
+    this.#progress.hidden = !isActive(job) || !job.started_at;
     const percent = percentOf(job);
     this.#bar.setAttribute('aria-label', `Progress of ${title}, created ${instant(job.created_at)}`);
     if (percent === null) this.#bar.removeAttribute('value');
@@ -69,7 +69,6 @@ function actionOf(job) {
 
 /** Returns the progress of a job from 0 to 100, or null if unknown. */
 function percentOf(job) {
-  if (!job.started_at) return 0;
   if (!job.records_expected) return null;
   return Math.min(100, (100 * job.records_written) / job.records_expected);
 }

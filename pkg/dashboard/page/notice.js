@@ -1,63 +1,62 @@
-// Notices of failed requests. A panel shows failures that concern only that panel.
-// Temporary failures, such as an unavailable service, are shown once for all panels.
+// Notices of failed requests. A panel shows its own failures, and keeps what it shows. That the
+// service is unavailable is said once for all panels.
 
-/** The failures of the panels, by name of the panel: { error, stopped, retry }. */
+/** The failures of the panels that concern all of them, by name of the panel: { error, stopped, retry, wait }. */
 const waiting = new Map();
 
 /**
  * Shows that a request of a panel failed. If error is missing, report removes
  * the failure of the panel. If stopped is set, the page repeats the request
- * only if retry is called.
+ * only if retry is called; otherwise it does after wait milliseconds.
  */
-function report(panel, error, { stopped = false, retry } = {}) {
-  const shared = Boolean(error?.passing) && (!stopped || Boolean(retry));
-  const recovers = !error && waiting.get(panel)?.error.away;
-  if (shared) waiting.set(panel, { error, stopped, retry });
+function report(panel, error, { stopped = false, retry, wait } = {}) {
+  const shared = Boolean(error?.away) && (!stopped || Boolean(retry));
+  const recovers = !error && waiting.has(panel);
+  if (shared) waiting.set(panel, { error, stopped, retry, wait });
   else waiting.delete(panel);
-  notice($(`${panel}-notice`), error && !shared ? finalText(error) : '', retry);
+  const element = $(`${panel}-notice`);
+  element.dataset.kind = error?.passing ? 'wait' : 'error';
+  notice(element, error && !shared ? failureText(error, stopped, wait) : '', retry);
   showWaiting();
-  if (recovers) retryStopped(({ error: e }) => e.away);
+  if (recovers) retryStopped();
 }
 
 /** Retries the stopped requests that have a retry function. */
-function retryStopped(chosen = () => true) {
+function retryStopped() {
   for (const [panel, trouble] of [...waiting]) {
-    if (!trouble.stopped || !chosen(trouble)) continue;
+    if (!trouble.stopped) continue;
     waiting.delete(panel);
     trouble.retry();
   }
   showWaiting();
 }
 
-/**
- * Shows one notice for all temporary failures. An unavailable service takes
- * precedence.
- */
+/** Shows one notice for all panels that the service does not respond to. */
 function showWaiting() {
   const troubles = [...waiting.values()];
-  const first = troubles.find((t) => t.error.away) ?? troubles[0];
-  const stopped = troubles.every((t) => t.stopped); // if false, the page repeats at least one request by itself, so the notice needs no button
-  notice($('waiting'), first ? waitText(first.error, stopped) : '', stopped ? () => retryStopped() : undefined);
+  const trouble = troubles.find((t) => !t.stopped) ?? troubles[0]; // if the page repeats one request by itself, the notice needs no button
+  notice($('waiting'), trouble ? failureText(trouble.error, trouble.stopped, trouble.wait) : '', trouble?.stopped ? () => retryStopped() : undefined);
 }
 
-/** Returns the text of a temporary failure. */
-function waitText(error, stopped) {
-  if (error.status === 429) {
-    return stopped
-      ? 'Your limit is still used up after several attempts, so the page stopped sending requests.'
-      : 'Your limit is used up for the moment. The page will try again.';
-  }
-  return `${error.message} ${stopped ? 'The page stopped sending requests.' : 'The page will try again.'}`;
+/** Returns the text of a failure: what is wrong, and what the page does next. */
+function failureText(error, stopped, wait) {
+  if (!error.passing) return error.message;
+  const next = nextText(stopped, wait);
+  if (error.status === 429) return stopped ? `Your limit is still used up after several attempts. ${next}` : `Your limit is used up for the moment. ${next}`;
+  return `${error.message} ${next}`;
+}
+
+function nextText(stopped, wait) {
+  if (stopped) return 'The page stopped sending requests.';
+  return wait >= 2000 ? `Next try at ${clock((Date.now() + wait) / 1000)}.` : 'The page tries again in a moment.';
 }
 
 /** Returns the text of an error after the last retry. */
-function finalText(error) {
-  return error.passing ? waitText(error, true) : error.message;
-}
+const finalText = (error) => failureText(error, true);
 
 /**
  * Shows a text in a notice, or hides the notice if the text is empty. retry, if
- * given, is offered as a button.
+ * there is one, is offered as a button.
  */
 function notice(element, text, retry) {
   element.hidden = !text;

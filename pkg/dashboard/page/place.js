@@ -1,14 +1,17 @@
 // The page's URL. Its query describes what the page shows, so a link, a reload and the Back
 // button lead to the same view. These are the parameters:
 //
+//   find                                     what was looked for
 //   kind, order, type, entity_id, from, to   which records are listed
+//   preset                                   the button that chose from and to
+//   page                                     which page of the list, from 2
 //   id                                       the record that is open
 //   address                                  the IP address, or key:<id>, whose usage is shown
 //
 // The cursors of a list are in the history entry and not in the query, because they
 // belong to one walk through the list.
 
-const placeNames = ['kind', 'order', 'type', 'entity_id', 'from', 'to', 'id', 'address'];
+const placeNames = ['find', 'kind', 'order', 'type', 'entity_id', 'from', 'to', 'preset', 'page', 'id', 'address'];
 
 /** Returns the parameters in the URL as an object. */
 function readPlace() {

@@ -1,5 +1,6 @@
 // Repeats requests without overloading the service.
 
+const mostTries = 8; // of one request of the user; the pauses between them last at least 91 s in total
 const mostFailures = 6; // maximum number of consecutive temporary failures; the pauses between them last at least 31 s in total
 const longestWait = 30_000;
 const scarce = 0.1; // share of a limit; if less than this share is left, the page pauses, so that other clients can use the rest
@@ -18,9 +19,9 @@ class Poller {
   /**
    * The function task receives an AbortSignal and resolves to the result of
    * call. The function interval returns the milliseconds between two runs.
-   * After a failure, the function report receives the error and whether the
-   * poller has stopped. After the first success that follows a failure, report
-   * receives no arguments.
+   * After a failure, the function report receives the error, whether the poller
+   * has stopped, and otherwise how long it waits. After the first success that
+   * follows a failure, report receives no arguments.
    */
   constructor(task, interval, report) {
     this.#task = task;
@@ -72,9 +73,9 @@ class Poller {
       this.#troubled = true;
       const stopped = !error.passing || (error.status !== 0 && this.#failures >= mostFailures);
       if (stopped) this.stop();
-      this.#report(error, stopped);
+      else wait = pause(error, this.#failures);
+      this.#report(error, stopped, wait);
       if (stopped) return;
-      wait = pause(error, this.#failures);
     }
     this.#timer = setTimeout(() => this.#now(), wait);
   }
@@ -86,15 +87,23 @@ function pause(error, failures) {
   return Math.max(1000 * error.retryAfter, grown) + 500 * Math.random();
 }
 
-/** Runs an action and retries it a few times after temporary failures. */
-async function insist(action, onFailure = () => {}) {
+/**
+ * Runs an action and retries it after temporary failures. onFailure receives the
+ * error and the milliseconds until the next try. Rejects with the abort reason of
+ * the signal.
+ */
+async function insist(action, onFailure = () => {}, signal, tries = mostTries) {
   for (let failures = 1; ; failures++) {
     try {
       return await action();
     } catch (error) {
-      if (!error.passing || failures >= 4) throw error;
-      onFailure(error);
-      await new Promise((resolve) => setTimeout(resolve, pause(error, failures)));
+      if (!error.passing || failures >= tries) throw error;
+      const wait = pause(error, failures);
+      onFailure(error, wait);
+      await sleep(wait);
+      signal?.throwIfAborted();
     }
   }
 }
+
+const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));

@@ -1,6 +1,7 @@
 // The view of one record and, for an entity, of its events.
 
 const eventsOfEntity = 10; // only a few, because each event counts toward the records limit of the address
+const mostCounted = 100; // how many further events are read to count them
 
 /**
  * Creates a link to a record or a list in this page. A click does not load the
@@ -15,7 +16,7 @@ function recordRow(kind, record, time) {
   const name = kind === 'event' ? record.name : record.id;
   const about = kind === 'event' ? record.entity_id ?? '' : record.type;
   return make('li', {},
-    make('time', { datetime: time }, instant(time)),
+    timeElement(time),
     make('strong', {}, placeAnchor({ kind, id: record.id }, stored(name))),
     make('span', {}, stored(about)),
     make('code', {}, make('bdi', {}, visibleJSON(record.attributes))));
@@ -23,27 +24,52 @@ function recordRow(kind, record, time) {
 
 /** The view of one record, which replaces the list. */
 class RecordView {
+  #shown = ''; #eraser = new Eraser(); #exportEvents;
+
+  /** exportEvents starts an export of the events of the entity with this id. */
+  constructor(exportEvents) { this.#exportEvents = exportEvents; }
+
   /** Reads and shows a record and, for an entity, its latest events. */
   async show(kind, id, signal, onFailure) {
-    this.#clear(kind, id);
-    const read = (path) => insist(() => call('GET', path, { signal, exact: true }), onFailure);
+    if (this.#shown !== `${kind} ${id}`) this.#clear(kind, id);
+    this.#shown = `${kind} ${id}`;
+    const read = (path) => insist(() => call('GET', path, { signal, exact: true }), onFailure, signal);
     try {
       const { data } = await read(recordPath(kind, id));
       this.#draw(kind, data);
     } catch (error) {
       if (error.status !== 404) throw error;
+      $('record-facts').replaceChildren();
+      $('record-json').hidden = true;
       this.#say(`No ${kind} has this id${kind === 'entity' ? ' now. Events may still refer to it' : ''}.`);
     }
     if (kind !== 'entity') return;
-    const { data } = await read(withQuery('event', { entity_id: id, to: serviceNow().toISOString(), limit: eventsOfEntity }));
+    const events = { entity_id: id, to: serviceNow().toISOString() };
+    const { data } = await read(withQuery('event', { ...events, limit: eventsOfEntity }));
     this.#drawEvents(id, data);
+    onFailure();
+    if (!data.next_cursor) return;
+    const rest = await read(withQuery('event', { ...events, limit: mostCounted, cursor: data.next_cursor }));
+    this.#sayCount(data.data.length + rest.data.data.length, Boolean(rest.data.next_cursor));
   }
 
+  /** Shows that an id is not valid. */
+  refuse(kind, id) {
+    this.#clear(kind, id);
+    this.#say(`This is not an id: an id ${idRule}.`);
+    $('erase').hidden = true;
+  }
+
+  /** Discards the record. */
+  clear() { this.#clear('event', ''); }
+
   #clear(kind, id) {
+    this.#shown = '';
     $('record-title').replaceChildren(kind === 'event' ? 'Event ' : 'Entity ', stored(id));
     $('record-actions').replaceChildren(copyButton(id, 'the id', 'Copy id'));
-    for (const part of ['record-facts', 'record-json', 'record-command', 'record-events']) $(part).replaceChildren();
-    $('record-events-part').hidden = true;
+    for (const part of ['record-facts', 'record-json', 'record-events']) $(part).replaceChildren();
+    for (const part of ['record-json', 'record-events-part']) $(part).hidden = true;
+    this.#eraser.offer(kind, id);
     this.#say('');
   }
 
@@ -54,30 +80,36 @@ class RecordView {
 
   #draw(kind, record) {
     const fact = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
-    const time = (text) => make('time', { datetime: text }, instant(text));
     $('record-facts').replaceChildren(...(kind === 'event'
       ? [
         fact('Name', stored(record.name)),
         fact('Entity', record.entity_id ? placeAnchor({ kind: 'entity', id: record.entity_id }, stored(record.entity_id)) : 'none'),
-        fact('Occurred', time(record.occurred_at)),
-        fact('Created', time(record.created_at)),
+        fact('Occurred', timeElement(record.occurred_at)),
+        fact('Created', timeElement(record.created_at)),
       ]
       : [
         fact('Type', placeAnchor({ kind: 'entity', type: record.type }, stored(record.type))),
-        fact('Changed', time(record.updated_at)),
-        fact('Created', time(record.created_at)),
+        fact('Changed', timeElement(record.updated_at)),
+        fact('Created', timeElement(record.created_at)),
       ]));
     const json = visibleJSON(record, 2);
     $('record-json').replaceChildren(make('bdi', {}, json));
-    $('record-actions').append(copyButton(json, 'the record', 'Copy JSON'));
-    $('record-command').replaceChildren(apiCommand(recordPath(kind, record.id)));
+    $('record-json').hidden = false;
+    $('record-actions').replaceChildren(copyButton(record.id, 'the id', 'Copy id'), copyButton(json, 'the record', 'Copy JSON'),
+      copyButton(commandOf(recordPath(kind, record.id)), 'the command', 'Copy as curl'));
   }
 
   #drawEvents(id, { data: events, next_cursor: next }) {
     $('record-events-part').hidden = false;
     $('record-events').replaceChildren(...events.map((e) => recordRow('event', e, e.occurred_at)));
-    say($('record-events-hint'), events.length > 0 ? 'The latest events up to now.' : 'No event up to now refers to this entity.');
-    if (next) $('record-events-hint').append(' ', placeAnchor({ kind: 'event', entity_id: id }, 'All events of this entity'));
+    this.#sayCount(events.length, Boolean(next));
+    say($('record-events-hint'), events.length > 0 ? `The latest ${count(events.length, 'event')} up to now.` : 'No event up to now refers to this entity.');
+    if (events.length === 0) $('record-events-actions').replaceChildren();
+    else $('record-events-actions').replaceChildren(placeAnchor({ kind: 'event', entity_id: id }, 'All events'), makeButton('Export these events', () => this.#exportEvents(id)));
+  }
+
+  #sayCount(n, more) {
+    say($('record-events-count'), more ? `(more than ${number(n)})` : `(${number(n)})`);
   }
 }
 

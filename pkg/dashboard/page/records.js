@@ -1,65 +1,4 @@
-// The panel for browsing records: lists with filters, page by page, and the open record.
-
-const recordsPerPage = 10; // only a few, because each record counts toward the records limit of the address
-const mostSkipped = 20; // maximum number of successive pages that are skipped because no record matches; each page costs a request
-const epoch = '1970-01-01T00:00:00Z';
-
-/**
- * The lists, by kind and order. Each list has its texts, its filters, its
- * parameters in the API, and the time that the page shows of each record. The
- * parameter until is the time at which a walk through the list started. It
- * excludes events with later times, which would otherwise come first.
- */
-const lists = {
-  event: {
-    occurred: {
-      name: 'Most recent', hint: 'Ordered by time of occurrence, newest first. To see events dated later than now, set Before.',
-      filters: ['entity_id', 'from', 'to'], time: (e) => e.occurred_at,
-      parameters: ({ entity_id, from, to }, until) => ({ entity_id, from, to: to || until }),
-    },
-    created: {
-      name: 'Latest created', hint: 'Ordered by time of creation, newest first.',
-      filters: ['from'], time: (e) => e.created_at,
-      parameters: ({ from }) => ({ created_since: from || epoch, order: 'desc' }),
-    },
-  },
-  entity: {
-    changed: {
-      name: 'Latest changes', hint: 'Ordered by time of the latest change, newest first.',
-      filters: ['from'], time: (e) => e.updated_at,
-      parameters: ({ from }) => ({ updated_since: from || epoch, order: 'desc' }),
-    },
-    id: {
-      name: 'By id', hint: 'Ordered by id.',
-      filters: ['type'], time: (e) => e.updated_at,
-      parameters: ({ type }) => ({ type }),
-    },
-  },
-};
-
-const plurals = { event: 'events', entity: 'entities' };
-
-/** Example requests that create a first record, for the empty states. */
-const firstRecords = {
-  event: ['create_event', { name: 'order_paid', entity_id: 'customer-1', attributes: { amount: 12.5 } }],
-  entity: ['create_entity', { id: 'customer-1', type: 'customer', attributes: { plan: 'pro' } }],
-};
-
-/**
- * Returns the state of a new walk through a list. The last element of cursors is
- * the cursor of the current page. The first page has no cursor.
- */
-const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
-
-/**
- * Returns the given order if lists of the kind have this order and take the
- * filters, otherwise the first order of the kind that takes them.
- */
-const orderOf = (kind, order, { type, entity_id: entity } = {}) => {
-  const orders = Object.keys(lists[kind]);
-  const takes = (name) => (!type || lists[kind][name].filters.includes('type')) && (!entity || lists[kind][name].filters.includes('entity_id'));
-  return [order, ...orders].find((name) => orders.includes(name) && takes(name)) ?? orders[0];
-};
+// The card that finds records: what was found, the open record, or a list, page by page.
 
 /**
  * Returns what the URL and the history entry say about the records. Callers
@@ -67,35 +6,31 @@ const orderOf = (kind, order, { type, entity_id: entity } = {}) => {
  */
 const placeOfRecords = () => JSON.stringify([{ ...readPlace(), address: '' }, history.state]);
 
-/** Reads a page of a list. If matches are rare, it skips pages without a match. */
-async function readPage(kind, parameters, signal, onFailure) {
-  for (let skipped = 0; ; skipped++) {
-    const { data } = await insist(() => call('GET', withQuery(kind, parameters), { signal, exact: true }), onFailure);
-    if (data.data.length > 0 || !data.next_cursor || skipped === mostSkipped) return { records: data.data, next: data.next_cursor };
-    parameters = { ...parameters, cursor: data.next_cursor };
-  }
-}
+const parts = ['found', 'records-list', 'record'];
 
 class Records {
-  #onSignedOut; #run; #next = null; #shown = ''; #view = new RecordView();
+  #onSignedOut; #run; #next = null; #shown = ''; #view;
 
-  constructor(onSignedOut) {
+  /** exportEvents starts an export of the events of an entity. */
+  constructor(onSignedOut, exportEvents) {
     this.#onSignedOut = onSignedOut;
+    this.#view = new RecordView(exportEvents);
     const form = $('records-form');
     form.addEventListener('submit', (event) => {
       event.preventDefault();
-      this.#search();
+      this.#search({ preset: this.#presetOfForm() });
     });
-    for (const input of form.querySelectorAll('[name=kind], [name=order]')) input.addEventListener('change', () => this.#search());
+    for (const input of [...form.elements.kind, form.elements.order]) input.addEventListener('change', () => this.#search({ preset: this.#presetOfForm() }));
     for (const button of form.querySelectorAll('[data-preset]')) {
-      button.addEventListener('click', () => this.#search({ from: presetStart(button.dataset.preset), to: '' }));
+      button.addEventListener('click', () => this.#search({ ...presetRange(button.dataset.preset), preset: button.dataset.preset }));
     }
-    $('open-form').addEventListener('submit', (event) => {
+    $('find-form').addEventListener('submit', (event) => {
       event.preventDefault();
-      const id = $('open-id').value.trim();
-      if (id) this.#go({ kind: this.#choice.kind, id });
-      else $('open-id').focus();
+      const text = $('find').value.trim();
+      if (text) this.#go({ find: text });
+      else $('find').focus();
     });
+    $('found-back').addEventListener('click', () => this.#go({}));
     $('records-next').addEventListener('click', () => this.#turn((cursors) => [...cursors, this.#next]));
     $('records-previous').addEventListener('click', () => this.#turn((cursors) => cursors.slice(0, -1)));
     $('record-back').addEventListener('click', () => this.#goBack());
@@ -110,16 +45,18 @@ class Records {
     const place = readPlace();
     const kind = Object.hasOwn(lists, place.kind) ? place.kind : 'event';
     const order = orderOf(kind, place.order, place);
+    const part = place.id ? 'record' : place.find ? 'found' : 'records-list';
     this.#fillForm({ ...place, kind, order });
-    $('record').hidden = !place.id;
-    $('records-list').hidden = Boolean(place.id);
+    $('find').value = place.find ?? $('find').value;
+    for (const id of parts) $(id).hidden = id !== part;
     // A history entry without cursors is the first page of a list. Loading that page
     // starts a new walk through the list.
-    if (!place.id && !history.state?.cursors?.length) history.replaceState(newWalk(), '');
+    if (part === 'records-list' && !history.state?.cursors?.length) history.replaceState(newWalk(), '');
     this.#shown = placeOfRecords();
     if (place.id) this.#open(kind, place.id);
+    else if (place.find) this.#find(place.find);
     else this.#load({ ...place, kind, order }, history.state, focus);
-    if (focus) $(place.id ? 'record-title' : 'records-title').focus();
+    if (focus) $({ record: 'record-title', found: 'found-title', 'records-list': 'list-title' }[part]).focus();
   }
 
   /** Shows the records that the URL describes, if it has changed. */
@@ -127,11 +64,20 @@ class Records {
     if (placeOfRecords() !== this.#shown) this.show({ focus: true });
   }
 
+  /** Shows the times of the form in another zone. The service gets the same instants. */
+  refill() {
+    const place = readPlace();
+    for (const name of ['from', 'to']) $('records-form').elements[name].value = toInput(place[name]);
+  }
+
   /** Discards the records that were read. */
   stop() {
     this.#run?.abort();
     this.#shown = '';
     this.#drawRows([]);
+    this.#view.clear();
+    drawFound('', []);
+    $('find').value = '';
   }
 
   #go(place, walk = null, focus = true) {
@@ -145,17 +91,19 @@ class Records {
     const place = { kind, order: orderOf(kind, order), ...filters, from: toUTC(from), to: toUTC(to), ...change };
     const taken = lists[kind][place.order].filters;
     for (const name of ['type', 'entity_id', 'from', 'to']) if (!taken.includes(name)) delete place[name];
+    if (!taken.includes('from')) delete place.preset;
     this.#go(place, newWalk(), false);
   }
 
   #turn(change) {
-    this.#go(readPlace(), { ...history.state, cursors: change(history.state.cursors) });
+    const cursors = change(history.state.cursors);
+    this.#go({ ...readPlace(), page: cursors.length > 0 ? cursors.length + 1 : '' }, { ...history.state, cursors });
   }
 
   /** Returns to the list from which the record was opened, or to a new list. */
   #goBack() {
     if (history.state?.inside) history.back();
-    else this.#go({ kind: this.#choice.kind });
+    else this.#go({ kind: readPlace().kind });
   }
 
   /** Follows a link within the page, unless the click opens another tab. */
@@ -171,18 +119,42 @@ class Records {
 
   get #choice() { return Object.fromEntries(new FormData($('records-form'))); }
 
+  /** Returns the preset of the URL, if the form still has its times. */
+  #presetOfForm() {
+    const place = readPlace();
+    const { from, to } = $('records-form').elements;
+    return from.value === toInput(place.from) && to.value === toInput(place.to) ? place.preset : '';
+  }
+
   #fillForm(place) {
     const form = $('records-form').elements;
+    const list = lists[place.kind][place.order];
     form.kind.value = place.kind;
     form.order.replaceChildren(...Object.entries(lists[place.kind]).map(([value, { name }]) => make('option', { value }, name)));
     form.order.value = place.order;
     form.entity_id.value = place.entity_id ?? '';
     form.type.value = place.type ?? '';
-    form.from.value = toLocal(place.from);
-    form.to.value = toLocal(place.to);
-    const { filters } = lists[place.kind][place.order];
-    for (const field of $('records-form').querySelectorAll('[data-filter]')) field.hidden = !filters.includes(field.dataset.filter);
-    say($('open-label'), `Open an ${place.kind} by id`);
+    this.refill();
+    for (const field of $('records-form').querySelectorAll('[data-filter]')) field.hidden = !list.filters.includes(field.dataset.filter);
+    $('records-form').querySelector('[data-preset=week]').hidden = !list.filters.includes('to');
+    markPreset($('records-form'), place.preset ?? '');
+    if (list.filters.some((name) => place[name])) $('records-filters').open = true;
+    say($('list-title'), place.entity_id ? `Events of ${place.entity_id}` : list.title);
+    this.#fault();
+  }
+
+  /** Shows that a filter is wrong, as { field, text }, or that none is. */
+  #fault(wrong) {
+    say($('records-error'), wrong?.text ?? '');
+    for (const name of ['type', 'entity_id', 'from', 'to']) {
+      const input = $('records-form').elements[name];
+      if (wrong?.field === name) input.setAttribute('aria-invalid', 'true');
+      else input.removeAttribute('aria-invalid');
+    }
+    if (!wrong) return;
+    $('records-filters').open = true;
+    this.#drawRows([]);
+    say($('records-hint'), '');
   }
 
   // Reading
@@ -193,7 +165,7 @@ class Records {
     const run = this.#run = new AbortController();
     $('records-body').setAttribute('aria-busy', 'true');
     try {
-      await task(run.signal, (error) => run.signal.aborted || report('records', error));
+      await task(run.signal, (error, wait) => run.signal.aborted || report('records', error, { wait }));
       if (run.signal.aborted) return;
       report('records');
     } catch (error) {
@@ -206,27 +178,75 @@ class Records {
   }
 
   #fail(error) {
+    const wrong = rejectedFilter(error);
     if (error.status === 401) this.#onSignedOut(error);
-    else report('records', error, { stopped: true, retry: error.status === 403 ? undefined : () => this.show() });
+    else if (wrong) {
+      report('records');
+      this.#fault(wrong);
+    } else report('records', error, { stopped: true, retry: error.status === 403 ? undefined : () => this.show() });
   }
 
   #open(kind, id) {
+    if (!isID(id)) {
+      this.#run?.abort();
+      return this.#view.refuse(kind, id);
+    }
     return this.#read((signal, onFailure) => this.#view.show(kind, id, signal, onFailure));
+  }
+
+  #find(text) {
+    drawFound(text, []);
+    $('found-title').replaceChildren('Looking for ', stored(text), '…');
+    $('found-none').hidden = true;
+    return this.#read(async (signal, onFailure) => {
+      const found = await findRecords(text, signal, onFailure);
+      if (signal.aborted) return;
+      showIndexes();
+      if (found.length === 1) {
+        history.replaceState(null, '', placeLink({ address: readPlace().address, kind: found[0].kind, id: found[0].record.id }));
+        report('records');
+        this.show({ focus: true });
+        return;
+      }
+      drawFound(text, found);
+      announce($('found-title').textContent);
+    });
   }
 
   #load(place, walk, focus) {
     const list = lists[place.kind][place.order];
+    const wrong = wrongFilter(place);
+    if (wrong) {
+      this.#run?.abort();
+      $('records-body').removeAttribute('aria-busy');
+      report('records');
+      return this.#fault(wrong);
+    }
     const parameters = { ...list.parameters(place, walk.until), limit: recordsPerPage };
-    say($('records-hint'), `${list.hint} A page costs up to ${recordsPerPage} records.`);
+    say($('records-hint'), `${list.hint} A page costs up to ${recordsPerPage} records.`.trim());
     return this.#read(async (signal, onFailure) => {
-      const { records, next } = await readPage(place.kind, { ...parameters, cursor: walk.cursors.at(-1) }, signal, onFailure);
+      const page = (cursors) => readPage(place.kind, { ...parameters, cursor: cursors.at(-1) }, signal, onFailure);
+      const cursors = await this.#walkTo(Number(place.page) || 1, walk.cursors, page);
+      const { records, next } = await page(cursors);
       if (signal.aborted) return;
+      history.replaceState({ ...walk, cursors }, '');
+      this.#shown = placeOfRecords();
       this.#next = next;
-      this.#drawRows(records.map((r) => recordRow(place.kind, r, list.time(r))), walk.cursors.length, next);
-      if (records.length === 0) this.#drawEmpty(...this.#emptyParts(place, walk, next));
+      this.#drawRows(records.map((r) => recordRow(place.kind, r, list.time(r))), cursors.length, next);
+      if (records.length === 0) this.#drawEmpty(...this.#emptyParts(place, cursors, next));
       $('records-command').replaceChildren(apiCommand(withQuery(place.kind, parameters)));
       if (focus) announce(`${count(records.length, 'record')} shown`);
     });
+  }
+
+  /** Returns the cursors of a page. A shared link has its number, but no cursors. */
+  async #walkTo(number, cursors, page) {
+    while (cursors.length + 1 < Math.min(number, mostPages)) {
+      const { next } = await page(cursors);
+      if (!next) break;
+      cursors = [...cursors, next];
+    }
+    return cursors;
   }
 
   // Drawing
@@ -240,15 +260,15 @@ class Records {
     say($('records-page'), page > 0 || next ? `Page ${number(page + 1)}` : '');
   }
 
-  #drawEmpty(...parts) {
-    $('records-empty').replaceChildren(...parts);
+  #drawEmpty(...content) {
+    $('records-empty').replaceChildren(...content);
     $('records-empty').hidden = false;
   }
 
-  #emptyParts(place, walk, next) {
+  #emptyParts(place, cursors, next) {
     const plural = plurals[place.kind];
     if (next) return [make('p', {}, `No ${plural} here match. The next page may have some.`)];
-    if (walk.cursors.length > 0) return [make('p', {}, `There are no more ${plural}.`)];
+    if (cursors.length > 0) return [make('p', {}, `There are no more ${plural}.`)];
     if (['type', 'entity_id', 'from', 'to'].some((name) => place[name])) {
       return [make('p', {}, `No ${plural} match these filters.`), makeButton('Clear the filters', () => this.#go({ kind: place.kind, order: place.order }, newWalk()))];
     }

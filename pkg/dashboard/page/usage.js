@@ -29,7 +29,7 @@ class Usage {
   /** onDenied receives errors with status 401 and 403. */
   constructor(onDenied) {
     this.#onDenied = onDenied;
-    this.#poller = new Poller((signal) => this.#load(signal), () => usageInterval, (error, stopped) => this.#report(error, stopped));
+    this.#poller = new Poller((signal) => this.#load(signal), () => usageInterval, (error, stopped, wait) => this.#report(error, stopped, wait));
     $('usage-form').addEventListener('submit', (event) => {
       event.preventDefault();
       this.#choose($('address').value.trim());
@@ -45,6 +45,7 @@ class Usage {
   start(own) {
     this.#own = nameOf(own);
     $('usage-form').hidden = !mayWatch();
+    if (readPlace().address) $('usage').open = true;
     this.show();
     if (!this.#of) this.#draw(own);
   }
@@ -85,14 +86,15 @@ class Usage {
     return response;
   }
 
-  #report(error, stopped) {
+  #report(error, stopped, wait) {
     if (error?.status === 401 || error?.status === 403) {
       this.#onDenied(error);
     } else if (error?.status === 400 && error.errors.some((e) => e.field === 'address' || e.field === 'key')) {
       this.#markAddress('This is not an IPv4 or IPv6 address, or key: and the id of a key.');
     } else {
       if (error?.status === 429) this.#sayVerdict('full', 'Yes', 'You have used up your limit of requests for these figures.');
-      report('usage', error, { stopped, retry: stopped ? () => this.#poller.start() : undefined });
+      else if (error) this.#sayVerdict('unknown', 'Unknown', 'These figures could not be read.');
+      report('usage', error, { stopped, wait, retry: stopped ? () => this.#poller.start() : undefined });
     }
   }
 
@@ -145,7 +147,7 @@ class Usage {
     $('verdict').dataset.level = level;
     say($('verdict-short'), short);
     say($('verdict-long'), long);
-    if (this.#level && level !== this.#level && level !== 'far') announce(`${short}: ${long}`);
+    if (this.#level && level !== this.#level && (level === 'near' || level === 'full')) announce(`${short}: ${long}`);
     this.#level = level;
   }
 

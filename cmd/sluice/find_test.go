@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"sluice/internal/test/browsertest"
+)
+
+const recordTitle = `document.getElementById('record-title').textContent`
+
+// One box finds entities and events by id. What is open has a URL, a wrong filter is named in the
+// words of the page, and an erasure is followed to its end.
+func dashboardFinds(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	seedBrowsing(t, s)
+	tab := b.Tab(t, browsertest.Phone)
+	find := func(text, until string) {
+		t.Helper()
+		browsertest.Eval[bool](tab, `(document.getElementById('find').focus(), document.getElementById('find').select()) ?? true`)
+		tab.Press(text, kb.Enter)
+		tab.Wait(until)
+	}
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(names + `.startsWith('order_paid ')`)
+	if got := browsertest.Eval[float64](tab, `document.querySelector('#records > li').getBoundingClientRect().bottom`); got > float64(browsertest.Phone.Height) {
+		t.Errorf("on a phone, the first result ends at %v pixels, below the first screen", got)
+	}
+	tab.Click("#find")
+	find("nobody", visible("found-none")+`&& document.activeElement.id === 'found-title'`)
+	tab.Audit("not-found")
+	find("paid-07", recordTitle+` === 'Event paid-07' && location.search === '?kind=event&id=paid-07'`)
+	find("customer-03", recordTitle+` === 'Entity customer-03' && document.getElementById('record-events-count').textContent === '(14)'`)
+	tab.Open(s.url + "/dashboard?kind=entity&id=a%2Fb")
+	tab.Wait(`document.getElementById('record-message').textContent.startsWith('This is not an id: an id must be 1 to 128')`)
+
+	tab.Open(s.url + "/dashboard?page=2") // a link from another person has no cursors
+	tab.Wait(names + `.endsWith('came_late') && document.getElementById('records-page').textContent === 'Page 2'`)
+	tab.Open(s.url + "/dashboard?entity_id=ada%40")
+	tab.Wait(`document.getElementById('records-error').textContent.startsWith('Entity id must be') && document.querySelectorAll('#records > li').length === 0`)
+	tab.Open(s.url + "/dashboard?from=2026-02-02T00:00:00Z&to=2026-01-01T00:00:00Z")
+	tab.Wait(`document.getElementById('records-error').textContent === 'From must be earlier than Before.' && document.querySelector('#records-from[aria-invalid]')`)
+	tab.Audit("wrong-filter")
+
+	tab.Open(s.url + "/dashboard?kind=entity&id=customer-03")
+	tab.Click("#erase > summary")
+	tab.Click("#erase-id")
+	tab.Press("customer-04", kb.Enter)
+	tab.Wait(`document.getElementById('erase-error').textContent.startsWith('This is not the id') && document.activeElement.id === 'erase-id'`)
+	tab.Audit("erase")
+	browsertest.Eval[bool](tab, `(document.getElementById('erase-id').focus(), document.getElementById('erase-id').select()) ?? true`)
+	tab.Press("customer-03", kb.Enter)
+	tab.Wait(`document.getElementById('erase-state').textContent === 'Erased: the entity and 14 events.'`)
+	c := s.client(t)
+	c.want(t, http.StatusNotFound, "GET", "/entity/customer-03", "")
+	c.want(t, http.StatusNotFound, "GET", "/event/paid-07", "")
+}
+
+// The browser keeps the zone. Both zones mean the same instants, and the presets say which of
+// them is active.
+func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"id":"e","name":"n","occurred_at":"2026-01-02T23:30:00Z"}`)
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.TimeZone("Asia/Kolkata") // 5.5 hours ahead of UTC
+	tab.Open(s.url + "/dashboard?from=2026-01-02T20:00:00Z")
+	shown := func(zone, time, from string) string {
+		return fmt.Sprintf(`document.querySelector('#records time')?.textContent === %q && document.getElementById('records-from').value === %q && document.querySelector('.zone').textContent === 'Times are in %s.'`, time, from, zone)
+	}
+	kolkata := "(" + shown("Asia/Kolkata", "Jan 3, 2026, 05:00:00", "2026-01-03T01:30") + "||" + shown("Asia/Calcutta", "Jan 3, 2026, 05:00:00", "2026-01-03T01:30") + ")"
+	tab.Wait(kolkata)
+	tab.Click("#zones label:has([value=utc])")
+	tab.Wait(shown("UTC", "Jan 2, 2026, 23:30:00", "2026-01-02T20:00") + `&& location.search.includes('from=2026-01-02T20')`)
+	tab.Open(s.url + "/dashboard?from=2026-01-02T20:00:00Z")
+	tab.Wait(shown("UTC", "Jan 2, 2026, 23:30:00", "2026-01-02T20:00"))
+	tab.Click("#records-form [data-preset=week]")
+	tab.Wait(`document.querySelector('#records-form [data-preset=week]').ariaPressed === 'true' && document.querySelectorAll('#records-form [aria-pressed=true]').length === 1`)
+	week := browsertest.Eval[[]string](tab, `[...new FormData(document.getElementById('records-form'))].filter(([name]) => name === 'from' || name === 'to').map(([, value]) => value)`)
+	if len(week) != 2 || browsertest.Eval[float64](tab, fmt.Sprintf(`(Date.parse(%q+'Z') - Date.parse(%q+'Z')) / 86_400_000`, week[1], week[0])) != 7 ||
+		browsertest.Eval[float64](tab, fmt.Sprintf(`new Date(%q+'Z').getUTCDay()`, week[0])) != 1 {
+		t.Errorf("last week is %v, want seven days from a Monday", week)
+	}
+}

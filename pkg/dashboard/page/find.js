@@ -1,0 +1,74 @@
+// Finds records by what a person knows of them: an id, or the beginning of a value of an
+// indexed attribute.
+
+const mostFound = 10; // records of each attribute
+const indexAge = 60_000; // milliseconds for which the page keeps the list of indexed attributes
+
+/** The indexed attributes, as { type, attribute, kind, state }, and when they were read. */
+let indexes = [], indexesAt = -Infinity;
+
+/** Reads which attributes are indexed, unless it is known. A service without the route has none. */
+async function readIndexes(onFailure, signal) {
+  if (Date.now() - indexesAt < indexAge) return;
+  try {
+    const { data } = await insist(() => call('GET', 'entity_index', { signal }), onFailure, signal);
+    indexes = data.data.filter((index) => index.state === 'ready');
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    indexes = [];
+  }
+  indexesAt = Date.now();
+}
+
+const indexNames = () => indexes.map(({ type, attribute }) => `${type} ${attribute}`).join(', ');
+
+/** Says what the box takes. */
+function showIndexes() {
+  say($('find-hint'), indexes.length > 0 ? `The id of an entity or an event, or the beginning of a value: ${indexNames()}.` : 'The id of an entity or an event.');
+}
+
+/** Returns the query for the entities whose attribute has a value, or undefined if it cannot have it. */
+function valueQuery({ type, attribute, kind }, text) {
+  const query = (operator) => ({ type, [`attributes.${attribute}${operator}`]: text, limit: mostFound });
+  if (kind === 'text') return query('[prefix]');
+  const fits = kind === 'number' ? /^-?\d+(\.\d+)?$/.test(text) : text === 'true' || text === 'false';
+  return fits ? query('') : undefined;
+}
+
+/** Returns the records that a text finds, as { kind, record }; at most one if the text is an id. */
+async function findRecords(text, signal, onFailure) {
+  const read = (path) => insist(() => call('GET', path, { signal, exact: true }), onFailure, signal);
+  if (isID(text)) {
+    for (const kind of ['entity', 'event']) {
+      try {
+        const { data } = await read(recordPath(kind, text));
+        return [{ kind, record: data }];
+      } catch (error) {
+        if (error.status !== 404) throw error;
+      }
+    }
+  }
+  await readIndexes(onFailure, signal);
+  const found = new Map();
+  for (const query of indexes.map((index) => valueQuery(index, text)).filter(Boolean)) {
+    try {
+      const { data } = await read(withQuery('entity', query));
+      for (const record of data.data) found.set(record.id, { kind: 'entity', record });
+    } catch (error) {
+      if (error.status !== 400 && error.status !== 409) throw error; // the index has been removed
+      indexesAt = -Infinity;
+    }
+  }
+  return [...found.values()];
+}
+
+/** Shows several records that a text found, or that it found none. */
+function drawFound(text, found) {
+  $('found-title').replaceChildren(found.length > 0 ? `${count(found.length, 'record')} for ` : 'Nothing found for ', stored(text));
+  $('found-list').replaceChildren(...found.map(({ kind, record }) => recordRow(kind, record, record.updated_at)));
+  $('found-none').hidden = found.length > 0;
+  say($('found-none'), [
+    isID(text) ? 'No entity and no event has this id.' : '',
+    indexes.length > 0 ? `No value begins with it: ${indexNames()}.` : 'Only ids can be found, because no attribute is indexed. An operator indexes one with: sluice indexes add TYPE ATTRIBUTE',
+  ].filter(Boolean).join(' '));
+}
