@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"sluice/pkg/client"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
 )
 
 // exportOptions are the flags of export.
@@ -69,7 +71,9 @@ func exportCommand(getenv func(string) string) *cobra.Command {
   sluice export events --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z -o january.csv.gz
   sluice export events --entity-id ada -o - | wc -l
   sluice export entities --since 2026-01-02T00:00:00Z --include-deleted -o changes.ndjson`,
-		Args:      cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			return checkArgs(args, 1, "export", "entities or events", "events -o events.ndjson")
+		},
 		ValidArgs: resourceNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := requireValues(cmd, "format", "type", "entity-id", "from", "to", "since", "csv-formulas"); err != nil {
@@ -119,7 +123,7 @@ func (o *exportOptions) check() (err error) {
 	if _, err := os.Lstat(o.Path); err == nil && !o.Force {
 		return usageError("%s exists; name another file, or replace it with --force", o.Path)
 	}
-	if o.Order.Format, err = chooseFormat(o.format, o.Path); err != nil {
+	if o.Order.Format, err = exportFormat(o.format, o.Path); err != nil {
 		return err
 	}
 	if o.Order.Filters.From, err = parseTime("--from", o.from); err != nil {
@@ -137,6 +141,20 @@ func (o *exportOptions) check() (err error) {
 		return usageError("%w", err)
 	}
 	return nil
+}
+
+// exportFormat returns the format of a file. flag is the value of --format. If it is empty, the
+// name of the file determines the format, and standard output ("-") is NDJSON.
+func exportFormat(flag, path string) (recordfile.Format, error) {
+	switch format := cmp.Or(recordfile.Format(flag), recordfile.FormatOf(path)); {
+	case format == recordfile.NDJSON || format == recordfile.CSV:
+		return format, nil
+	case flag != "":
+		return "", usageError("--format must be ndjson or csv, not %q", flag)
+	case path == "-":
+		return recordfile.NDJSON, nil
+	}
+	return "", usageError("the file name %q does not show the format; use --format ndjson or --format csv", path)
 }
 
 // checkSince sets o.since from the flag --since. It returns a usage error if --since is invalid,

@@ -3,10 +3,13 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +22,10 @@ import (
 
 const importHelp = `Import the records of a file, or of standard input (-), into a service.
 
-The file is NDJSON (one JSON object per line) or CSV with a header, and may be
-compressed with gzip. Its fields are those of the API. created_at and updated_at,
-which exports contain, are ignored.
+The file is NDJSON (one JSON object per line), CSV with a header, or JSON (an array of
+objects). It may be compressed with gzip, or be the only file in a zip archive. Its
+fields are those of the API. created_at and updated_at, which exports contain, are
+ignored. --dry-run checks every record, without a call.
 
 CSV has a column attributes.<name> for each attribute, or one column attributes with
 JSON. In a column attributes.<name>, objects, arrays, and unquoted numbers, true,
@@ -30,6 +34,8 @@ attribute. All other cells are text. The import removes the apostrophes that an
 export adds. To import exported entities without changes, use --create-only. An empty
 cell in a column occurred_at is an error; without the column, events occur when they
 are imported.
+
+` + shapeHelp + `
 
 Records are sent in batches. --one-by-one sends each event in a separate call, and
 --create-only each entity. The import makes as many calls as --share of the limits
@@ -49,8 +55,9 @@ removes an attribute, even from a new entity) and replaces its type if the file 
 one. With --create-only, an existing entity with other content is rejected, and null
 attributes are kept.
 
-Rejected records are written to FILE.rejects.ndjson with their line numbers, the reasons
-and their bytes (in base64 if they are not UTF-8). An import starts only if the reject
+Rejected records are written to FILE.rejects.ndjson with their line numbers (in a JSON
+file, their positions in the array), the reasons and their text (in base64 if it is not
+UTF-8). An import starts only if the reject
 file does not exist or is the unchanged reject file of an earlier import of FILE. It
 continues only if its own reject file is unchanged. Ids should be unique in a file. Otherwise it is undefined which of two
 events with the same id is accepted, and in which order two entities with the same id
@@ -58,63 +65,82 @@ are merged.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp
 
+// importFlags are the flags of import.
+type importFlags struct {
+	importer.Options
+	connection
+	shape  shapeFlags
+	format string
+	update bool
+	rate   int
+	dryRun bool
+	json   bool
+}
+
 func importCommand(getenv func(string) string) *cobra.Command {
-	var (
-		o      importer.Options
-		c      = connection{getenv: getenv}
-		format string
-		update bool
-		rate   int
-		asJSON bool
-	)
+	f := importFlags{connection: connection{getenv: getenv}}
 	cmd := &cobra.Command{
 		Use:   "import {entities|events} FILE",
 		Short: "Import the records of a file",
 		Long:  importHelp,
 		Example: `  sluice import events events.ndjson
   sluice import entities people.csv.gz
+  sluice import events orders.csv --dry-run --delimiter ';' --name order_placed \
+    --map order_id=id,customer=entity_id,date=occurred_at --time-format %d.%m.%Y
   zcat old-*.gz | sluice import events --format ndjson -
   SLUICE_URL=https://api.example.com SLUICE_API_KEY=slc_… sluice import events events.csv`,
-		Args:              cobra.ExactArgs(2),
+		Args:              resourceAndFile("import", "orders.csv"),
 		ValidArgsFunction: completeNounAndFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if o.Resource, err = parseResource("import", args[0]); err != nil {
-				return err
-			}
-			o.Path, o.Stdin = args[1], cmd.InOrStdin()
-			if rate < 1 && cmd.Flags().Changed("rate") {
-				return usageError("--rate must be at least 1")
-			}
-			if err := checkImport(&o, format, update); err != nil {
-				return err
-			}
-			o.Waiting = c.waiting
-			connect := func(cfg client.Config) (*client.Client, error) {
-				cfg.Rate = rate
-				return c.patientClient(cfg)
-			}
-			r, err := importer.Run(cmd.Context(), o, connect, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return printImport(cmd.OutOrStdout(), r, asJSON)
-		},
+		RunE:              f.run,
 	}
-	c.addFlags(cmd)
-	c.addShare(cmd)
-	cmd.Flags().StringVar(&format, "format", "", "ndjson or csv (default: the format of the file name)")
-	cmd.Flags().BoolVar(&o.OneByOne, "one-by-one", false, "create each event in a separate call")
-	cmd.Flags().BoolVar(&o.CreateOnly, "create-only", false, "create each entity in a separate call, and reject it if it exists with other content")
-	cmd.Flags().BoolVar(&update, "update", false, "merge into existing entities (the default)")
-	cmd.Flags().IntVar(&o.Workers, "workers", 4, "concurrent calls, 1 to 64")
-	cmd.Flags().IntVar(&rate, "rate", 0, "maximum calls per second (default: as many as the limits allow)")
-	cmd.Flags().StringVar(&o.Journal, "journal", "", "file for the journal (default FILE.sluice-import)")
-	cmd.Flags().StringVar(&o.Rejects, "rejects", "", "file for rejected records (default FILE.rejects.ndjson; rejects.ndjson for -)")
-	cmd.Flags().BoolVar(&o.Again, "again", false, "import the file even if it was already imported")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
-	completeValues(cmd, "format", recordfile.NDJSON, recordfile.CSV)
+	f.addFlags(cmd)
+	f.addShare(cmd)
+	f.shape.add(cmd)
+	cmd.Flags().StringVar(&f.format, "format", "", "ndjson, csv or json (default: the format of the file name)")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check every record, print what would be created and rejected, and do nothing")
+	cmd.Flags().BoolVar(&f.OneByOne, "one-by-one", false, "create each event in a separate call")
+	cmd.Flags().BoolVar(&f.CreateOnly, "create-only", false, "create each entity in a separate call, and reject it if it exists with other content")
+	cmd.Flags().BoolVar(&f.update, "update", false, "merge into existing entities (the default)")
+	cmd.Flags().IntVar(&f.Workers, "workers", 4, "concurrent calls, 1 to 64")
+	cmd.Flags().IntVar(&f.rate, "rate", 0, "maximum calls per second (default: as many as the limits allow)")
+	cmd.Flags().StringVar(&f.Journal, "journal", "", "file for the journal (default FILE.sluice-import)")
+	cmd.Flags().StringVar(&f.Rejects, "rejects", "", "file for rejected records (default FILE.rejects.ndjson; rejects.ndjson for -)")
+	cmd.Flags().BoolVar(&f.Again, "again", false, "import the file even if it was already imported")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the result as JSON, even if the import is interrupted")
+	completeValues(cmd, "format", importFormats...)
 	return cmd
+}
+
+func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
+	if f.Resource, err = parseResource("import", args[0]); err != nil {
+		return err
+	}
+	f.Path, f.Stdin = args[1], cmd.InOrStdin()
+	if f.rate < 1 && cmd.Flags().Changed("rate") {
+		return usageError("--rate must be at least 1")
+	}
+	if f.Shape, err = f.shape.shape(cmd, f.Path); err != nil {
+		return err
+	}
+	if err := checkImport(&f.Options, f.format, f.update); err != nil {
+		return err
+	}
+	if f.dryRun {
+		return tryImport(cmd, f.Options, f.json)
+	}
+	f.Waiting = f.waiting
+	connect := func(cfg client.Config) (*client.Client, error) {
+		cfg.Rate = f.rate
+		return f.patientClient(cfg)
+	}
+	r, err := importer.Run(cmd.Context(), f.Options, connect, cmd.ErrOrStderr())
+	if begun := r.Resource != ""; begun && f.json {
+		err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(r))
+	}
+	if err != nil {
+		return err
+	}
+	return printImport(cmd.OutOrStdout(), r, f.json)
 }
 
 // completeNounAndFile completes the arguments of "sluice import" and "sluice sync". The
@@ -139,8 +165,11 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 	case update && o.CreateOnly:
 		return usageError("--update and --create-only cannot be used together")
 	}
-	if o.Format, err = chooseFormat(format, o.Path); err != nil {
+	if o.Format, err = importFormat(format, o.Path); err != nil {
 		return err
+	}
+	if err := o.Shape.Check(o.Resource, o.Format); err != nil {
+		return usageError("%w", err)
 	}
 	if o.Path == "-" {
 		o.Rejects = cmp.Or(o.Rejects, "rejects.ndjson")
@@ -168,28 +197,50 @@ func sameFile(a, b string) bool {
 	return filepath.Clean(a) == filepath.Clean(b) || errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// chooseFormat returns the format of a file. flag is the value of --format. If flag is empty,
-// the name of the file determines the format, and standard input ("-") is NDJSON.
-func chooseFormat(flag, path string) (recordfile.Format, error) {
-	switch format := cmp.Or(recordfile.Format(flag), recordfile.FormatOf(path)); {
-	case format == recordfile.NDJSON || format == recordfile.CSV:
+// importFormat returns the format of a file. flag is the value of --format. If it is empty, the
+// name of the file determines the format, and standard input ("-") is NDJSON.
+func importFormat(flag, path string) (format recordfile.Format, err error) {
+	name := path
+	switch {
+	case flag == "" && path == "-":
+		return recordfile.NDJSON, nil
+	case flag == "" && strings.HasSuffix(strings.ToLower(path), ".zip"):
+		if name, err = importer.NameIn(path); err != nil {
+			return "", usageError("%w", err)
+		}
+	}
+	switch format := cmp.Or(recordfile.Format(flag), formatOf(name)); {
+	case slices.Contains(importFormats, format):
 		return format, nil
 	case flag != "":
-		return "", usageError("--format must be ndjson or csv, not %q", flag)
-	case path == "-":
-		return recordfile.NDJSON, nil
+		return "", usageError("--format must be ndjson, csv or json, not %q", flag)
 	}
-	return "", usageError("the file name %q does not show the format; use --format ndjson or --format csv", path)
+	return "", usageError("the file name %q does not show the format; use --format ndjson, csv or json", name)
 }
 
-// printImport prints the result of a complete import. It returns an error if records were
-// rejected.
-func printImport(w io.Writer, r importer.Result, asJSON bool) error {
+var importFormats = []recordfile.Format{recordfile.NDJSON, recordfile.CSV, recordfile.JSON}
+
+// tryImport is "sluice import --dry-run".
+func tryImport(cmd *cobra.Command, o importer.Options, asJSON bool) error {
+	r, err := importer.Try(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
 	if asJSON {
-		if err := json.NewEncoder(w).Encode(r); err != nil {
-			return err
-		}
+		err = printJSON(cmd.OutOrStdout(), r)
 	} else {
+		r.Print(cmd.OutOrStdout(), noun(r.Resource).Count)
+	}
+	if err == nil && r.Rejected > 0 {
+		err = &exitError{exitRejected, fmt.Errorf("%s would be rejected", progress.Noun{One: "record", Many: "records"}.Count(r.Rejected))}
+	}
+	return err
+}
+
+// printImport prints the result of a complete import, unless it is printed as JSON. It returns an
+// error if records were rejected.
+func printImport(w io.Writer, r importer.Result, asJSON bool) error {
+	if !asJSON {
 		updated := ""
 		if r.Resource == record.Entity {
 			updated = fmt.Sprintf(", %d updated", r.Updated)

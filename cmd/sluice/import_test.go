@@ -421,6 +421,32 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	wantRun(t, sluiceCommand(t, proxy, args...), 0, "1 event: 0 new, 1 there already", "")
 }
 
+// An import that is interrupted prints what it has done.
+func TestAnInterruptedImportPrintsItsResult(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	g := newGate(t, s.url)
+	file := write(t, "events.ndjson", eventLines(3000))
+	args := []string{"import", "events", "--json", "--one-by-one", file}
+	cmd := sluiceCommand(t, g.url, args...)
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	g.runAfter(200, func() { cmd.Process.Signal(os.Interrupt) }) //nolint:errcheck // a command that has ended fails the test below
+	cmd.Wait()                                                   //nolint:errcheck // so does an exit code
+	var r importer.Result
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || cmd.ProcessState.ExitCode() != exitInterrupted || r.Complete || r.Created == 0 || r.Created == 3000 ||
+		!strings.Contains(stderr.String(), "The same command continues after line") {
+		t.Fatalf("%s%s, %v, %v", out.String(), stderr.String(), cmd.ProcessState, err)
+	}
+	printed, _ := wantRun(t, sluiceCommand(t, g.url, args...), 0, "{", "")
+	if err := json.Unmarshal([]byte(printed), &r); err != nil || !r.Complete || r.Created != 3000 {
+		t.Errorf("%s, %v", printed, err)
+	}
+}
+
 // The API key never appears in the output. If the output is not a terminal, it has plain
 // lines without control characters.
 func TestTheKeyIsNeverShown(t *testing.T) {

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/record"
 )
@@ -22,4 +26,32 @@ func parseResource(command, name string) (record.Resource, error) {
 		}
 	}
 	return "", usageError("%s entities or events, not %q", command, name)
+}
+
+// resourceAndFile returns an argument check for a command with a resource and a file. file is the
+// name of a file for its example.
+func resourceAndFile(command, file string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		resource, missing := record.Event.Plural(), "entities or events, and a file"
+		if len(args) == 1 {
+			if _, err := parseResource(command, args[0]); err == nil {
+				resource, missing = args[0], "a file after "+args[0]
+			} else {
+				file, missing = args[0], "entities or events before "+args[0]
+			}
+		}
+		return checkArgs(args, 2, command, missing, resource+" "+file)
+	}
+}
+
+// checkArgs returns an error unless there are n args. missing is what the command lacks, and
+// example the arguments of an example.
+func checkArgs(args []string, n int, command, missing, example string) error {
+	switch {
+	case len(args) > n:
+		return fmt.Errorf("%s has one argument too many, %q; for example: sluice %[1]s %[3]s", command, args[n], example)
+	case len(args) < n:
+		return fmt.Errorf("%s needs %s; for example: sluice %[1]s %[3]s", command, missing, example)
+	}
+	return nil
 }

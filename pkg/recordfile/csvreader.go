@@ -13,9 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readHeader reads and checks the header. columns are the columns that the header may
-// have in addition to columns of attributes.
-func (r *Reader) readHeader(columns []string) error {
+// readHeader reads and checks the header.
+func (r *Reader) readHeader(layout Layout) error {
 	row, err := r.nextRow()
 	switch {
 	case err == io.EOF:
@@ -25,14 +24,23 @@ func (r *Reader) readHeader(columns []string) error {
 	case row.err != nil:
 		return fmt.Errorf("line 1: %w", row.err)
 	}
-	for _, c := range row.cells {
-		r.header = append(r.header, restore(c.text))
+	if err := checkDelimiter(row.cells); err != nil {
+		return err
 	}
-	known := append(slices.Clone(columns), "attributes")
+	for _, c := range row.cells {
+		name := restore(c.text)
+		if !utf8.ValidString(name) {
+			return errors.New("line 1: the header must be text in UTF-8; for other text, use --encoding, such as --encoding windows-1252")
+		}
+		if layout.Rename != nil {
+			name = layout.Rename(name)
+		}
+		r.header = append(r.header, name)
+	}
+	known := append(slices.Clone(layout.Columns), "attributes")
 	for i, column := range r.header {
 		switch {
-		case !utf8.ValidString(column):
-			return errors.New("line 1: the header must be text in UTF-8")
+		case column == "" && layout.Rename != nil:
 		case slices.Contains(r.header[:i], column):
 			return fmt.Errorf("line 1: the column %q occurs twice", column)
 		case strings.HasPrefix(column, attributePrefix):
@@ -40,7 +48,21 @@ func (r *Reader) readHeader(columns []string) error {
 				return fmt.Errorf("line 1: the header must not have both the column attributes and the column %q", column)
 			}
 		case !slices.Contains(known, column):
-			return fmt.Errorf("line 1: the column %q is unknown; the known columns are %s, %s<name>", column, strings.Join(known, ", "), attributePrefix)
+			return fmt.Errorf("line 1: the column %q is unknown; the known columns are %s, %s<name>; --map %q makes it an attribute",
+				column, strings.Join(known, ", "), attributePrefix, column+"="+attributePrefix+column)
+		}
+	}
+	return nil
+}
+
+// checkDelimiter returns an error if a header of one column seems to have another delimiter.
+func checkDelimiter(header []cell) error {
+	if len(header) > 1 || header[0].quoted {
+		return nil
+	}
+	for _, suspect := range []struct{ delimiter, argument string }{{";", "';'"}, {"\t", "tab"}, {"|", "'|'"}, {",", "','"}} {
+		if strings.Contains(header[0].text, suspect.delimiter) {
+			return fmt.Errorf("line 1: the header is one column, %q; if %q separates the columns, use --delimiter %s", header[0].text, suspect.delimiter, suspect.argument)
 		}
 	}
 	return nil
@@ -85,13 +107,13 @@ func (r *Reader) nextRow() (*row, error) {
 			}
 		}
 		next.text = append(next.text, line...)
-		next.add(string(line))
+		next.add(string(line), r.delimiter)
 	}
 	return next, nil
 }
 
 // add adds the cells of the next line to r.
-func (r *row) add(line string) {
+func (r *row) add(line, delimiter string) {
 	content := trimEnd(line)
 	end := line[len(content):]
 	for more := true; more; {
@@ -100,7 +122,7 @@ func (r *row) add(line string) {
 		}
 		if !r.open {
 			var c cell
-			c.text, content, more = strings.Cut(content, ",")
+			c.text, content, more = strings.Cut(content, delimiter)
 			if strings.Contains(c.text, `"`) {
 				r.err = cmp.Or(r.err, errStrayQuote)
 			}
@@ -121,7 +143,7 @@ func (r *row) add(line string) {
 		r.cells = append(r.cells, cell{text: r.quoted.String(), quoted: true})
 		r.quoted.Reset()
 		r.open = false
-		if part, content, more = strings.Cut(rest, ","); part != "" {
+		if part, content, more = strings.Cut(rest, delimiter); part != "" {
 			r.err = cmp.Or(r.err, errAfterQuote)
 		}
 	}
@@ -153,6 +175,9 @@ func (r *Reader) object(cells []cell) ([]byte, error) {
 	var members, attributes []byte
 	for i, c := range cells {
 		column := r.header[i]
+		if column == "" {
+			continue
+		}
 		if !utf8.ValidString(c.text) {
 			return nil, fmt.Errorf("%s must be text in UTF-8", column)
 		}

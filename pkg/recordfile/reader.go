@@ -3,6 +3,7 @@ package recordfile
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ var GzipMagic = [2]byte{0x1f, 0x8b}
 
 // Record is a record in a file.
 type Record struct {
-	Line     int64  // number of the first line of the record, counted from 1
+	Line     int64  // number of the first line of the record, counted from 1; in a JSON file, number of the record
 	LastLine int64  // number of its last line; greater than Line only in CSV
 	Offset   int64  // number of bytes of the file that were read up to the end of the record
 	Text     string // the bytes of the record, without the line break at their end; empty if the record is too long
@@ -30,26 +31,39 @@ type Record struct {
 // Reader reads the records of a file one after the other. It is not safe for
 // concurrent use.
 type Reader struct {
-	lines  lineReader
-	header []string // columns of a CSV file
-	read   func() (Record, error)
+	lines     lineReader
+	delimiter string
+	header    []string // columns of a CSV file; "" for a column that is left out
+	array     *arrayReader
+	read      func() (Record, error)
+}
+
+// Layout says what a file looks like.
+type Layout struct {
+	Columns   []string                    // columns that a CSV file may have beside those of attributes: entity.Columns or event.Columns
+	Delimiter string                      // character between the cells of a CSV file; a comma if empty
+	Rename    func(column string) string  // returns the name to read a column of a CSV file by, or "" to leave the column out; nil keeps the names
+	Decode    func(r io.Reader) io.Reader // returns the text of r in UTF-8; nil if it is UTF-8
 }
 
 // NewReader returns a Reader of a file in a format. The file may be compressed with gzip
-// and may begin with a byte order mark. columns (entity.Columns or event.Columns) are the
-// columns that a CSV file may have in addition to columns of attributes. NewReader
-// returns an error if the file cannot be decompressed or the header of a CSV file is
-// invalid.
-func NewReader(file io.Reader, format Format, columns []string) (*Reader, error) {
-	r := new(Reader)
-	if err := r.lines.open(file); err != nil {
+// and may begin with a byte order mark. NewReader returns an error if the file cannot be
+// decompressed or the header of a CSV file is invalid.
+func NewReader(file io.Reader, format Format, layout Layout) (*Reader, error) {
+	r := &Reader{delimiter: cmp.Or(layout.Delimiter, ",")}
+	if err := r.lines.open(file, layout.Decode); err != nil {
 		return nil, err
 	}
-	if format == CSV {
+	switch format {
+	case CSV:
 		r.read = r.readCSV
-		return r, r.readHeader(columns)
+		return r, r.readHeader(layout)
+	case JSON:
+		r.array = newArrayReader(r.lines.in)
+		r.read = r.readJSON
+	default:
+		r.read = r.readNDJSON
 	}
-	r.read = r.readNDJSON
 	return r, nil
 }
 
@@ -84,30 +98,51 @@ func (r *Reader) readNDJSON() (Record, error) {
 type lineReader struct {
 	in     *bufio.Reader
 	number int64        // number of the last line that was read, from 1
-	offset func() int64 // returns the number of bytes that were read from the file; if the file is compressed, they may include later lines
+	offset func() int64 // returns the number of bytes that were read from the file; if the file is compressed or decoded, they may include later lines
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d bytes", MaxRecordBytes)
 
-// open starts reading file. It decompresses the file if necessary, and skips a byte
-// order mark.
-func (l *lineReader) open(file io.Reader) error {
+// open starts reading file. It decompresses and decodes the file if necessary, and skips a
+// byte order mark.
+func (l *lineReader) open(file io.Reader, decode func(io.Reader) io.Reader) error {
 	counted := &countingReader{r: file}
 	l.in = bufio.NewReaderSize(counted, 64<<10)
-	if magic, _ := l.in.Peek(2); bytes.Equal(magic, GzipMagic[:]) {
+	l.offset = func() int64 { return counted.n - int64(l.in.Buffered()) }
+	unpack := func(r io.Reader) {
+		l.in = bufio.NewReaderSize(r, 64<<10)
+		l.offset = func() int64 { return counted.n }
+	}
+	if l.begins(string(GzipMagic[:])) {
 		unpacked, err := gzip.NewReader(l.in)
 		if err != nil {
 			return fmt.Errorf("unpack: %w", err)
 		}
-		l.in = bufio.NewReaderSize(unpacked, 64<<10)
-		l.offset = func() int64 { return counted.n }
-	} else {
-		l.offset = func() int64 { return counted.n - int64(l.in.Buffered()) }
+		unpack(unpacked)
 	}
-	if mark, _ := l.in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		l.in.Discard(3) //nolint:errcheck // Peek has read it
+	switch {
+	case l.begins("PK\x03\x04"):
+		return errZip
+	case decode != nil:
+		unpack(decode(l.in))
+	case l.begins("\xff\xfe"), l.begins("\xfe\xff"):
+		return errUTF16
+	}
+	if mark := "\xef\xbb\xbf"; l.begins(mark) {
+		l.in.Discard(len(mark)) //nolint:errcheck // begins has read it
 	}
 	return nil
+}
+
+var (
+	errZip   = errors.New("it is a zip archive, which can be read only from a file, not from standard input or within gzip")
+	errUTF16 = errors.New("it begins like text in UTF-16; use --encoding utf-16")
+)
+
+// begins reports whether the rest of the file begins with prefix.
+func (l *lineReader) begins(prefix string) bool {
+	text, _ := l.in.Peek(len(prefix))
+	return string(text) == prefix
 }
 
 // next returns the next line with its line break. The last line may have no line break.

@@ -2,7 +2,8 @@
 // "sluice import" reads them. A record is the JSON object of an entity or an event. The
 // package maps the members of the object to lines or cells and does not interpret them.
 //
-// An NDJSON file has one line for each record. The line is the JSON object of the record.
+// An NDJSON file has one line for each record. The line is the JSON object of the record. A
+// JSON file, which is only read, is an array of such objects.
 //
 // # CSV
 //
@@ -47,6 +48,7 @@ type Format string
 const (
 	NDJSON Format = "ndjson"
 	CSV    Format = "csv"
+	JSON   Format = "json" // only for a Reader
 )
 
 // FormatOf derives the format of a file from the extension of its name. It ignores a .gz
@@ -57,6 +59,8 @@ func FormatOf(name string) Format {
 		return NDJSON
 	case ".csv":
 		return CSV
+	case ".json":
+		return JSON
 	}
 	return ""
 }

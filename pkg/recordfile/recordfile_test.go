@@ -46,7 +46,7 @@ func writeCSV(t tester, keepFormulas bool, attributes []string, records ...strin
 // readJSON returns the records of a file in JSON. All records must be valid.
 func readJSON(t tester, file string, format recordfile.Format) (records []string) {
 	t.Helper()
-	r, err := recordfile.NewReader(strings.NewReader(file), format, columns)
+	r, err := recordfile.NewReader(strings.NewReader(file), format, recordfile.Layout{Columns: columns})
 	if err != nil {
 		t.Fatalf("%q: %v", file, err)
 	}
@@ -322,8 +322,8 @@ func TestWritingInvalidJSONIsAnError(t *testing.T) {
 func TestFormatOf(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]recordfile.Format{
-		"a.ndjson": recordfile.NDJSON, "a.JSONL": recordfile.NDJSON, "a.b.csv": recordfile.CSV, "a.csv.gz": recordfile.CSV, "A.NDJSON.GZ": recordfile.NDJSON,
-		"a": "", "a.gz": "", "csv": "", "a.json": "", "a.csv.zip": "",
+		"a.ndjson": recordfile.NDJSON, "a.JSONL": recordfile.NDJSON, "a.b.csv": recordfile.CSV, "a.csv.gz": recordfile.CSV, "A.NDJSON.GZ": recordfile.NDJSON, "a.json": recordfile.JSON,
+		"a": "", "a.gz": "", "csv": "", "a.csv.zip": "",
 	} {
 		if got := recordfile.FormatOf(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -337,7 +337,7 @@ func FuzzReader(f *testing.F) {
 	f.Add("id,name,attributes.a\r\nx,\"y\r\n\",'=1\r\n")
 	f.Add("id,attributes\n\"a\"b,{}\n\"")
 	f.Fuzz(func(t *testing.T, file string) {
-		r, err := recordfile.NewReader(strings.NewReader(file), recordfile.CSV, columns)
+		r, err := recordfile.NewReader(strings.NewReader(file), recordfile.CSV, recordfile.Layout{Columns: columns})
 		if err != nil {
 			return
 		}

@@ -272,7 +272,7 @@ func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
 	if j.Resource == record.Event {
 		columns = event.Columns()
 	}
-	file, err := recordfile.NewReader(part, j.Format, columns)
+	file, err := recordfile.NewReader(part, j.Format, recordfile.Layout{Columns: columns})
 	if err != nil {
 		return 0, err
 	}

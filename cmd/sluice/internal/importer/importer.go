@@ -6,8 +6,6 @@ package importer
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +35,7 @@ type Options struct {
 	Path       string // path of the file; "-" for Stdin
 	Stdin      io.Reader
 	Format     recordfile.Format
+	Shape      Shape
 	OneByOne   bool   // create each event with a separate call
 	CreateOnly bool   // create each entity with a separate call; do not merge it into an existing entity
 	Workers    int    // number of concurrent calls, at least 1
@@ -51,6 +50,7 @@ type Options struct {
 type Result struct {
 	Resource record.Resource `json:"resource"`
 	File     string          `json:"file"`
+	Complete bool            `json:"complete"` // whether every record of the file has a result
 	Counts
 	Calls        int64   `json:"calls"`                  // calls in this run
 	CallsRefused int64   `json:"calls_refused"`          // calls in this run that a limit refused
@@ -98,6 +98,7 @@ type importer struct {
 	began          time.Time        // when the first run began, or somewhat earlier
 	sentBefore     int64            // line of the last record that an earlier run may have sent
 	work           work             // the zero value for standard input
+	size           int64            // offset of the end of the last record; 0 if it is not known
 	rejects        *rejectFile
 
 	mu   sync.Mutex // guards mark: the method commit sets it, and the method state reads it
@@ -108,7 +109,8 @@ type importer struct {
 // service. If an earlier run was stopped, Run imports the rest of the file. If an earlier run
 // has imported the whole file, Run imports the file again only if o.Again is set. A rejected
 // record does not stop Run, but any other error does. After such an error, another call with
-// the same options continues the import of a file, but not of standard input.
+// the same options continues the import of a file, but not of standard input. If an error stops an
+// import that has begun, Run also returns the Result so far; otherwise its Resource is empty.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error
@@ -124,13 +126,16 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 		fmt.Fprintln(stderr, "Standard input has no journal: if this import is stopped, importing the same input again duplicates records without an id.")
 		im.seed, im.began = rand.Text(), time.Now().Add(-clockSlack)
 		if im.rejects, err = newRejects(o.Rejects, rejectContent{}); err == nil {
-			err = im.run(ctx, o.Stdin, stderr)
+			err = im.run(ctx, content{Reader: o.Stdin}, stderr)
 		}
 	} else {
 		err = im.runFile(ctx, source, stderr)
 	}
+	if err != nil && im.rejects == nil {
+		return Result{}, err
+	}
 	r := Result{
-		Resource: o.Resource, File: o.Path, Counts: im.mark.Counts,
+		Resource: o.Resource, File: o.Path, Complete: err == nil, Counts: im.mark.Counts,
 		Calls: im.calls.Load(), CallsRefused: im.refused.Load(), Seconds: time.Since(began).Seconds(),
 	}
 	if r.Rejected > 0 {
@@ -167,24 +172,32 @@ func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) 
 		return err
 	}
 	var earlier work
+	var known bool // whether the file begins with what the earlier import has read
 	task := journal.Task{Command: "import", Source: from, Work: im.work}
 	task.Remedy = "give this import a journal of its own with --journal"
-	task.Same = func(text json.RawMessage) (bool, error) {
-		if err := json.Unmarshal(text, &earlier); err != nil {
-			return false, err
+	task.Same = func(text json.RawMessage) (same bool, err error) {
+		if err = json.Unmarshal(text, &earlier); err == nil {
+			known, err = im.work.includes(earlier, file)
 		}
-		return im.work.continues(earlier, file)
+		return known && im.work.sameOptions(earlier), err
 	}
 	if im.journal, err = journal.Open(im.Journal, task, &im.mark); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, im.journal.Close()) }()
 	unknown := im.journal.ID == ""
+	if unknown && known && im.Resource == earlier.Resource && !im.Again {
+		return journal.Refuse("%s was already imported with other options; --again imports it once more, and stores records without an id a second time", im.Path)
+	}
 	if finished, err := im.prepare(file, earlier.Size, stderr); finished || err != nil {
 		return err
 	}
 	im.seed, im.began, im.sentBefore = im.journal.ID, begunAt(im.journal.ID), im.mark.Sent
-	err = im.run(ctx, file.part(im.work.Size), stderr)
+	in, err := file.content(im.work)
+	if err == nil {
+		im.size = in.size
+		err = im.run(ctx, in, stderr)
+	}
 	switch {
 	case err == nil:
 		if size, err := file.size(); err == nil && size > im.work.Size {
@@ -196,7 +209,7 @@ func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) 
 	case unknown && !im.stored.Load():
 		return errors.Join(err, im.rejects.remove(), im.journal.Remove())
 	}
-	return journal.Continues(err, fmt.Sprintf("after line %d of %s", im.mark.Line, im.Path))
+	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.place(im.mark.Line), im.Path))
 }
 
 // prepare begins or continues the import. size is how much of the file the journal knows of.
@@ -214,6 +227,9 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 		fmt.Fprintf(stderr, "Already imported: finished at %s; --again imports the file again.\n", at.Format(time.RFC3339))
 		return true, nil
 	}
+	if grown && !growable(im.Options, file) {
+		return false, journal.Refuse("%s has grown since it was imported, which only an NDJSON or CSV file in UTF-8 may; --again imports the whole file, and stores records without an id a second time", im.Path)
+	}
 	if grown && im.mark.Offset >= size {
 		split, err := file.splitsLine(size)
 		switch {
@@ -226,7 +242,7 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 			return false, journal.Refuse("%s was imported up to the middle of line %d, which has changed since; --again imports the whole file, and stores records without an id a second time", im.Path, im.mark.Line)
 		}
 	}
-	fmt.Fprintf(stderr, "Continuing after line %d.\n", im.mark.Line)
+	fmt.Fprintf(stderr, "Continuing after %s.\n", im.place(im.mark.Line))
 	if im.rejects, err = resumeRejects(im.Rejects, im.mark.Rejects, im.mark.Line); err == nil && grown {
 		err = im.journal.Extend()
 	}
@@ -247,10 +263,12 @@ func begunAt(id string) time.Time {
 
 // run imports the records that have no result yet. In each round it reads records, sends
 // them with concurrent calls, and commits the results in the order of the file.
-func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) error {
+func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error {
 	defer progress.Start(stderr, progress.Noun{One: "record", Many: "records"}, im.state)()
-	hash := sha256.New()
-	records, err := openRecords(io.TeeReader(file, hash), im.Format, im.events(), func(line int64) string { return seededID(im.seed, line) })
+	records, err := openRecords(in, im.Options, func(line int64) string { return seededID(im.seed, line) })
+	if err != nil {
+		return fmt.Errorf("read %s: %w", im.Path, err)
+	}
 	for err == nil {
 		var list []row
 		list, err = im.read(records)
@@ -267,10 +285,10 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) e
 	if err != io.EOF {
 		return err
 	}
-	if im.journal != nil && hex.EncodeToString(hash.Sum(nil)) != im.work.SHA256 {
-		return errors.New("the file changed while it was read")
+	if im.journal == nil {
+		return nil
 	}
-	return nil
+	return in.check()
 }
 
 // read returns the records of the next round. With the last records it returns io.EOF.
@@ -336,8 +354,8 @@ func (im *importer) state() progress.State {
 	defer im.mu.Unlock()
 	c := im.mark.Counts
 	s := progress.State{Done: c.Total(), Part: -1, Waiting: im.Waiting(), Details: fmt.Sprintf("%d rejected, %d refused by a limit", c.Rejected, im.refused.Load())}
-	if im.work.Size > 0 {
-		s.Part = min(float64(im.mark.Offset)/float64(im.work.Size), 1)
+	if im.size > 0 {
+		s.Part = min(float64(im.mark.Offset)/float64(im.size), 1)
 	}
 	return s
 }

@@ -84,11 +84,13 @@ func newService(t *testing.T) *service {
 
 // importFile runs an import with one worker.
 func (s *service) importFile(ctx context.Context, resource record.Resource, path string) (r Result, stderr string, err error) {
+	return s.importAs(ctx, Options{Resource: resource, Path: path, Format: recordfile.FormatOf(path)})
+}
+
+// importAs is like importFile, with more options.
+func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr string, err error) {
 	var out bytes.Buffer
-	o := Options{
-		Resource: resource, Path: path, Format: recordfile.FormatOf(path), Workers: 1,
-		Journal: path + ".journal", Rejects: path + ".rejects", Waiting: func() string { return "" },
-	}
+	o.Workers, o.Journal, o.Rejects, o.Waiting = 1, o.Path+".journal", o.Path+".rejects", func() string { return "" }
 	r, err = Run(ctx, o, func(cfg client.Config) (*client.Client, error) {
 		cfg.MinBackoff = time.Nanosecond
 		return client.New(s.url, cfg)

@@ -5,17 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
+	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
 
 // row is a record of a file.
 type row struct {
-	recordfile.Record // the field Err is set if the record cannot be sent
+	recordfile.Record      // the field Err is set if the record cannot be sent
+	element           bool // whether Line is the number of the record, as in a JSON file
 
 	event  event.Draft  // set if the import imports events
 	entity entity.Draft // set if the import imports entities
@@ -27,39 +31,73 @@ type row struct {
 // recordReader reads the records of a file one after the other.
 type recordReader struct {
 	file   *recordfile.Reader
+	shape  *shaper
 	events bool
+	json   bool
 	makeID func(line int64) string // returns the id for a record that has no id in the file
 }
 
-// openRecords returns a reader of file, which may be compressed with gzip.
-func openRecords(file io.Reader, format recordfile.Format, events bool, makeID func(line int64) string) (*recordReader, error) {
-	columns := entity.Columns()
-	if events {
-		columns = event.Columns()
+// columns returns the names of the fields that a record in a file has, except attributes.
+func columns(resource record.Resource) []string {
+	if resource == record.Event {
+		return event.Columns()
 	}
-	r, err := recordfile.NewReader(file, format, columns)
-	return &recordReader{file: r, events: events, makeID: makeID}, err
+	return entity.Columns()
+}
+
+// ignored are the fields that the service sets itself. An event has only the first.
+var ignored = []string{"created_at", "updated_at"}
+
+// openRecords returns a reader of file, which may be compressed with gzip.
+func openRecords(file io.Reader, o Options, makeID func(line int64) string) (*recordReader, error) {
+	r := &recordReader{events: o.events(), json: o.Format == recordfile.JSON, makeID: makeID}
+	var err error
+	if r.shape, err = newShaper(o.Shape, o.Format, columns(o.Resource)); err != nil {
+		return nil, err
+	}
+	if r.file, err = recordfile.NewReader(file, o.Format, r.shape.layout()); err != nil {
+		return nil, err
+	}
+	return r, r.shape.checkHeader(o.Format)
 }
 
 // read returns the next record, or io.EOF after the last one. After any other error the
 // rest of the file cannot be read.
 func (r *recordReader) read() (rec row, err error) {
 	rec.Record, err = r.file.Read()
+	if err != nil {
+		return rec, err
+	}
+	rec.element = r.json
+	if rec.Err == nil {
+		r.parse(&rec)
+	}
 	switch {
-	case err != nil || rec.Err != nil:
-	case r.events:
-		if rec.event, rec.Err = event.Parse(rec.JSON, "created_at"); rec.event.ID == "" {
-			rec.event.ID = r.makeID(rec.Line)
-		}
-		if rec.Err == nil && rec.event.OccurredAt == nil && r.file.HasColumn("occurred_at") {
-			rec.Err = errNoTime
-		}
-	default:
-		if rec.entity, rec.Err = entity.Parse(rec.JSON, "created_at", "updated_at"); rec.entity.ID == "" {
+	case rec.Err != nil && !utf8.ValidString(rec.Text):
+		rec.Err = fmt.Errorf("%w; for text that is not UTF-8, use --encoding, such as --encoding windows-1252", rec.Err)
+	case r.shape.encoding != nil && strings.ContainsRune(rec.Text, utf8.RuneError):
+		rec.Err = fmt.Errorf("the record has bytes that are not text in %s", r.shape.Encoding)
+	}
+	return rec, nil
+}
+
+// parse sets the event or the entity of rec, or its Err.
+func (r *recordReader) parse(rec *row) {
+	if rec.JSON, rec.Err = r.shape.record(rec.JSON); rec.Err != nil {
+		return
+	}
+	if !r.events {
+		if rec.entity, rec.Err = entity.Parse(rec.JSON, ignored...); rec.entity.ID == "" {
 			rec.entity.ID = r.makeID(rec.Line)
 		}
+		return
 	}
-	return rec, err
+	if rec.event, rec.Err = event.Parse(rec.JSON, ignored[0]); rec.event.ID == "" {
+		rec.event.ID = r.makeID(rec.Line)
+	}
+	if rec.Err == nil && rec.event.OccurredAt == nil && r.file.HasColumn("occurred_at") {
+		rec.Err = errNoTime
+	}
 }
 
 // errNoTime rejects an event that would otherwise occur when it is imported.

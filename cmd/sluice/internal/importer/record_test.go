@@ -10,14 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
 
 // readAll reads a file in the same way as an import. A record without an id gets the id
 // "line:" followed by its line number.
-func readAll(t *testing.T, text string, format recordfile.Format, events bool) (records []row, err error) {
+func readAll(t *testing.T, text string, o Options) (records []row, err error) {
 	t.Helper()
-	r, err := openRecords(strings.NewReader(text), format, events, func(line int64) string { return fmt.Sprintf("line:%d", line) })
+	r, err := openRecords(strings.NewReader(text), o, func(line int64) string { return fmt.Sprintf("line:%d", line) })
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,11 @@ func TestReadRecords(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			records, err := readAll(t, tt.text, tt.format, !tt.entities)
+			resource := record.Event
+			if tt.entities {
+				resource = record.Entity
+			}
+			records, err := readAll(t, tt.text, Options{Resource: resource, Format: tt.format})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +148,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := readAll(t, tt.text, tt.format, true); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := readAll(t, tt.text, Options{Resource: record.Event, Format: tt.format}); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 		})
@@ -162,11 +167,11 @@ func TestGzipIsDetectedByItsFirstBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records, err := readAll(t, packed.String(), recordfile.NDJSON, true)
+	records, err := readAll(t, packed.String(), Options{Resource: record.Event, Format: recordfile.NDJSON})
 	if err != nil || len(records) != 2 || records[1].event.ID != "b" {
 		t.Errorf("%+v, %v", records, err)
 	}
-	if _, err := readAll(t, packed.String()[:packed.Len()-3], recordfile.NDJSON, true); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := readAll(t, packed.String()[:packed.Len()-3], Options{Resource: record.Event, Format: recordfile.NDJSON}); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("truncated: %v", err)
 	}
 }

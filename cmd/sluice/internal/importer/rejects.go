@@ -16,13 +16,14 @@ import (
 
 // reject is a line of the reject file.
 type reject struct {
-	Line     int64  `json:"line"`
+	Line     int64  `json:"line,omitempty"`      // absent in a JSON file
 	LastLine int64  `json:"last_line,omitempty"` // absent if the record has one line
+	Element  int64  `json:"element,omitempty"`   // number of the record in a JSON file, from 1
 	Reason   string `json:"reason"`
 	Status   int    `json:"status,omitempty"` // HTTP status of the response; 0 if the record was not sent
 	Code     string `json:"code,omitempty"`
 
-	// The bytes of the record: Input if they are UTF-8, otherwise Bytes, in base64.
+	// The record as it was read: Input if that is UTF-8, otherwise Bytes, in base64.
 	Input string `json:"input"`
 	Bytes []byte `json:"input_base64,omitempty"`
 }
@@ -87,18 +88,23 @@ func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFi
 // onlyRejects reports whether the rest of file contains only rejects of lines after lastLine.
 // The last reject may be incomplete.
 func onlyRejects(file io.Reader, lastLine int64) bool {
-	const begin = `{"line":`
 	in := bufio.NewReader(file)
 	for {
 		text, err := in.ReadBytes('\n')
 		if err == io.EOF {
-			return bytes.HasPrefix(text, []byte(begin[:min(len(text), len(begin))]))
+			return begins(text, `{"line":`) || begins(text, `{"element":`)
 		}
 		var r reject
-		if err != nil || json.Unmarshal(text, &r) != nil || r.Line <= lastLine {
+		if err != nil || json.Unmarshal(text, &r) != nil || max(r.Line, r.Element) <= lastLine {
 			return false
 		}
 	}
+}
+
+// begins reports whether text is the beginning of a longer text that begins like want, or has
+// want at its beginning.
+func begins(text []byte, want string) bool {
+	return bytes.HasPrefix(text, []byte(want[:min(len(text), len(want))]))
 }
 
 // content returns a description of the content that the import has written. The description is

@@ -13,7 +13,16 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
 )
+
+// place describes the place of a record in the file.
+func (o Options) place(line int64) string {
+	if o.Format == recordfile.JSON {
+		return fmt.Sprintf("element %d", line)
+	}
+	return fmt.Sprintf("line %d", line)
+}
 
 // events reports whether the records are events.
 func (o Options) events() bool { return o.Resource == record.Event }
@@ -131,7 +140,12 @@ func (im *importer) note(rec *row, created bool, createdAt record.Time, err erro
 
 // setRejected sets the result of a record to the rejection r.
 func (rec *row) setRejected(r reject) {
-	r.Line, r.Input = rec.Line, rec.Text
+	r.Input = rec.Text
+	if rec.element {
+		r.Element = rec.Line
+	} else {
+		r.Line = rec.Line
+	}
 	if !utf8.ValidString(rec.Text) {
 		r.Input, r.Bytes = "", []byte(rec.Text)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -16,26 +17,32 @@ import (
 type work struct {
 	Resource record.Resource   `json:"resource"`
 	Format   recordfile.Format `json:"format"`
+	Shape    Shape             `json:"shape,omitzero"`
 	Size     int64             `json:"size_bytes"` // size of the part of the file that is imported, from its beginning
 	SHA256   string            `json:"sha256"`     // hash of that part
 }
 
 // newWork returns the work of importing all that the file has now.
 func newWork(o Options, file source) (w work, err error) {
-	w = work{Resource: o.Resource, Format: o.Format}
+	w = work{Resource: o.Resource, Format: o.Format, Shape: o.Shape}
 	if w.Size, err = file.size(); err == nil {
 		w.SHA256, err = file.hash(w.Size)
 	}
 	return w, err
 }
 
-// continues reports whether w is an earlier work or includes it, because the file has grown.
-func (w work) continues(earlier work, file source) (bool, error) {
-	if w.Resource != earlier.Resource || w.Format != earlier.Format || w.Size < earlier.Size {
+// includes reports whether the file is that of an earlier work, which may have grown since.
+func (w work) includes(earlier work, file source) (bool, error) {
+	if w.Size < earlier.Size {
 		return false, nil
 	}
 	sum, err := file.hash(earlier.Size)
 	return sum == earlier.SHA256, err
+}
+
+// sameOptions reports whether w makes the same records of a file as an earlier work.
+func (w work) sameOptions(earlier work) bool {
+	return w.Resource == earlier.Resource && w.Format == earlier.Format && reflect.DeepEqual(w.Shape, earlier.Shape)
 }
 
 // source is a file to import. Other programs may append to it.

@@ -1,0 +1,112 @@
+package importer
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
+)
+
+// content is what an import reads.
+type content struct {
+	io.Reader
+	size  int64        // number of bytes; 0 if it is not known
+	check func() error // returns an error if the file changed while it was read; nil for standard input
+}
+
+var errChanged = errors.New("the file changed while it was read")
+
+// content returns the part of the file that w imports. If the file is a zip archive, it is the file
+// in the archive.
+func (s source) content(w work) (content, error) {
+	entry, err := s.entry(w.Size)
+	if err != nil {
+		return content{}, fmt.Errorf("read %s: %w", s.Name(), err)
+	}
+	check := func(sum string, err error) error {
+		if err == nil && sum != w.SHA256 {
+			err = errChanged
+		}
+		return err
+	}
+	if entry == nil {
+		hash := sha256.New()
+		in := io.TeeReader(s.part(w.Size), hash)
+		return content{in, w.Size, func() error { return check(hex.EncodeToString(hash.Sum(nil)), nil) }}, nil
+	}
+	in, err := entry.Open()
+	return content{in, int64(entry.UncompressedSize64), func() error { return check(s.hash(w.Size)) }}, err
+}
+
+// growable reports whether what was appended to a file can be told from what an import has read.
+func growable(o Options, file source) bool {
+	zipped, err := file.isZip()
+	return err == nil && !zipped && o.Format != recordfile.JSON && o.Shape.Encoding == ""
+}
+
+func (s source) isZip() (bool, error) {
+	var magic [4]byte
+	_, err := s.ReadAt(magic[:], 0)
+	return bytes.Equal(magic[:], []byte("PK\x03\x04")), ignoreEOF(err)
+}
+
+// entry returns the file in a zip archive of size bytes. It returns nil if s is no archive.
+func (s source) entry(size int64) (*zip.File, error) {
+	if zipped, err := s.isZip(); err != nil || !zipped {
+		return nil, err
+	}
+	archive, err := zip.NewReader(s, size)
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	var files []*zip.File
+	var names []string
+	for _, f := range archive.File {
+		if !f.FileInfo().IsDir() && !isAppleDouble(f.Name) {
+			files, names = append(files, f), append(names, f.Name)
+		}
+	}
+	switch {
+	case len(files) != 1:
+		return nil, fmt.Errorf("the archive has %d files, but must have one: unpack it, and import each file (%s)", len(files), record.Shorten(strings.Join(names, ", ")))
+	case files[0].Flags&1 != 0:
+		return nil, errors.New("the archive is encrypted: unpack it, and import the file in it")
+	}
+	return files[0], nil
+}
+
+// isAppleDouble reports whether a file was added to an archive by macOS, beside the file that it
+// describes.
+func isAppleDouble(name string) bool {
+	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
+}
+
+// NameIn returns the name of the file in a zip archive.
+func NameIn(archive string) (string, error) {
+	file, err := os.Open(archive)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // the file is only read
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	entry, err := source{file}.entry(info.Size())
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read %s: %w", archive, err)
+	case entry == nil:
+		return "", fmt.Errorf("%s is not a zip archive", archive)
+	}
+	return entry.Name, nil
+}

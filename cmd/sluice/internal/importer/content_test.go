@@ -1,0 +1,150 @@
+package importer
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/cmd/sluice/internal/journal"
+	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
+)
+
+// archive returns a zip archive. Each file has its name and its text.
+func archive(t *testing.T, files ...[2]string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, f := range files {
+		file, err := w.Create(f[0])
+		if err == nil {
+			_, err = file.Write([]byte(f[1]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func array(lines string) string {
+	return "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\n", ",") + "]"
+}
+
+// An import that was stopped continues with the same options, and only with them. Each record is
+// stored once, and so is it rejected once.
+func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
+	t.Parallel()
+	text := lines(0, 700) + "[]\n" + lines(700, 1500) + "{}\n"
+	renamed := Shape{Map: map[string]string{"name": "id", "attributes": "attributes"}, Name: "n"}
+	for name, tt := range map[string]struct {
+		format recordfile.Format
+		file   string
+		shape  Shape
+	}{
+		"an array":             {recordfile.JSON, array(text), Shape{}},
+		"an archive":           {recordfile.NDJSON, archive(t, [2]string{"__MACOSX/._events.ndjson", "x"}, [2]string{"a/", ""}, [2]string{"a/events.ndjson", text}), Shape{}},
+		"another encoding":     {recordfile.NDJSON, text, Shape{Encoding: "windows-1252"}},
+		"a compressed array":   {recordfile.JSON, packed(array(text)), Shape{}},
+		"with names and zones": {recordfile.NDJSON, text, Shape{Map: map[string]string{"when": "occurred_at"}, TimeFormat: "%d.%m.%Y", TimeZone: "Europe/Berlin"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, path := newService(t), filepath.Join(t.TempDir(), "events")
+			write(t, path, tt.file, 0)
+			o := Options{Resource: record.Event, Path: path, Format: tt.format, Shape: tt.shape}
+			other := o
+			other.Shape = renamed
+			s.answer = func(call int) int {
+				if call == 10 {
+					return http.StatusNotImplemented
+				}
+				return 0
+			}
+			r, _, err := s.importAs(t.Context(), o)
+			if err == nil || r.Complete || r.Total() == 0 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			refused := new(journal.RefusedError)
+			if r, _, err := s.importAs(t.Context(), other); !errors.As(err, &refused) || r.Resource != "" {
+				t.Fatalf("other options: %+v, %v", r, err)
+			}
+			r, _, err = s.importAs(t.Context(), o)
+			if err != nil || !r.Complete || r.Created != 1500 || r.Rejected != 2 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			rejects, err := os.ReadFile(path + ".rejects")
+			place := `{"line":`
+			if tt.format == recordfile.JSON {
+				place = `{"element":`
+			}
+			if err != nil || strings.Count(string(rejects), "\n") != 2 || !strings.HasPrefix(string(rejects), place+"701,") {
+				t.Errorf("rejects %s, %v", rejects, err)
+			}
+			s.want(t, 1500)
+
+			// The import is complete. The same file with other options is other records.
+			calls := s.calls
+			if _, stderr, err := s.importAs(t.Context(), o); err != nil || !strings.Contains(stderr, "Already imported") {
+				t.Errorf("once more: %s%v", stderr, err)
+			}
+			if _, _, err := s.importAs(t.Context(), other); !errors.As(err, &refused) || !strings.Contains(err.Error(), "already imported with other options") {
+				t.Errorf("other options: %v", err)
+			}
+			write(t, path, lines(1500, 1501), os.O_APPEND)
+			if _, _, err := s.importAs(t.Context(), o); name != "with names and zones" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), "has grown")) {
+				t.Errorf("after the file has grown: %v", err)
+			}
+			if name != "with names and zones" && s.calls != calls {
+				t.Errorf("%d calls", s.calls-calls)
+			}
+		})
+	}
+}
+
+func TestArchivesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for want, text := range map[string]string{
+		"the archive has 2 files, but must have one: unpack it, and import each file (a.csv, b.csv)": archive(t, [2]string{"a.csv", ""}, [2]string{"b.csv", ""}),
+		"the archive has 0 files": archive(t, [2]string{"a/", ""}),
+		"encrypted":               strings.Replace(archive(t, [2]string{"a.csv", "name\nn\n"}), "PK\x01\x02\x14\x00\x14\x00\x08", "PK\x01\x02\x14\x00\x14\x00\x09", 1),
+		"unpack":                  "PK\x03\x04",
+		"is not a zip archive":    "name\n",
+	} {
+		path := filepath.Join(t.TempDir(), "events.zip")
+		write(t, path, text, 0)
+		if _, err := NameIn(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// A dry run checks each record and writes nothing.
+func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "events.ndjson")
+	large := `{"name":"n","attributes":{"a":"` + strings.Repeat("x", record.MaxAttributesBytes-26) + `"}}`
+	write(t, path, lines(0, 3)+large+"\n"+strings.Repeat("{}\n", 25)+`{"id":"a","name":"n"}`, 0)
+	r, err := Try(t.Context(), Options{Resource: record.Event, Path: path, Format: recordfile.NDJSON})
+	if err != nil || r.Valid != 4 || r.Rejected != 26 || len(r.Rejects) != 20 || !strings.Contains(string(r.First), `{"i":0}`) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var out bytes.Buffer
+	r.Print(&out, func(int64) string { return "30 events" })
+	for _, want := range []string{"30 events: 4 would be sent, 26 would be rejected. Nothing was sent.\n", "\nline 4: the record is larger than 262144 bytes\n", "\nline 5: the record has", "\nand 6 more\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s lacks %q", out.String(), want)
+		}
+	}
+	if files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); err != nil || len(files) != 1 {
+		t.Errorf("%v, %v", files, err)
+	}
+}

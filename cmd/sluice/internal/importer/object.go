@@ -1,0 +1,111 @@
+package importer
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"sluice/pkg/record"
+)
+
+// object is the JSON object of a record while it is put together.
+type object struct {
+	fields     []record.Member
+	attributes []record.Member // beside those in the field attributes
+}
+
+// record returns the JSON of the API for an object of the file. It returns a text that is not an
+// object unchanged: the parser of the API says what is wrong.
+func (s *shaper) record(text []byte) ([]byte, error) {
+	if !s.rename && s.times == nil && s.Name == "" && s.Type == "" {
+		return text, nil
+	}
+	members, err := record.Members(text)
+	if err != nil {
+		return text, nil //nolint:nilerr // as described
+	}
+	var o object
+	for _, m := range members {
+		if err := s.add(&o, m); err != nil {
+			return nil, err
+		}
+	}
+	o.setDefault("name", s.Name)
+	o.setDefault("type", s.Type)
+	return o.json(), nil
+}
+
+// add adds a member of the file to o.
+func (s *shaper) add(o *object, m record.Member) (err error) {
+	field := m.Name
+	if s.rename {
+		field = s.field(m.Name)
+	}
+	switch name, isAttribute := strings.CutPrefix(field, attributePrefix); {
+	case field == "":
+		return nil
+	case isAttribute && s.rename:
+		o.attributes = append(o.attributes, record.Member{Name: name, Value: m.Value})
+		return nil
+	case o.has(field):
+		return fmt.Errorf("%s is there twice, the second time from %s", field, m.Name)
+	case field == "occurred_at" && s.times != nil:
+		m.Value, err = s.times.convert(m.Value)
+	case field != m.Name && field != "attributes" && jsontext.Value(m.Value).Kind() == '0':
+		m.Value = quote(string(m.Value)) // an id that is a number in the file
+	}
+	o.fields = append(o.fields, record.Member{Name: field, Value: m.Value})
+	return err
+}
+
+func (o *object) has(field string) bool {
+	return slices.ContainsFunc(o.fields, func(m record.Member) bool { return m.Name == field })
+}
+
+// setDefault sets a field to a text, unless the text is empty or the field has a value.
+func (o *object) setDefault(field, text string) {
+	if text == "" {
+		return
+	}
+	o.fields = slices.DeleteFunc(o.fields, func(m record.Member) bool { return m.Name == field && string(m.Value) == "null" })
+	if !o.has(field) {
+		o.fields = append(o.fields, record.Member{Name: field, Value: quote(text)})
+	}
+}
+
+// json returns the object. If an attribute has the same name as another one, both are in it, and
+// the parser of the API rejects it.
+func (o *object) json() []byte {
+	if len(o.attributes) > 0 {
+		if i := slices.IndexFunc(o.fields, func(m record.Member) bool { return m.Name == "attributes" }); i < 0 {
+			o.fields = append(o.fields, record.Member{Name: "attributes", Value: joined(o.attributes)})
+		} else if inner, err := record.Members(o.fields[i].Value); err == nil {
+			o.fields[i].Value = joined(append(inner, o.attributes...))
+		}
+	}
+	return joined(o.fields)
+}
+
+// joined returns a JSON object with these members.
+func joined(members []record.Member) []byte {
+	b := bytes.NewBufferString("{")
+	for i, m := range members {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(quote(m.Name))
+		b.WriteByte(':')
+		b.Write(m.Value)
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+// quote returns a JSON string. A byte that is not UTF-8 becomes U+FFFD.
+func quote(text string) []byte {
+	b, _ := jsontext.AppendQuote(nil, text) // the error says only that the text is not UTF-8
+	return b
+}

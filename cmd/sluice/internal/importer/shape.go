@@ -1,0 +1,140 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
+	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
+)
+
+// Shape says how a file differs from one that Sluice has exported. The journal has it too,
+// because the same file with another Shape has other records. The zero value is no difference.
+type Shape struct {
+	Map        map[string]string `json:"map,omitempty"`         // from the columns or members of the file to fields; if it is not empty, the other ones are attributes
+	Delimiter  string            `json:"delimiter,omitempty"`   // between the cells of a CSV file; a comma if empty
+	Encoding   string            `json:"encoding,omitempty"`    // a label of the Encoding Standard (https://encoding.spec.whatwg.org); UTF-8 if empty
+	TimeFormat string            `json:"time_format,omitempty"` // of occurred_at, for strftime; RFC 3339 if empty
+	TimeZone   string            `json:"time_zone,omitempty"`   // of times without an offset, such as Europe/Berlin; UTC if empty
+	Name       string            `json:"name,omitempty"`        // of events that have none
+	Type       string            `json:"type,omitempty"`        // of entities that have none
+}
+
+const attributePrefix = "attributes."
+
+// shaper turns the records of a file into those of the API.
+type shaper struct {
+	Shape
+	columns  []string          // fields that a column or member may have as its name, beside attributes
+	rename   bool              // whether members still have the names of the file; those of a CSV file are renamed in its header
+	found    map[string]bool   // keys of Map that the file has
+	encoding encoding.Encoding // nil for UTF-8
+	times    *timeFormat       // nil for RFC 3339
+}
+
+func newShaper(s Shape, format recordfile.Format, columns []string) (*shaper, error) {
+	shape := &shaper{Shape: s, columns: columns, rename: len(s.Map) > 0 && format != recordfile.CSV, found: make(map[string]bool)}
+	if err := shape.checkMap(); err != nil {
+		return nil, err
+	}
+	if s.Encoding != "" {
+		found, err := htmlindex.Get(s.Encoding)
+		if err != nil || found == encoding.Replacement {
+			return nil, fmt.Errorf("--encoding %s is unknown; use a name such as windows-1252, iso-8859-15, macintosh, utf-16 or shift_jis", s.Encoding)
+		}
+		shape.encoding = found
+	}
+	var err error
+	if s.TimeFormat != "" {
+		shape.times, err = newTimeFormat(s.TimeFormat, s.TimeZone)
+	} else if s.TimeZone != "" {
+		err = errors.New("--time-zone needs --time-format")
+	}
+	return shape, err
+}
+
+// Check returns an error if the import of a file with this Shape cannot begin.
+func (s Shape) Check(resource record.Resource, format recordfile.Format) error {
+	switch {
+	case s.Delimiter != "" && format != recordfile.CSV:
+		return errors.New("--delimiter is for CSV")
+	case s.Name != "" && resource != record.Event:
+		return errors.New("--name is for events; use --type for entities")
+	case s.Type != "" && resource != record.Entity:
+		return errors.New("--type is for entities; use --name for events")
+	case s.TimeFormat != "" && resource != record.Event:
+		return errors.New("--time-format is for occurred_at of events")
+	}
+	_, err := newShaper(s, format, columns(resource))
+	return err
+}
+
+// checkMap returns an error if Map has an unknown field or the same field twice.
+func (s *shaper) checkMap() error {
+	from := make(map[string]string)
+	for _, column := range slices.Sorted(maps.Keys(s.Map)) {
+		field := s.Map[column]
+		if field != "" && (!s.isField(field) || slices.Contains(ignored, field)) {
+			fields := slices.DeleteFunc(slices.Clone(s.columns), func(name string) bool { return slices.Contains(ignored, name) })
+			return fmt.Errorf("--map %s=%s: %q is not a field; the fields are %s, attributes and %sNAME", column, field, field, strings.Join(fields, ", "), attributePrefix)
+		}
+		if other, taken := from[field]; taken && field != "" {
+			return fmt.Errorf("--map makes both %q and %q the field %s", other, column, field)
+		}
+		from[field] = column
+	}
+	return nil
+}
+
+func (s *shaper) isField(name string) bool {
+	return strings.HasPrefix(name, attributePrefix) || name == "attributes" || slices.Contains(s.columns, name)
+}
+
+// field returns the field of a column or member of the file, or "" if it is left out.
+func (s *shaper) field(name string) string {
+	field, mapped := s.Map[name]
+	switch {
+	case mapped:
+		s.found[name] = true
+		return field
+	case len(s.Map) == 0 || s.isField(name):
+		return name
+	}
+	return attributePrefix + name
+}
+
+// layout returns the layout of the file. The caller calls checkHeader after the header was read.
+func (s *shaper) layout() recordfile.Layout {
+	l := recordfile.Layout{Columns: s.columns, Delimiter: s.Delimiter}
+	if len(s.Map) > 0 {
+		l.Rename = s.field
+	}
+	if s.encoding != nil {
+		l.Decode = func(r io.Reader) io.Reader {
+			return transform.NewReader(r, unicode.BOMOverride(s.encoding.NewDecoder()))
+		}
+	}
+	return l
+}
+
+// checkHeader returns an error if Map has a column that a CSV file lacks.
+func (s *shaper) checkHeader(format recordfile.Format) error {
+	if format != recordfile.CSV {
+		return nil
+	}
+	for _, column := range slices.Sorted(maps.Keys(s.Map)) {
+		if !s.found[column] {
+			return fmt.Errorf("line 1: the header lacks the column %q of --map", column)
+		}
+	}
+	return nil
+}

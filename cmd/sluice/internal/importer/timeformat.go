@@ -1,0 +1,89 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // for machines without the database of zones
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/ncruces/go-strftime"
+
+	"sluice/pkg/record"
+)
+
+// timeFormat parses times in a format of strftime.
+type timeFormat struct {
+	format string
+	zone   *time.Location
+	offset bool // whether the times have an offset from UTC
+}
+
+// newTimeFormat returns a timeFormat for a format such as %d.%m.%Y, and for a zone of the IANA
+// database, or "" for UTC.
+func newTimeFormat(format, zone string) (*timeFormat, error) {
+	f := &timeFormat{format: format, offset: strings.Contains(format, "%z")}
+	sample := time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)
+	read, err := strftime.Parse(format, strftime.Format(format, sample))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--time-format %q cannot be read; it is a format of strftime, such as %%d.%%m.%%Y", format)
+	case !read.Equal(sample):
+		return nil, fmt.Errorf("--time-format %q lacks the year, month or day; it is a format of strftime, such as %%d.%%m.%%Y", format)
+	case strings.Contains(format, "%Z"):
+		return nil, errors.New("--time-format cannot have %Z, because names of zones are ambiguous; use %z for an offset, or --time-zone")
+	case f.offset && zone != "":
+		return nil, errors.New("--time-zone is for times without an offset, but --time-format has %z")
+	}
+	if f.zone, err = time.LoadLocation(zone); err != nil || zone == "Local" {
+		return nil, fmt.Errorf("--time-zone %q is unknown; use a name such as Europe/Berlin or UTC", zone)
+	}
+	return f, nil
+}
+
+// convert returns occurred_at in the form of the API. It returns a value that is not a string
+// unchanged.
+func (f *timeFormat) convert(value []byte) ([]byte, error) {
+	text, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
+		return value, nil //nolint:nilerr // the parser of the API says what is wrong
+	}
+	at, err := f.parse(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("occurred_at %q %w", record.Shorten(string(text)), err)
+	}
+	return quote(record.TimeOf(at).String()), nil
+}
+
+// parse returns the time in text. If clocks show it twice in the zone, because they are set
+// back, parse returns the first of the two.
+func (f *timeFormat) parse(text string) (time.Time, error) {
+	shown, err := strftime.Parse(f.format, text)
+	if err != nil {
+		err = fmt.Errorf("does not fit --time-format %s", f.format)
+	}
+	if err != nil || f.offset {
+		return shown, err
+	}
+	at := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), shown.Nanosecond(), f.zone)
+	if at.Hour() != shown.Hour() || at.Minute() != shown.Minute() {
+		return at, fmt.Errorf("does not exist in %s, where clocks are set forward", f.zone)
+	}
+	return first(at), nil
+}
+
+// first returns the earlier one of the two times that clocks show like at, or at if it is the
+// only one.
+func first(at time.Time) time.Time {
+	change, _ := at.ZoneBounds()
+	if change.IsZero() {
+		return at
+	}
+	_, before := change.Add(-1).Zone()
+	_, after := at.Zone()
+	if back := time.Duration(before-after) * time.Second; back > 0 && at.Sub(change) < back {
+		return at.Add(-back)
+	}
+	return at
+}

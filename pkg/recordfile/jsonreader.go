@@ -1,0 +1,81 @@
+package recordfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// arrayReader reads the elements of a JSON array. It also reads objects that are not in an
+// array but follow each other.
+type arrayReader struct {
+	json  *jsontext.Decoder
+	file  io.Reader
+	room  int   // number of bytes that may still be read for the next element
+	count int64 // number of elements that were read
+}
+
+var errLongElement = fmt.Errorf("an element is longer than %d bytes; the file must be an array of records, not an object with an array in it", MaxRecordBytes)
+
+func newArrayReader(file io.Reader) *arrayReader {
+	r := &arrayReader{file: file}
+	// The parsers of entities and events reject what is allowed here, one record at a time.
+	r.json = jsontext.NewDecoder(readerFunc(r.fill), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return r
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// fill reads for the decoder, which reads ahead by as much as it has buffered.
+func (r *arrayReader) fill(p []byte) (int, error) {
+	if r.room <= 0 {
+		return 0, errLongElement
+	}
+	n, err := r.file.Read(p[:min(len(p), r.room)])
+	r.room -= n
+	return n, err
+}
+
+// next returns the next element, or io.EOF after the last one.
+func (r *arrayReader) next() (jsontext.Value, error) {
+	r.room = 2 * MaxRecordBytes
+	for r.json.StackDepth() == 0 && r.json.PeekKind() == '[' || r.json.PeekKind() == ']' {
+		if _, err := r.json.ReadToken(); err != nil {
+			return nil, err
+		}
+	}
+	value, err := r.json.ReadValue()
+	switch syntax := (*jsontext.SyntacticError)(nil); {
+	case err == io.EOF:
+		return nil, io.EOF
+	case errors.Is(err, errLongElement):
+		return nil, errLongElement
+	case errors.As(err, &syntax):
+		return nil, fmt.Errorf("after element %d, byte %d: %w", r.count, syntax.ByteOffset, syntax.Err)
+	case err != nil:
+		return nil, err
+	}
+	r.count++
+	return value, nil
+}
+
+// readJSON returns the record of the next element.
+func (r *Reader) readJSON() (Record, error) {
+	value, err := r.array.next()
+	if err != nil {
+		return Record{}, err
+	}
+	rec := Record{Line: r.array.count, LastLine: r.array.count, Offset: r.lines.offset()}
+	if len(value) > MaxRecordBytes {
+		rec.Err = errLongElement
+		return rec, nil
+	}
+	rec.Text = strings.TrimSpace(string(value))
+	rec.JSON = []byte(rec.Text)
+	return rec, nil
+}
