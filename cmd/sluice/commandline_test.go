@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,20 +26,44 @@ func TestInvalidCommandLines(t *testing.T) {
 	t.Parallel()
 	const since = " --since 2026-01-01T00:00:00Z"
 	for want, lines := range map[string][]string{
-		"unknown command":   {"nothing", "serve now", "usage now", "keys list now"},
-		"unknown flag":      {"--nothing", "limits --once"},
-		"accepts 2 arg(s)":  {"import events", "erase entity"},
-		"--workers must be": {"import events f.ndjson --workers 0", "import events f.ndjson --workers 65"},
-		"--rate must be":    {"import events f.ndjson --rate 0", "sync entities copy.ndjson --rate 0"},
-		"--share must be":   {"import events f.ndjson --share 0", "sync entities copy.ndjson --share 1.1", "export events -o - --share NaN"},
+		"unknown command": {"nothing", "serve now", "usage now", "keys list now"},
+		"unknown flag":    {"--nothing", "limits --once"},
+		"import needs entities or events, and a file; for example: sluice import events orders.csv":   {"import"},
+		"import needs entities or events before f.ndjson; for example: sluice import events f.ndjson": {"import f.ndjson"},
+		"import needs a file after entities; for example: sluice import entities orders.csv":          {"import entities"},
+		`import has one argument too many, "g"; for example: sluice import events orders.csv`:         {"import events f.ndjson g"},
+		"sync needs a file after events; for example: sluice sync events copy.ndjson":                 {"sync events"},
+		"export needs entities or events; for example: sluice export events -o events.ndjson":         {"export"},
+		"erase needs the word entity, and an id; for example: sluice erase entity ada":                {"erase entity", "erase"},
+		"the row would set nothing":                 {"limits set 192.0.2.1", "limits set key:7m3kq2xw9abc --note n"},
+		"--map needs COLUMN=FIELD":                  {"import events f.ndjson --map id", "import events f.ndjson --map =id"},
+		`the column "a" twice`:                      {"import events f.ndjson --map a=id,a=name"},
+		`--map makes both "a" and "b" the field id`: {"import events f.ndjson --map a=id --map b=id"},
+		`"type" is not a field; the fields are id, name, entity_id, occurred_at, attributes`: {"import events f.ndjson --map a=type"},
+		`"created_at" is not a field`:                                    {"import entities f.ndjson --map a=created_at"},
+		"--delimiter must be one character":                              {"import events f.ndjson --format csv --delimiter ;;"},
+		"--delimiter is for CSV":                                         {"import events f.ndjson --delimiter ;"},
+		"--encoding nothing is unknown; use a name such as windows-1252": {"import events f.ndjson --encoding nothing"},
+		"is a format of strftime, such as %d.%m.%Y":                      {"import events f.ndjson --time-format dd.mm.yyyy", "import events f.ndjson --time-format %H:%M", "import events f.ndjson --time-format %d.%m.%!"},
+		"--time-format cannot have %Z":                                   {"import events f.ndjson --time-format %Y-%m-%dT%H:%M:%S%Z"},
+		"--time-zone is for times without an offset":                     {"import events f.ndjson --time-format %Y-%m-%d%z --time-zone UTC"},
+		"--time-zone needs --time-format":                                {"import events f.ndjson --time-zone UTC"},
+		`--time-zone "Mars" is unknown`:                                  {"import events f.ndjson --time-format %d.%m.%Y --time-zone Mars"},
+		"--time-format is for occurred_at of events":                     {"import entities f.ndjson --time-format %d.%m.%Y"},
+		"--name is for events; use --type":                               {"import entities f.ndjson --name n"},
+		"--type is for entities; use --name":                             {"import events f.ndjson --type t"},
+		"f.zip: no such file":                                            {"import events f.zip"},
+		"--workers must be":                                              {"import events f.ndjson --workers 0", "import events f.ndjson --workers 65"},
+		"--rate must be":                                                 {"import events f.ndjson --rate 0", "sync entities copy.ndjson --rate 0"},
+		"--share must be":                                                {"import events f.ndjson --share 0", "sync entities copy.ndjson --share 1.1", "export events -o - --share NaN"},
 
 		"import entities or events":    {"import things f.ndjson"},
 		"no such file":                 {"import events none.ndjson"},
-		"does not show the format":     {"import events file.txt", "import events .", "export event -o file"},
+		"does not show the format":     {"import events file.txt", "import events .", "export event -o file", "export event -o file.json"},
 		"events never change":          {"import events f.ndjson --update", "import events f.ndjson --create-only"},
 		"cannot be used together":      {"import entities f.ndjson --create-only --update"},
 		"--one-by-one is for events":   {"import entities f.ndjson --one-by-one"},
-		"--format must be":             {"import events f.ndjson --format xml", "export event -o - --format xml"},
+		"--format must be":             {"import events f.ndjson --format xml", "export event -o - --format xml", "export event -o - --format json"},
 		"must be three":                {"import events f.ndjson --rejects f.ndjson"},
 		"--url needs http:// or https": {"import events f.ndjson --url localhost", "usage --url=localhost:3000", "erase entity a --url ftp://host"},
 
@@ -190,7 +216,8 @@ func TestCtrlCEndsMakeRun(t *testing.T) {
 }
 
 // If a service cannot be reached, the command reports this within two seconds. The report
-// contains the time until the next try.
+// contains the time until the next try, unless it is at once. After three tries it says what may be
+// wrong.
 func TestAnOutageIsReported(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(1))
@@ -205,13 +232,18 @@ func TestAnOutageIsReported(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			text := make([]byte, 300)
-			n, err := stderr.Read(text)
+			lines := bufio.NewReader(stderr)
+			text, err := lines.ReadBytes('\n')
 			if took := time.Since(began); err != nil || took > 2*time.Second {
 				t.Errorf("%v: reported after %s, %v", args, took, err)
 			}
-			if !regexp.MustCompile(`^No response from ` + tt.url + `: .*` + tt.reason + `\. Next try in \d+\.\d s\.\n`).Match(text[:n]) {
-				t.Errorf("%v: %s", args, text[:n])
+			if !regexp.MustCompile(`^No response from ` + tt.url + `: .*` + tt.reason + `\. Trying again\.\n`).Match(text) {
+				t.Errorf("%v: %s", args, text)
+			}
+			for try := 1; !bytes.HasPrefix(text, []byte("Is the server running? ")); try++ {
+				if text, err = lines.ReadBytes('\n'); err != nil || try > 3 {
+					t.Fatalf("%v: after %d tries: %s, %v", args, try, text, err)
+				}
 			}
 			cmd.Process.Kill()          //nolint:errcheck // the command may have ended
 			io.Copy(io.Discard, stderr) //nolint:errcheck // waits for the end of the command
@@ -320,6 +352,19 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// Without arguments, the program prints what to do first: commands that it has.
+func TestFirstSteps(t *testing.T) {
+	t.Parallel()
+	out, _ := wantRun(t, sluiceCommand(t, nowhere), 0, "sluice serve ", "")
+	if strings.Count(out, "\n") != 5 {
+		t.Errorf("%s", out)
+	}
+	for line := range strings.Lines(out) {
+		command, _, _ := strings.Cut(line, "  ")
+		wantRun(t, sluiceCommand(t, nowhere, append(strings.Fields(command)[1:], "--help")...), 0, "", "")
+	}
+}
+
 func TestCompletionAndVersion(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -329,7 +374,7 @@ func TestCompletionAndVersion(t *testing.T) {
 		"import ":                        "entities events",
 		"sync ":                          "entities events",
 		"export events --format ":        "ndjson csv",
-		"import events f --format ":      "ndjson csv",
+		"import events f --format ":      "ndjson csv json",
 		"export events --csv-formulas ":  "neutralize keep",
 	} {
 		out, stderr, code := run(t, sluiceCommand(t, nowhere, append([]string{"__complete"}, strings.Split(args, " ")...)...))

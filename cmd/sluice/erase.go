@@ -32,7 +32,9 @@ The key needs the scopes import and erase.
 ` + connectionHelp + "\n\n" + exitCodesHelp,
 		Example: `  sluice erase entity ada
   sluice erase entity ada --json | jq .events_erased`,
-		Args: cobra.ExactArgs(2),
+		Args: func(_ *cobra.Command, args []string) error {
+			return checkArgs(args, 2, "erase", "the word entity, and an id", "entity ada")
+		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return []string{"entity"}, cobra.ShellCompDirectiveNoFileComp

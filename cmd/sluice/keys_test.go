@@ -139,7 +139,7 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 		`"sluice limits list" shows the rows`:                             {nil, []string{"limits", "remove", "192.0.2.7"}},
 		"set AWS_REGION":                                                  {[]string{"AWS_REGION=", "AWS_DEFAULT_REGION=", "AWS_CONFIG_FILE=/dev/null", "KEYS_TABLE=keys"}, []string{"keys", "list"}},
 		"the keys in the table no-such-table in us-east-1 cannot be read": {aws, []string{"keys", "list", "--table", "no-such-table"}},
-		"127.0.0.1:1": {nil, []string{"limits", "set", "192.0.2.7", "--dynamodb", nowhere}},
+		"127.0.0.1:1": {nil, []string{"limits", "set", "192.0.2.7", "--records", "1", "--dynamodb", nowhere}},
 	} {
 		_, stderr := wantRun(t, inEnv(t, append([]string{"DATA_DIR=" + dir}, tt.env...), tt.args...), exitFailure, "", want)
 		lines := strings.Split(stderr, "\n") // the SDK may have written lines before the error message

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -74,7 +75,8 @@ Actions:
   observe    refuse none; the log and the metric Observed count the requests that
              the limits would have refused
 
-For a limit that is not given, the default of the service applies.`,
+For a limit that is not given, the default of the service applies. A row with only
+--action limit gives an address in a block, or a key, the defaults.`,
 		Example: `  sluice limits set 192.0.2.0/24 --records 1000 --note "partner, ticket 17"
   sluice limits set key:7m3kq2xw9abc --records 1000 --imports 400 --note "acme, plan pro"
   sluice limits set 198.51.100.7 --action block --expires-in 12h
@@ -124,6 +126,9 @@ func setLimits(cmd *cobra.Command, o *rowStorage, subject string, r ratelimit.Ro
 	of, err := parseSubject(subject, prefix)
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc([]string{"records", "imports", "requests", "action"}, cmd.Flags().Changed) {
+		return usageError("the row would set nothing; set --records, --imports, --requests or --action (--action limit for the defaults)")
 	}
 	r.CIDR, r.KeyID = of.CIDR, of.KeyID
 	if r, err = ratelimit.NewRow(r, now); err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -27,6 +28,14 @@ const (
 	exitInterrupted = 130 // the command was interrupted
 )
 
+// firstSteps is what the program prints without arguments.
+const firstSteps = `sluice serve                            run the service on this machine
+sluice import events orders.csv         store the records of a file; --dry-run only checks it
+sluice export events -o events.ndjson   get them back
+sluice usage                            what this address uses of its limits; more on ` + defaultURL + `/dashboard
+sluice --help                           all commands; each has --help too
+`
+
 const exitCodesHelp = `Exit codes: 0 complete, 1 failed or not complete, 2 invalid command line or files of other
 work, 3 complete but some records were rejected, 130 interrupted.`
 
@@ -44,6 +53,10 @@ func main() {
 		SilenceUsage:     true,
 		SilenceErrors:    true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), firstSteps)
+			return err
+		},
 	}
 	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), eraseCommand(os.Getenv))
 	err := root.ExecuteContext(ctx)

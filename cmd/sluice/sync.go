@@ -51,7 +51,7 @@ func syncCommand(getenv func(string) string) *cobra.Command {
 		Long:  syncHelp,
 		Example: `  sluice sync entities entities.ndjson
   sluice sync events events.ndjson --rate 100`,
-		Args:              cobra.ExactArgs(2),
+		Args:              resourceAndFile("sync", "copy.ndjson"),
 		ValidArgsFunction: completeNounAndFile,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.Resource, err = parseResource("sync", args[0]); err != nil {

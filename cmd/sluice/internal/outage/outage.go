@@ -25,6 +25,7 @@ type Report struct {
 
 	mu      sync.Mutex
 	waiting bool      // whether the last try got no response
+	tries   int       // number of tries in a row without a response
 	next    time.Time // time of the next try
 }
 
@@ -42,17 +43,36 @@ func (r *Report) Note(t client.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t.Status != 0 || t.Err == nil || t.Wait == 0 {
-		r.waiting = false // the service responded, or the command itself reports the error
+		r.waiting, r.tries = false, 0 // the service responded, or the command itself reports the error
 		return
 	}
-	began := !r.waiting
+	r.tries++
 	r.waiting, r.next = true, time.Now().Add(t.Wait)
-	switch {
+	switch line := fmt.Sprintf("No response from %s: %s.", r.url, reason(t.Err)); {
 	case !r.progress:
-		fmt.Fprintf(r.out, "No response from %s: %s. Next try in %.1f s.\n", r.url, reason(t.Err), t.Wait.Seconds())
-	case began:
-		progress.Println(r.out, fmt.Sprintf("No response from %s: %s.", r.url, reason(t.Err)))
+		fmt.Fprintln(r.out, line+" "+nextTry(t.Wait))
+	case r.tries == 1:
+		progress.Println(r.out, line)
 	}
+	if r.tries == askAfter && r.progress {
+		progress.Println(r.out, isItRunning)
+	} else if r.tries == askAfter {
+		fmt.Fprintln(r.out, isItRunning)
+	}
+}
+
+// After askAfter tries without a response, a Report asks whether the service is running.
+const (
+	askAfter    = 3
+	isItRunning = "Is the server running? \"sluice serve\" starts one on this machine; --url and SLUICE_URL name another."
+)
+
+// nextTry says when the next try is.
+func nextTry(wait time.Duration) string {
+	if wait < time.Second/2 {
+		return "Trying again."
+	}
+	return fmt.Sprintf("Next try in %.0f s.", wait.Seconds())
 }
 
 // Waiting returns a text with the time until the next try, or "" if the service responds.
