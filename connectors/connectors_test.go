@@ -73,7 +73,8 @@ func TestConnectors(t *testing.T) {
 	writeWithDLT(t, s, connectors[1].dir, full)
 	syncwait.Await(t, s.client(t, s.key), changedAt)
 	s.exportChanges(t, filepath.Join(files, "change.ndjson"))
-	queryExports(t, files, len(changed["entity"]), len(changed["event"]), lateEvents, kept, greatest(events))
+	queryExports(t, files, len(changed["entity"]), len(changed["event"]), lateEvents, len(full["event"]), kept, greatest(events))
+	compareImport(t, filepath.Join(files, "imported.ndjson"), changed["event"])
 	syncAll(t, s, connectors)
 	for _, c := range connectors {
 		compare(t, c.name, c.copied, changed)

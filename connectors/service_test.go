@@ -130,14 +130,20 @@ func createRecords(t *testing.T, path string, entities, events int) {
 		nth = i
 		occurred := late(i)
 		d := event.Draft{ID: fmt.Sprintf("v-%d", i), Name: "signed_up", OccurredAt: &occurred, Attributes: attributes(i)}
-		if i%2 == 0 {
+		switch {
+		case i%2 == 0:
 			d.EntityID = event.OptionalID(fmt.Sprintf("e-%d", i%entities))
+		case i%50 == 1:
+			d.EntityID = neverCreated
 		}
 		if _, _, err := event.Create(t.Context(), eventStore, access.DefaultWorkspace, d); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
+
+// neverCreated is the entity_id of some events. No entity has it as its id.
+const neverCreated = "never-created"
 
 // attributes returns attributes with values that tools might change.
 func attributes(i int) record.Attributes {
@@ -170,7 +176,8 @@ func (s *service) client(t *testing.T, key string) *client.Client {
 // events is years in the past.
 const lateEvents = 20
 
-// change runs 100 steps of one or two changes each, and returns the time after the last step.
+// change runs 100 steps of one or two changes each, erases the events of neverCreated, and returns
+// the time after that.
 func (s *service) change(t *testing.T) time.Time {
 	t.Helper()
 	c, ctx := s.client(t, s.key), t.Context()
@@ -201,6 +208,9 @@ func (s *service) change(t *testing.T) time.Time {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := s.remove(t, c, neverCreated, true); err != nil {
+		t.Fatal(err)
 	}
 	return time.Now()
 }

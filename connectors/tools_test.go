@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/test/child"
 	"sluice/internal/test/secrettest"
+	"sluice/pkg/event"
 )
 
 // tool returns the path of a program that "make connector-tools" installs.
@@ -259,9 +260,9 @@ func writable(t *testing.T, all tables) tables {
 
 // queryExports runs the queries of docs/duckdb.md on the export files in dir and checks
 // the results. The files contain the given numbers of entities and events. late is the
-// number of events with the name "late", and kept that of the earlier file's events which were
-// not erased. greatest is the greatest value of the attribute n.
-func queryExports(t *testing.T, dir string, entities, events, late, kept int, greatest int64) {
+// number of events with the name "late", earlier that of the events in the earlier file, and kept
+// how many of these were not erased. greatest is the greatest value of the attribute n.
+func queryExports(t *testing.T, dir string, entities, events, late, earlier, kept int, greatest int64) {
 	t.Helper()
 	root := child.ModuleRoot(t)
 	got := run(t, dir, nil, "python", filepath.Join(root, "connectors", "testdata", "queries.py"), filepath.Join(root, "docs", "duckdb.md"))
@@ -272,8 +273,11 @@ func queryExports(t *testing.T, dir string, entities, events, late, kept int, gr
 		fmt.Sprintf(`[["late", %d], ["signed_up", %d]]`, late, events-late),
 		fmt.Sprintf("[[%d]]", greatest),
 		fmt.Sprintf("[[%d, %d]]", events, greatest),
-		"[]", // kept_event
+		fmt.Sprintf("[[%d]]", earlier), // event_copy
+		fmt.Sprintf("[[%d]]", earlier-kept),
 		fmt.Sprintf("[[%d]]", kept),
+		fmt.Sprintf("[[%d]]", events), // event.parquet
+		fmt.Sprintf("[[%d]]", events), // imported.ndjson
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || string(got[i]) != want[i] {
@@ -281,4 +285,22 @@ func queryExports(t *testing.T, dir string, entities, events, late, kept int, gr
 			return
 		}
 	}
+}
+
+// compareImport compares the file that docs/duckdb.md makes of a Parquet file with the events that
+// the Parquet file was made of. Each line must be what "sluice import" reads.
+func compareImport(t *testing.T, path string, events table) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(table)
+	for line := range bytes.Lines(text) {
+		if _, err := event.Parse(line); err != nil {
+			t.Errorf("%v: %s", err, line)
+		}
+		got.put(t, line)
+	}
+	compare(t, "Parquet", tables{"event": got}, writable(t, tables{"event": events}))
 }
