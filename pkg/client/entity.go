@@ -34,8 +34,8 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns the entity with an id, or an error that matches [ErrNotFound] if there is
-// none. The call costs one record.
+// GetEntity returns the entity with an id, or an error that matches [ErrNotFound] if no entity
+// has it. The call costs one record.
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }

@@ -143,8 +143,8 @@ func fit(text string, part float64, columns int) string {
 	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", bar-full), text)
 }
 
-// Size returns how many columns and rows the terminal out has, or columns and rows if it is
-// none.
+// Size returns how many columns and rows the terminal out has, or columns and rows if out is not
+// a terminal.
 func Size(out io.Writer, columns, rows int) (int, int) {
 	if file, ok := out.(*os.File); ok {
 		if c, r, err := term.GetSize(int(file.Fd())); err == nil && c > 0 {
