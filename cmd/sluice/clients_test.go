@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,51 +42,127 @@ func TestTheClientsOfTheDocsWait(t *testing.T) {
 	})
 }
 
-// runClientsOfTheDocs runs the clients of docs/clients.md against s. If key is not empty, it
-// sets SLUICE_API_KEY to key.
-func runClientsOfTheDocs(t *testing.T, s *server, key string) {
+// language is how the examples of docs/clients.md in one language are run.
+type language struct {
+	file    string
+	command []string // without the file name, which the test appends
+	help    string
+	modules string // folder of node_modules; empty for other languages
+	calls   int    // number of calls of the example that creates an event, if none is refused
+}
+
+// clientsOfTheDocs returns the examples of docs/clients.md in their order, by language, and how they
+// are run.
+func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map[string]language) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	examples := make(map[string]string)
+	examples = make(map[string][]string)
 	for _, block := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
-		examples[block[1]] = block[2]
+		examples[block[1]] = append(examples[block[1]], block[2])
 	}
 	module := strings.Join(regexp.MustCompile(`(?m)^    (go mod .*)$`).FindAllString(string(page), -1), "\n")
 	if !strings.Contains(module, "-replace") {
 		t.Fatalf("docs/clients.md does not say how another module gets the Go client: %q", module)
 	}
-	for language, tt := range map[string]struct {
-		file    string
-		command []string // without the file name, which the test appends
-		help    string
-		modules string
+	return examples, map[string]language{
+		"sh":     {file: "example.sh", command: []string{"sh", "-eu"}, help: "install curl", calls: 1},
+		"python": {file: "example.py", command: []string{child.Cached(t, "requests/bin/python")}, help: "run: make requests", calls: 1},
+		"js":     {file: "example.mjs", command: []string{"node"}, modules: child.Cached(t, "ky/node_modules"), help: "install Node.js and run: make ky", calls: 2},
+		"go":     {file: "main.go", command: []string{"sh", "-euc", "go mod init example\n" + module + "\ngo run ."}, calls: 2},
+	}
+}
+
+// cmd returns a command that runs an example in a directory of its own, against the service at url.
+// first is the first example of the language; those in JavaScript import it.
+func (l language) cmd(t *testing.T, first, example, url, key string) *exec.Cmd {
+	t.Helper()
+	requireProgram(t, l.command[0], l.help)
+	file := write(t, l.file, example)
+	dir := filepath.Dir(file)
+	if l.modules != "" {
+		_, err := os.Stat(l.modules)
+		child.Require(t, err, l.help)
+		if err := os.Symlink(l.modules, filepath.Join(dir, "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, filepath.Join(dir, "sluice.mjs"), first)
+	}
+	cmd := exec.CommandContext(t.Context(), l.command[0], append(slices.Clone(l.command[1:]), file)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "SLUICE_URL="+url, "SLUICE="+child.ModuleRoot(t), "GOSUMDB=off", "GOFLAGS=", "GOWORK=off")
+	if key != "" {
+		cmd.Env = append(cmd.Env, "SLUICE_API_KEY="+key)
+	}
+	return cmd
+}
+
+// The examples of docs/clients.md that list records read all their pages, and those that handle
+// errors print the problem.
+func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
+	t.Parallel()
+	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
+	s := startIn(t, env)
+	key := createKey(t, env, "--scope", "import,export")
+	const events = 60 // more than a page
+	list := make([]string, events)
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"name":"order_placed","entity_id":"ada","id":"%d"}`, i)
+	}
+	c, authorization := s.client(t), "Bearer "+key
+	c.do(t, "POST", "/create_events", `{"events":[`+strings.Join(list, ",")+`]}`, "Authorization", authorization)
+	c.do(t, "POST", "/create_entity", `{"id":"ada","type":"person"}`, "Authorization", authorization)
+	examples, languages := clientsOfTheDocs(t)
+	for _, tt := range []struct {
+		language, list, page, fails, failure string
 	}{
-		"sh":     {file: "example.sh", command: []string{"sh", "-eu"}, help: "install curl"},
-		"python": {file: "example.py", command: []string{child.Cached(t, "requests/bin/python")}, help: "run: make requests"},
-		"js":     {file: "example.mjs", command: []string{"node"}, modules: child.Cached(t, "ky/node_modules"), help: "install Node.js and run: make ky"},
-		"go":     {file: "main.go", command: []string{"sh", "-euc", "go mod init example\n" + module + "\ngo run ."}},
+		{"js", "records(\"event\"", "[ 'ada' ] null\n", "problem.code", "422 invalid_body the record has fields"},
+		{"go", "c.Events(", "a page of 1\n", "client.ErrNotFound", "nobody is not there\n422 invalid_body [{name is required"},
 	} {
-		t.Run(language, func(t *testing.T) {
+		t.Run(tt.language, func(t *testing.T) {
 			t.Parallel()
-			source := examples[language]
-			id := regexp.MustCompile(`order-\d`).FindString(source)
-			if id == "" {
-				t.Fatalf("docs/clients.md has no example in %s that creates an event: %q", language, source)
-			}
-			requireProgram(t, tt.command[0], tt.help)
-			if language == "sh" {
-				requireProgram(t, "curl", tt.help)
-			}
-			file := write(t, tt.file, source)
-			if tt.modules != "" {
-				_, err := os.Stat(tt.modules)
-				child.Require(t, err, tt.help)
-				if err := os.Symlink(tt.modules, filepath.Join(filepath.Dir(file), "node_modules")); err != nil {
-					t.Fatal(err)
+			run := func(marker, want string) string {
+				for _, example := range examples[tt.language] {
+					if strings.Contains(example, marker) {
+						out, _ := wantRun(t, languages[tt.language].cmd(t, examples[tt.language][0], example, s.url, key), 0, "", "")
+						if !strings.Contains(out, want) {
+							t.Errorf("%s, want %s", out, want)
+						}
+						return out
+					}
 				}
+				t.Fatalf("docs/clients.md has no example with %s", marker)
+				return ""
+			}
+			if out := run(tt.list, tt.page); strings.Count(out, " order_placed\n") != events {
+				t.Errorf("%s", out)
+			}
+			run(tt.fails, tt.failure)
+		})
+	}
+}
+
+// createsOrder matches the id of the event that an example creates.
+var createsOrder = regexp.MustCompile(`order-\d`)
+
+// runClientsOfTheDocs runs the clients of docs/clients.md against s. If key is not empty, it
+// sets SLUICE_API_KEY to key.
+func runClientsOfTheDocs(t *testing.T, s *server, key string) {
+	t.Helper()
+	examples, languages := clientsOfTheDocs(t)
+	for name, l := range languages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := slices.IndexFunc(examples[name], createsOrder.MatchString)
+			if first < 0 {
+				t.Fatalf("docs/clients.md has no example in %s that creates an event: %q", name, examples[name])
+			}
+			example := examples[name][first]
+			id := createsOrder.FindString(example)
+			if name == "sh" {
+				requireProgram(t, "curl", l.help)
 			}
 			var mu sync.Mutex
 			var calls []time.Time
@@ -107,19 +184,14 @@ func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 				w.WriteHeader(http.StatusTooManyRequests)
 				fmt.Fprint(w, `{"status":429,"code":"rate_limit_exceeded","detail":"The limit is reached."}`)
 			})
-			cmd := exec.CommandContext(t.Context(), tt.command[0], append(tt.command[1:], file)...)
-			cmd.Dir = filepath.Dir(file)
-			cmd.Env = append(os.Environ(), "SLUICE_URL="+proxy, "SLUICE="+child.ModuleRoot(t), "GOSUMDB=off", "GOFLAGS=", "GOWORK=off")
-			if key != "" {
-				cmd.Env = append(cmd.Env, "SLUICE_API_KEY="+key)
-			}
+			cmd := l.cmd(t, examples[name][0], example, proxy, key)
 			out, stderr, code := run(t, cmd)
 			mu.Lock()
 			defer mu.Unlock()
-			if code != 0 || !strings.Contains(out, id) || len(calls) != 2 {
+			if code != 0 || !strings.Contains(out, id) || len(calls) != 1+l.calls {
 				t.Fatalf("exit code %d after %d calls, %s%s", code, len(calls), out, stderr)
 			}
-			if language == "sh" && !json.Valid([]byte(out)) {
+			if name == "sh" && !json.Valid([]byte(out)) {
 				t.Errorf("the output is not one JSON document: %s", out)
 			}
 			if calls[1].Before(reset) {
