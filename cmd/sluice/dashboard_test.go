@@ -104,6 +104,8 @@ func TestDashboard(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
 		"every state is accessible":                   dashboardStates,
 		"users find records":                          dashboardFinds,
+		"users import files":                          dashboardImports,
+		"an import goes on after the page was closed": dashboardImportsAgain,
 		"times are in a zone":                         dashboardShowsTimesInAZone,
 		"users browse records":                        dashboardBrowses,
 		"the page waits while a limit is used up":     dashboardWaitsOutALimit,

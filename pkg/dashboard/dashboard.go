@@ -17,7 +17,7 @@ import (
 // Page is the name of the HTML file of the page.
 const Page = "index.html"
 
-//go:embed page
+//go:embed page vendor
 var page embed.FS
 
 // parts are the source files of app.js. They share one scope, like the files of a Go
@@ -26,7 +26,8 @@ var page embed.FS
 var parts = []string{
 	"format.js", "time.js", "dom.js", "notice.js", "api.js", "poll.js", "place.js", "caller.js",
 	"chart.js", "usage.js", "job.js", "exports.js",
-	"lists.js", "find.js", "erase.js", "record.js", "records.js", "app.js",
+	"lists.js", "find.js", "erase.js", "record.js", "records.js",
+	"importrows.js", "importcells.js", "importrecord.js", "importsend.js", "importer.js", "app.js",
 }
 
 // Files returns the files of the dashboard by name: Page and its assets. The name of an
@@ -38,15 +39,17 @@ func Files() map[string][]byte {
 		content []byte
 	}{
 		{"app.js", script()},
-		{"style.css", read("style.css")},
-		{"icon.svg", read("icon.svg")},
+		{"style.css", read("page/style.css")},
+		{"icon.svg", read("page/icon.svg")},
+		{"papaparse.js", papaparse()},
+		{"sha256.js", read("vendor/sha256.min.mjs")},
 	}
 	sum := sha256.New()
 	for _, a := range assets {
 		sum.Write(a.content)
 	}
 	version := hex.EncodeToString(sum.Sum(nil)[:8])
-	files := map[string][]byte{Page: bytes.ReplaceAll(read(Page), []byte("{version}"), []byte(version))}
+	files := map[string][]byte{Page: bytes.ReplaceAll(read("page/"+Page), []byte("{version}"), []byte(version))}
 	for _, a := range assets {
 		files[version+"/"+a.name] = a.content
 	}
@@ -57,13 +60,23 @@ func Files() map[string][]byte {
 func script() []byte {
 	var all [][]byte
 	for _, name := range parts {
-		all = append(all, read(name))
+		all = append(all, read("page/"+name))
 	}
 	return bytes.Join(all, []byte("\n"))
 }
 
+// papaparse returns Papa Parse as a module. The library is a script that looks for the
+// variables of CommonJS, and the page's Trusted Types allow a script to load only modules.
+func papaparse() []byte {
+	return bytes.Join([][]byte{
+		[]byte("const module = { exports: {} }, exports = module.exports;"),
+		read("vendor/papaparse.min.js"),
+		[]byte("export default module.exports;\n"),
+	}, []byte("\n"))
+}
+
 func read(name string) []byte {
-	b, err := page.ReadFile("page/" + name)
+	b, err := page.ReadFile(name)
 	if err != nil {
 		panic(err) // cannot happen, because the file is embedded above
 	}

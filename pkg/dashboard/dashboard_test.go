@@ -1,6 +1,10 @@
 package dashboard
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -21,6 +25,48 @@ func TestAppHasEveryPartOnce(t *testing.T) {
 	}
 	if last := parts[len(parts)-1]; last != "app.js" {
 		t.Errorf("the last part is %s, but app.js starts the page", last)
+	}
+}
+
+// The libraries are as they were published, and each has its license.
+func TestLibrariesAreAsPublished(t *testing.T) {
+	sums := string(read("vendor/SHA256SUMS"))
+	names, err := fs.Glob(page, "vendor/*js")
+	if err != nil || len(names) != 2 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	for _, name := range names {
+		if want := fmt.Sprintf("%x  %s\n", sha256.Sum256(read(name)), path.Base(name)); !strings.Contains(sums, want) {
+			t.Errorf("SHA256SUMS lacks %q", want)
+		}
+		library, _, _ := strings.Cut(path.Base(name), ".")
+		if !strings.Contains(string(read("vendor/"+library+".LICENSE")), "Permission is hereby granted") {
+			t.Errorf("%s has no license", library)
+		}
+	}
+}
+
+// What a first visit loads stays small. The libraries are loaded when a file is chosen.
+func TestThePageIsSmall(t *testing.T) {
+	const most = 60_000
+	total := 0
+	for name, content := range Files() {
+		if strings.HasSuffix(name, "/papaparse.js") || strings.HasSuffix(name, "/sha256.js") {
+			continue
+		}
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		if _, err := w.Write(content); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		total += b.Len()
+	}
+	t.Logf("%d bytes", total)
+	if total > most {
+		t.Errorf("the page has %d bytes, compressed, want at most %d", total, most)
 	}
 }
 

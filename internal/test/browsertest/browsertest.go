@@ -220,6 +220,13 @@ func (tab *Tab) Click(selector string) {
 	tab.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
+// Choose chooses a file in the input that matches a CSS selector, as a user does in the
+// browser's dialog.
+func (tab *Tab) Choose(selector, path string) {
+	tab.t.Helper()
+	tab.Do(chromedp.SetUploadFiles(chromedp.CSS(selector), []string{path}))
+}
+
 // Eval returns the value of a JavaScript expression. If the value is a promise, Eval
 // returns its result.
 func Eval[T any](tab *Tab, expression string) T {

@@ -3,12 +3,12 @@
 
 /**
  * A failed request. status is the status of the error response, or 0 without a
- * response.
+ * response. results has the result of each element of a refused batch.
  */
 class ApiError extends Error {
-  constructor({ status = 0, code = 'unreachable', detail = 'The service cannot be reached.', errors = [], retryAfter = 0 } = {}) {
+  constructor({ status = 0, code = 'unreachable', detail = 'The service cannot be reached.', errors = [], retryAfter = 0, results } = {}) {
     super(sentence(detail));
-    Object.assign(this, { status, code, errors, retryAfter });
+    Object.assign(this, { status, code, errors, retryAfter, results });
   }
 
   /** Whether the service is unavailable, so that other requests fail too. */
@@ -27,21 +27,22 @@ function serviceNow() {
 }
 
 /**
- * Sends a request and reads the JSON response. If exact is set and the browser
+ * Sends a request, whose body is an object or the text of one in JSON, and reads
+ * the JSON response. If exact is set and the browser
  * supports it, JSON.stringify writes the numbers of the response with all their
  * digits. Resolves to { data, remaining, reset }. The number remaining is the
  * unused share of the tightest limit, from 0 to 1. The number reset is the time
  * in milliseconds at which the tightest limit is reset. Rejects with an
  * ApiError, or with the abort reason of the signal.
  */
-async function call(method, path, { body, signal, exact } = {}) {
+async function call(method, path, { body, text: json = body && JSON.stringify(body), signal, exact } = {}) {
   const timeout = AbortSignal.timeout(20_000);
   let response, text;
   try {
     response = await fetch(path, {
       method,
-      headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: json === undefined ? {} : { 'Content-Type': 'application/json' },
+      body: json,
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     });
     text = await response.text();
@@ -58,6 +59,7 @@ async function call(method, path, { body, signal, exact } = {}) {
       code: data?.code ?? 'unknown',
       detail: data?.detail ?? `The service responded with status ${response.status}`,
       errors: data?.errors,
+      results: data?.results,
       retryAfter: Number(headers.get('Retry-After')) || 0,
     });
   }

@@ -25,7 +25,8 @@ function showView(view) {
 const usage = new Usage(denied);
 const exports = new Exports(denied);
 const records = new Records(denied, (id) => exports.exportEvents(id));
-const panels = [usage, exports, records];
+const importer = new Importer(denied, () => mayRead() && records.refresh());
+const panels = [usage, exports, records, importer];
 let reopening;
 
 /** Shows the panels, or the reason why the page cannot show them. */
@@ -63,6 +64,7 @@ async function offerIndexes() {
 /** Hides the parts that the caller's key may not use, and says which. */
 function showParts() {
   for (const id of ['exports-part', 'records-card']) $(id).hidden = !mayRead();
+  $('import-card').hidden = !mayImport();
   notice($('hidden-parts'), mayRead() ? '' : 'Records and exports are hidden, because this key lacks the scope export. To see them, sign in with a key that has it.');
 }
 

@@ -64,6 +64,11 @@ class Records {
     if (placeOfRecords() !== this.#shown) this.show({ focus: true });
   }
 
+  /** Reads the list again, if it is shown. */
+  refresh() {
+    if (!$('records-list').hidden) this.show();
+  }
+
   /** Shows the times of the form in another zone. The service gets the same instants. */
   refill() {
     const place = readPlace();

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"sluice/cmd/sluice/internal/importer"
+	"sluice/internal/test/browsertest"
+	"sluice/pkg/client"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// textOf returns a JavaScript expression for the text of the element with this id.
+func textOf(id string) string { return fmt.Sprintf("document.getElementById(%q).textContent", id) }
+
+// A file goes through four steps. Cells become what the columns say, and rows that the service
+// would reject are named before anything is sent.
+func dashboardImports(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	dir := t.TempDir()
+	people := filepath.Join(dir, "people.csv")
+	userFile(t, people, "\ufeffid;type;attributes.email;born;zip;internal\r\n"+
+		"ada;person;ada@example.com;1815;\"00501\";x\r\n"+
+		"grace;person;\"grace \"\"G\"\" hopper;\r\nsecond line\";1906;;x\r\n"+
+		"bad;person;\"a\"b;1;1;x\r\n"+
+		"short;person\r\n"+
+		"'=formula;person;'=1+1;-1.50;'{};x\r\n")
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("import-file"))
+	tab.Audit("import-choose")
+	tab.Choose("#import-file", people)
+	tab.Wait(visible("import-setup") + `&& document.activeElement.id === 'import-title' && ` + textOf("import-title") + `.endsWith('separated by semicolons')`)
+	if got := browsertest.Eval[string](tab, `[...document.querySelectorAll('#import-columns tbody tr')].map((r) => r.querySelector('th').textContent + ' ' + r.querySelector('select').value).join(', ')`); got != "id id, type type, attributes.email attribute, born attribute, zip attribute, internal attribute" {
+		t.Errorf("the columns become %s", got)
+	}
+	browsertest.Eval[bool](tab, `(() => { const s = document.querySelector('[data-column="5"]'); s.value = 'out'; return s.dispatchEvent(new Event('change', { bubbles: true })); })()`)
+	tab.Audit("import-columns")
+	tab.Click("#import-check")
+	tab.Wait(visible("import-report") + `&& ` + textOf("import-report-text") + `.startsWith('2 rows can be imported, and 3 would be rejected.')`)
+	reasons := browsertest.Eval[[]string](tab, `[...document.querySelectorAll('#import-report-rejects li')].map((r) => r.querySelector('strong').textContent + ': ' + r.querySelector('span').textContent)`)
+	for i, want := range []string{"Line 5: Text follows the closing", "Line 6: The row has 2 cells, but the header has 6", "Line 7: Id must be"} {
+		if i >= len(reasons) || !strings.HasPrefix(reasons[i], want) {
+			t.Errorf("reasons are %q, want number %d to be %s", reasons, i, want)
+		}
+	}
+	tab.Audit("import-checked")
+	c := s.client(t)
+	c.want(t, http.StatusNotFound, "GET", "/entity/ada", "")
+	tab.Click("#import-start")
+	tab.Wait(textOf("import-progress-title") + ` === 'Imported' && ` + textOf("import-counts") + ` === '2 new · 0 updated or there already · 3 rejected'`)
+	tab.Audit("import-rejected")
+	for id, want := range map[string]string{"ada": `{"email":"ada@example.com","born":1815,"zip":"00501"}`, "grace": `{"email":"grace \"G\" hopper;\r\nsecond line","born":1906}`} {
+		if got := c.want(t, http.StatusOK, "GET", "/entity/"+id, "").body; !strings.Contains(got, want) {
+			t.Errorf("%s is stored as %s, want %s", id, got, want)
+		}
+	}
+	next := tab.DownloadInto(t.TempDir())
+	tab.Click("#import-progress-download")
+	rejects, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(read(t, next()), "\ufeff"))).ReadAll()
+	if err != nil || len(rejects) != 4 || rejects[1][0] != "5" || rejects[3][2] != "'=formula;person;'=1+1;-1.50;'{};x" {
+		t.Errorf("the download is %q, %v", rejects, err)
+	}
+
+	// NDJSON keeps its digits. The same file again stores nothing twice.
+	visits := filepath.Join(dir, "visits.ndjson")
+	userFile(t, visits, `{"name":"visit","entity_id":"ada","attributes":{"n":1.50,"big":12345678901234567890},"created_at":"2026-01-01T00:00:00.000Z"}`+"\n\n"+`{"name":"visit","entity_id":"ada","occurred_at":"2026-02-30T00:00:00Z"}`+"\n[]\n")
+	for _, want := range []string{"1 new · 0 there already · 2 rejected", "0 new · 1 there already · 2 rejected"} {
+		tab.Click("#import-again")
+		tab.Choose("#import-file", visits)
+		tab.Click("#import-check")
+		tab.Click("#import-start")
+		tab.Wait(textOf("import-progress-title") + ` === 'Imported' && ` + textOf("import-counts") + ` === '` + want + `'`)
+	}
+	if got := c.want(t, http.StatusOK, "GET", "/event?entity_id=ada", "").body; !strings.Contains(got, `{"n":1.50,"big":12345678901234567890}`) || strings.Count(got, `"visit"`) != 1 {
+		t.Errorf("stored %s", got)
+	}
+}
+
+// largeFile writes a CSV file with a byte order mark, CRLF, quotes, line breaks in cells, and n
+// rows: a tenth without an id, duplicates with and without the same content, and one that is not
+// UTF-8.
+func largeFile(t *testing.T, path string, n int) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("\ufeffid,name,entity_id,occurred_at,attributes.note,attributes.amount\r\n")
+	for i := range n {
+		of := i // the number of the record in this row
+		if i%1000 == 7 {
+			of-- // the same as the row before
+		}
+		id, note := fmt.Sprint("e", of), fmt.Sprintf("\"line %d\r\nsays \"\"é\"\", twice\"", of)
+		switch {
+		case i%10 == 3:
+			id = ""
+		case i%1000 == 8: // another record with the id of the row before the last
+			id = fmt.Sprint("e", i-2)
+		case i == n/2:
+			note = "caf\xe9"
+		}
+		fmt.Fprintf(&b, "%s,visit,customer-%d,2026-01-02T03:04:05Z,%s,%d.50\r\n", id, of%50, note, of)
+	}
+	userFile(t, path, b.String())
+}
+
+// contents returns what the events of a service say, without their ids, which rows without one
+// get from the import, and their times of creation.
+func contents(t *testing.T, c *client.Client) (all []string) {
+	t.Helper()
+	for e, err := range c.Events(t.Context(), client.EventQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, contentOf(t, e))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// The page is closed during the import of a large file. When the same file is chosen again, the
+// service ends up with what "sluice import" of it stores.
+func dashboardImportsAgain(t *testing.T, b *browsertest.Browser) {
+	const n = 20_000
+	path := filepath.Join(t.TempDir(), "visits.csv")
+	largeFile(t, path, n)
+	byPage := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	byCommand := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	var want importer.Result
+	out, err := sluiceCommand(t, byCommand.url, "import", "events", "--json", path).Output()
+	if wrong := json.Unmarshal(out, &want); wrong != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	tab := b.Tab(t, browsertest.Desktop)
+	begin := func() {
+		t.Helper()
+		tab.Open(byPage.url + "/dashboard")
+		tab.Wait(visible("import-file"))
+		tab.Choose("#import-file", path)
+		tab.Click("#import-check")
+		tab.Wait(visible("import-report") + `&& ` + textOf("import-report-text") + `.startsWith('19,999 rows can be imported, and 1 would be rejected.')`)
+		tab.Press(kb.Tab) // from the heading
+		tab.Click("#import-start")
+	}
+	begin()
+	tab.Wait(textOf("import-counts") + `.match(/^([1-9],\d\d\d|\d\d,\d\d\d) new/)`)
+	tab.Open("about:blank")
+	begin()
+	tab.Wait(textOf("import-progress-title") + ` === 'Imported'`)
+	var created, existing, rejected int64
+	if _, err := fmt.Sscanf(strings.ReplaceAll(browsertest.Eval[string](tab, textOf("import-counts")), ",", ""), "%d new · %d there already · %d rejected", &created, &existing, &rejected); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("after the page was closed: %d new, %d there already, %d rejected; sluice import: %+v", created, existing, rejected, want.Counts)
+	if created == 0 || created == want.Created || created+existing != want.Created+want.Existing || rejected != want.Rejected {
+		t.Errorf("the page counted %d new, %d there already and %d rejected, sluice import %+v", created, existing, rejected, want.Counts)
+	}
+	got, wanted := contents(t, newClient(t, byPage.url)), contents(t, newClient(t, byCommand.url))
+	if !slices.Equal(got, wanted) || int64(len(got)) != want.Created {
+		t.Errorf("the page stored %d events, sluice import %d", len(got), len(wanted))
+	}
+}
+
+func contentOf(t *testing.T, e event.Event) string {
+	t.Helper()
+	if strings.Contains(e.ID, "-") { // made by the import
+		e.ID = ""
+	}
+	e.CreatedAt = record.Time{}
+	b, err := e.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func userFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
