@@ -30,7 +30,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check checkov lint prose template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
+.PHONY: help run test test-fast compile check checkov lint prose template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools python-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -82,7 +82,7 @@ LOST_dynamodb-local := DynamoDB Local and the tests that use it; it needs Maven 
 LOST_versitygw      := Versity S3 Gateway and the tests that use it; it needs the Go proxy
 LOST_schemathesis   := Schemathesis and its test; it needs python3 with venv and its package index
 LOST_moto           := moto and its test; it needs python3 with venv and its package index
-LOST_requests       := the Python example of docs/clients.md; it needs python3 with venv and its package index
+LOST_python-client  := the test of the Python client; it needs python3 with venv and its package index
 LOST_ky             := the JavaScript example of docs/clients.md; it needs Node.js and npm with its registry
 LOST_openapi-tools  := the client generators and linters for openapi.yaml and their tests; they need the Go proxy, python3 with venv and npm with its registry
 LOST_connector-tools := the test of the connectors; it needs python3 with venv and its package index
@@ -155,7 +155,8 @@ tables.yaml: template.yaml ## write the template that imports existing tables in
 schemathesis: $(call ready,schemathesis) ## fetch Schemathesis, which tests the API against openapi.yaml
 moto: $(call ready,moto) ## fetch moto, which simulates CloudFormation in a test
 connector-tools: $(call ready,connectors) ## fetch Airbyte, dlt and Singer, which run the connectors
-requests: $(call ready,requests) ## fetch requests, for the Python example of docs/clients.md
+python-client: $(call ready,python-client) ## fetch what builds and checks the Python client
+requests: $(call ready,requests) ## fetch requests, which the benchmark of clients compares with
 ky: $(call ready,ky) ## fetch ky, for the JavaScript example of docs/clients.md
 axe: $(call ready,axe-core) ## fetch axe-core, which tests the dashboard's accessibility
 rate-limiter-flexible: $(call ready,rate-limiter-flexible) ## fetch the rate limiter that the benchmarks compare with Sluice's
@@ -190,6 +191,15 @@ lock: $(call ready,uv) ## write the hashes of tools again, after a version in re
 	@for d in $(dir $(wildcard tools/*/package.json)); do \
 		npm install --prefix "$$d" --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --loglevel error || exit 1; \
 	done
+
+# The tests install the client with the wheels of its dependencies, in new environments.
+$(call ready,python-client):
+	@echo "Installing tools/python-client into .cache/python-client"
+	@rm -rf .cache/python-client
+	@$(call pip,.cache/python-client,python-client)
+	@.cache/python-client/bin/pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
+		-d .cache/python-client/wheels -r tools/python-client/requirements.txt
+	@touch $@
 
 connectors: connector-tools ## sync 25,000 records with each connector and report the throughput
 	CONNECTORS_ENTITIES=5000 CONNECTORS_EVENTS=20000 go test -count=1 -v -run TestConnectors ./connectors

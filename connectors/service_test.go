@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,15 +14,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
 
-	"sluice/internal/localserver"
-	"sluice/internal/test/secrettest"
+	"sluice/internal/test/servertest"
 	"sluice/pkg/access"
 	"sluice/pkg/bolt"
 	"sluice/pkg/client"
@@ -48,56 +45,10 @@ type service struct {
 func startService(t *testing.T, entities, events int) *service {
 	t.Helper()
 	dir := t.TempDir()
-	if err := localserver.CreateDir(dir); err != nil {
-		t.Fatal(err)
-	}
-	s := &service{key: createKey(t, dir, access.DefaultWorkspace), otherKey: createKey(t, dir, "other")}
+	s := &service{key: servertest.CreateKey(t, dir, access.DefaultWorkspace), otherKey: servertest.CreateKey(t, dir, "other")}
 	createRecords(t, filepath.Join(dir, "sluice.db"), entities, events)
-	output, written := io.Pipe()
-	ended := make(chan error, 1)
-	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		getenv := func(name string) string { return map[string]string{"AUTH_MODE": "api-key"}[name] }
-		stderr := io.MultiWriter(t.Output(), written)
-		ended <- localserver.Run(ctx, getenv, localserver.Options{Addr: "127.0.0.1:0", DataDir: dir}, written, stderr)
-		written.Close() //nolint:errcheck // closing a pipe does not fail
-	}()
-	urls := make(chan string, 1) // closed at the end of the output
-	go func() {
-		defer close(urls)
-		for lines := bufio.NewScanner(output); lines.Scan(); {
-			secrettest.Check(t, "the server", lines.Text())
-			if _, url, ok := strings.Cut(lines.Text(), "Sluice listens on "); ok {
-				urls <- url
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		for range urls {
-		}
-	})
-	var ok bool
-	if s.url, ok = <-urls; !ok {
-		t.Fatal("the server did not start")
-	}
+	s.url = servertest.Start(t, dir)
 	return s
-}
-
-func createKey(t *testing.T, dir, workspace string) string {
-	t.Helper()
-	keys, err := localserver.OpenKeys(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, token := secrettest.New(t, access.Key{Workspace: workspace, Scopes: access.Scopes()}, time.Now())
-	if err := keys.Create(t.Context(), k); err != nil {
-		t.Fatal(err)
-	}
-	return token.Reveal()
 }
 
 // createRecords creates the file of an embedded store and writes records into it.

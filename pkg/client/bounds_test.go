@@ -311,6 +311,31 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 	}
 }
 
+// MaxElapsed bounds neither the wait for a full window to end nor that for Rate.
+func TestPacingMayTakeLongerThanACall(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []client.Config{{MaxElapsed: time.Millisecond}, {MaxElapsed: time.Millisecond, Rate: 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				return respond(200, stored, "X-Ratelimit-Reset", fmt.Sprint(time.Now().Unix()+1), "X-Ratelimit-Limit", "200", "X-Ratelimit-Remaining", "0"), nil
+			})
+			c, err := client.New("http://service", cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			for range 2 {
+				if _, err := c.GetEvent(t.Context(), "a"); err != nil {
+					t.Error(err)
+				}
+			}
+			if elapsed := time.Since(start); elapsed != time.Second {
+				t.Errorf("two calls took %s", elapsed)
+			}
+		})
+	}
+}
+
 // A canceled call ends at once, no matter what it waits for.
 func TestContextEndsACall(t *testing.T) {
 	t.Parallel()

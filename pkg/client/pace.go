@@ -117,12 +117,12 @@ func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Durati
 		if changed == nil {
 			return now, nil
 		}
-		var timeout <-chan time.Time // stays nil if only a response can make room
-		switch wait := retryAt - now; {
-		case wait > maxWait:
+		if wait := p.asked(charges) - now; wait > maxWait {
 			return 0, &Error{Status: http.StatusTooManyRequests, RetryAfter: wait, retryable: true,
 				Detail: fmt.Sprintf("an earlier response asked to wait another %s", wait.Round(time.Second))}
-		case wait > 0:
+		}
+		var timeout <-chan time.Time // stays nil if only a response can make room
+		if wait := retryAt - now; wait > 0 {
 			timeout = time.After(wait)
 		}
 		select {
@@ -162,6 +162,16 @@ func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-c
 		p.rule(c).inFlight += granted[i]
 	}
 	return now, retryAt, nil
+}
+
+// asked returns the time before which earlier values of Retry-After forbid the request.
+func (p *pacer) asked(charges []charge) (until time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range charges {
+		until = max(until, p.rule(c).until)
+	}
+	return until
 }
 
 // grant returns how much of c.cost may be used now; 0 if the request must wait. The request and

@@ -1,0 +1,140 @@
+// Package clients tests that the clients of the service behave the same.
+package clients
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/test/scripted"
+)
+
+// testCase is a program for each client, and the requests that it causes. All calls of a case share
+// a client.
+type testCase struct {
+	name     string
+	config   config
+	key      string
+	calls    []call
+	together bool // whether the calls are made at the same time
+	script   []scripted.Exchange
+}
+
+// config sets bounds of a client. The other ones have small values, so that cases end soon.
+type config struct {
+	MaxTries   int     `json:"max_tries,omitzero"`
+	MaxElapsed float64 `json:"max_elapsed,omitzero"` // seconds
+	TryTimeout float64 `json:"try_timeout,omitzero"` // seconds
+	Share      float64 `json:"share,omitzero"`
+}
+
+// call is a call of a client. The drivers of the clients know the names.
+type call struct {
+	Name string          `json:"call"`
+	Args json.RawMessage `json:"args"`
+	want string          // JSON of the result; of an error, only the members that matter
+}
+
+func do(name, args, want string) call {
+	return call{Name: name, Args: json.RawMessage(args), want: want}
+}
+
+// program is a case in the JSON that a driver reads.
+type program struct {
+	URL      string `json:"url"`
+	Key      string `json:"key"`
+	Config   config `json:"config"`
+	Together bool   `json:"together"`
+	Calls    []call `json:"calls"`
+}
+
+// programsAtATime is how many programs a driver runs at a time. Most of them wait, but all of them
+// at once would keep a slow machine busy for longer than their timeouts.
+const programsAtATime = 10
+
+// driver runs programs with a client, and returns the results of the calls of each.
+type driver func(t *testing.T, programs []program) [][]json.RawMessage
+
+// Each client sends the requests of every case, and returns what it wants. The Python client also
+// passes its own tests, which are about what other clients do not have.
+func TestClientsBehaveTheSame(t *testing.T) {
+	t.Parallel()
+	t.Run("go", func(t *testing.T) {
+		t.Parallel()
+		checkClient(t, runGo)
+	})
+	if all := pythons(); all[0].name != "python3.10" {
+		t.Log("PYTHON 3.10 WAS NOT TESTED: this machine does not have it.")
+	}
+	for _, p := range pythons() {
+		for _, mode := range []string{"sync", "async"} {
+			t.Run(p.name+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				checkClient(t, p.driver(t, mode))
+			})
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			if out, err := p.command(t, "-m", "unittest", "discover", "-s", "python/tests").CombinedOutput(); err != nil || !strings.Contains(string(out), "OK") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func checkClient(t *testing.T, run driver) {
+	t.Helper()
+	server := scripted.Start(t)
+	cases := slices.Concat(recordCases, listCases, failureCases, jobCases)
+	var programs []program
+	var scripts []*scripted.Script
+	for _, c := range cases {
+		script := server.Play(c.script)
+		scripts = append(scripts, script)
+		if c.config.MaxTries == 0 {
+			c.config.MaxTries = 4
+		}
+		programs = append(programs, program{URL: script.URL, Key: c.key, Config: c.config, Together: c.together, Calls: c.calls})
+	}
+	results := run(t, programs)
+	if len(results) != len(cases) {
+		t.Fatalf("%d results for %d cases", len(results), len(cases))
+	}
+	for i, c := range cases {
+		for _, wrong := range scripts[i].Wrong() {
+			t.Errorf("%s: %s", c.name, wrong)
+		}
+		for j, call := range c.calls {
+			got := string(results[i][j])
+			want := strings.ReplaceAll(call.want, "$id", scripts[i].ID())
+			if wrong := compare(want, got); wrong != "" {
+				t.Errorf("%s: %s: %s\ngot  %s\nwant %s", c.name, call.Name, wrong, got, want)
+			}
+		}
+	}
+}
+
+// compare says how a result differs from the one that is wanted. Of an error, it compares the
+// members that are wanted.
+func compare(want, got string) string {
+	var wanted, found struct {
+		Error map[string]json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal([]byte(want), &wanted) != nil || wanted.Error == nil {
+		if !scripted.SameJSON(want, got) {
+			return "another result"
+		}
+		return ""
+	}
+	if err := json.Unmarshal([]byte(got), &found); err != nil || found.Error == nil {
+		return "no error"
+	}
+	for name, value := range wanted.Error {
+		if !scripted.SameJSON(string(value), string(found.Error[name])) {
+			return fmt.Sprintf("the error has the %s %s, not %s", name, found.Error[name], value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,284 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// runGo runs programs with the Go client.
+func runGo(t *testing.T, programs []program) [][]json.RawMessage {
+	t.Helper()
+	results := make([][]json.RawMessage, len(programs))
+	var group errgroup.Group
+	group.SetLimit(programsAtATime)
+	for i, p := range programs {
+		group.Go(func() error {
+			results[i] = runProgram(t, p)
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return nil
+	return results
+}
+
+func runProgram(t *testing.T, p program) []json.RawMessage {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	c, err := client.New(p.URL, client.Config{
+		Key: p.Key, MaxTries: p.Config.MaxTries, MaxElapsed: seconds(p.Config.MaxElapsed), TryTimeout: seconds(p.Config.TryTimeout),
+		Share: p.Config.Share, MinBackoff: time.Millisecond,
+	})
+	if err != nil {
+		t.Error(err)
+		return make([]json.RawMessage, len(p.Calls))
+	}
+	results := make([]json.RawMessage, len(p.Calls))
+	one := func(i int) {
+		got, err := callGo(t.Context(), c, p.Calls[i])
+		if results[i], err = json.Marshal(outcome(got, err)); err != nil {
+			t.Error(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range p.Calls {
+		if p.Together {
+			wg.Go(func() { one(i) })
+		} else {
+			one(i)
+		}
+	}
+	wg.Wait()
+	return results
+}
+
+// arguments are those of all calls.
+type arguments struct {
+	ID         string           `json:"id"`
+	Type       string           `json:"type"`
+	Name       string           `json:"name"`
+	EntityID   event.OptionalID `json:"entity_id"`
+	OccurredAt *record.Time     `json:"occurred_at"`
+	Attributes json.RawMessage  `json:"attributes"`
+	Records    []arguments      `json:"records"`
+	Since      *record.Time     `json:"since"`
+	Until      *record.Time     `json:"until"`
+	Ascending  bool             `json:"ascending"`
+	Deleted    bool             `json:"include_deleted"`
+	Limit      int              `json:"limit"`
+	Cursor     string           `json:"cursor"`
+	Resource   record.Resource  `json:"resource"`
+	Format     exportjob.Format `json:"format"`
+	Offset     int64            `json:"offset"`
+}
+
+func (a arguments) entity() entity.Draft {
+	return entity.Draft{ID: a.ID, Type: a.Type, Attributes: a.Attributes}
+}
+
+func (a arguments) event() event.Draft {
+	return event.Draft{ID: a.ID, Name: a.Name, EntityID: a.EntityID, OccurredAt: a.OccurredAt, Attributes: a.Attributes}
+}
+
+func drafts[T any](a arguments, draft func(arguments) T) (all []T) {
+	for _, r := range a.Records {
+		all = append(all, draft(r))
+	}
+	return all
+}
+
+// callGo makes a call, and returns its result in a form that is the same for all clients.
+func callGo(ctx context.Context, c *client.Client, k call) (any, error) {
+	var a arguments
+	if err := json.Unmarshal(k.Args, &a); err != nil {
+		return nil, err
+	}
+	switch k.Name {
+	case "create_entity":
+		e, created, err := c.CreateEntity(ctx, a.entity())
+		return []any{e, created}, err
+	case "upsert_entities":
+		results, err := c.UpsertEntities(ctx, drafts(a, arguments.entity))
+		return batch(results, func(e entity.Entity) bool { return e.Type != "" }), err
+	case "update_entity":
+		return c.UpdateEntity(ctx, a.ID, a.Attributes)
+	case "delete_entity":
+		return nil, c.DeleteEntity(ctx, a.ID)
+	case "erase_entity":
+		_, err := c.EraseEntity(ctx, a.ID)
+		return nil, err
+	case "get_entity":
+		return c.GetEntity(ctx, a.ID)
+	case "list_entities":
+		return c.ListEntities(ctx, client.EntityQuery{Type: a.Type, Limit: a.Limit, Cursor: a.Cursor})
+	case "entities":
+		return all(c.Entities(ctx, client.EntityQuery{Type: a.Type, Limit: a.Limit, Cursor: a.Cursor}))
+	case "changes":
+		return changes(ctx, c, client.EntityChangeQuery{UpdatedSince: *a.Since, IncludeDeleted: a.Deleted, Type: a.Type, Limit: a.Limit, Cursor: a.Cursor})
+	case "source":
+		return c.Source(ctx)
+	}
+	return callGoMore(ctx, c, k.Name, a)
+}
+
+// callGoMore makes the calls of events and jobs.
+func callGoMore(ctx context.Context, c *client.Client, name string, a arguments) (any, error) {
+	switch name {
+	case "create_event":
+		e, created, err := c.CreateEvent(ctx, a.event())
+		return []any{e, created}, err
+	case "create_events":
+		results, err := c.CreateEvents(ctx, drafts(a, arguments.event))
+		return batch(results, func(e event.Event) bool { return e.Name != "" }), err
+	case "get_event":
+		return c.GetEvent(ctx, a.ID)
+	case "events":
+		return all(c.Events(ctx, client.EventQuery{EntityID: string(a.EntityID), From: a.Since, To: a.Until, Ascending: a.Ascending, Limit: a.Limit, Cursor: a.Cursor}))
+	case "new_events":
+		return newEvents(ctx, c, client.EventChangeQuery{CreatedSince: *a.Since, EntityID: string(a.EntityID), Limit: a.Limit, Cursor: a.Cursor})
+	case "create_export_job":
+		filters := exportjob.Filters{Type: a.Type, EntityID: string(a.EntityID), From: a.Since, To: a.Until}
+		j, created, err := c.CreateExportJob(ctx, exportjob.Order{ID: a.ID, Resource: a.Resource, Format: a.Format, Filters: filters})
+		return []any{j, created}, err
+	case "wait_for_export_job":
+		return c.AwaitExportJob(ctx, a.ID, nil)
+	case "cancel_export_job":
+		return c.CancelExportJob(ctx, a.ID)
+	case "export_jobs":
+		return all(c.ExportJobs(ctx, client.ExportJobQuery{Limit: a.Limit}))
+	case "download_export":
+		var file bytes.Buffer
+		_, err := c.DownloadExport(ctx, a.ID, a.Offset, &file)
+		return file.String(), err
+	case "wait_for_erasure_job":
+		return c.AwaitErasureJob(ctx, a.ID, nil)
+	}
+	return nil, fmt.Errorf("no call %q", name)
+}
+
+func all[T any](records func(func(T, error) bool)) (got []T, err error) {
+	got = []T{}
+	for r, failure := range records {
+		if failure != nil {
+			return got, failure
+		}
+		got = append(got, r)
+	}
+	return got, nil
+}
+
+// walk is the result of a list of changes.
+type walk struct {
+	Data        []any        `json:"data"`
+	SyncedUntil *record.Time `json:"synced_until"`
+}
+
+func changes(ctx context.Context, c *client.Client, q client.EntityChangeQuery) (w walk, err error) {
+	for {
+		page, err := c.ListEntityChanges(ctx, q)
+		if err != nil {
+			return w, err
+		}
+		for _, change := range page.Data {
+			w.Data = append(w.Data, shown(change))
+		}
+		if w.SyncedUntil = page.SyncedUntil; page.NextCursor == nil {
+			return w, nil
+		}
+		q.Cursor = *page.NextCursor
+	}
+}
+
+// shown returns the part of a change that every client shows.
+func shown(c entity.Change) map[string]any {
+	m := map[string]any{"id": c.ID, "type": c.Type, "deleted": c.Deleted}
+	if c.Reason != "" {
+		m["reason"] = c.Reason
+	}
+	if !c.Deleted {
+		m["entity"] = c.Entity
+	}
+	for name, at := range map[string]record.Time{"deleted_at": c.DeletedAt, "erased_at": c.ErasedAt} {
+		if at != (record.Time{}) {
+			m[name] = at
+		}
+	}
+	return m
+}
+
+func newEvents(ctx context.Context, c *client.Client, q client.EventChangeQuery) (w walk, err error) {
+	for {
+		page, err := c.ListEventChanges(ctx, q)
+		if err != nil {
+			return w, err
+		}
+		for _, e := range page.Data {
+			w.Data = append(w.Data, e)
+		}
+		if w.SyncedUntil = page.SyncedUntil; page.NextCursor == nil {
+			return w, nil
+		}
+		q.Cursor = *page.NextCursor
+	}
+}
+
+// batch returns the results of a batch. known reports whether a result has its record.
+func batch[T any](results []client.BatchResult[T], known func(T) bool) (all []map[string]any) {
+	all = []map[string]any{}
+	for _, r := range results {
+		m := map[string]any{"created": r.Created}
+		if known(r.Record) {
+			m["record"] = r.Record
+		}
+		if r.Err != nil {
+			m["error"] = problem(r.Err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// outcome returns what a call returned: its result, or its error with the results of a batch.
+func outcome(got any, err error) any {
+	if err == nil {
+		return got
+	}
+	m := problem(err)
+	if results, ok := got.([]map[string]any); ok {
+		m["results"] = results
+	}
+	return map[string]any{"error": m}
+}
+
+func problem(err error) map[string]any {
+	var e *client.Error
+	if !errors.As(err, &e) {
+		return map[string]any{"text": err.Error()}
+	}
+	kind := "error"
+	for name, target := range map[string]error{"not found": client.ErrNotFound, "conflict": client.ErrConflict, "refused": client.ErrRefused} {
+		if errors.Is(err, target) {
+			kind = name
+		}
+	}
+	fields := []string{}
+	for _, f := range e.Fields {
+		fields = append(fields, f.Field+" "+f.Detail)
+	}
+	return map[string]any{
+		"kind": kind, "route": e.Route, "tries": e.Tries, "status": e.Status, "code": e.Code, "fields": fields,
+		"retry_after": int(e.RetryAfter.Seconds()), "request_id": e.RequestID, "retryable": e.Retryable(), "text": err.Error(),
+	}
+}

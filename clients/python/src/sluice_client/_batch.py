@@ -1,0 +1,87 @@
+"""Calls that send several records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from . import _json
+from ._call import Call, Reply, decoded
+from ._errors import Error, from_problem
+from ._records import BatchResult
+
+T = TypeVar("T")
+
+
+@dataclass(kw_only=True)
+class Batch(Call[list[BatchResult[T]]]):
+    """A call that repeats only the records that failed with a retryable error."""
+
+    member: str  # name of the array in the request
+    drafts: Sequence[dict[str, Any]]
+    stored: Callable[[Any], T | None]  # returns the record of a result; None if it is left out
+    _results: dict[int, BatchResult[T]] = field(default_factory=dict, init=False)
+    _pending: list[int] = field(default_factory=list, init=False)  # without a final result
+
+    def __post_init__(self) -> None:
+        self._pending = list(range(len(self.drafts)))
+        self.result = None if self.drafts else []
+        self._encode()
+
+    def _encode(self) -> None:
+        self.body = _json.dumps({self.member: [self.drafts[i] for i in self._pending]})
+
+    def read(
+        self, reply: Reply, error: Error | None, parse_float: _json.ParseFloat
+    ) -> list[BatchResult[T]]:
+        """See Call. An error has the results so far."""
+        try:
+            results = decoded(reply, lambda _, members: self._checked(members), parse_float)
+            error = self._take(results, error)
+        except Error as undecodable:
+            error = error or undecodable
+        if error is not None:
+            error.results = self._all(error)
+            raise error
+        return self._all(None)
+
+    def _all(self, error: Error | None) -> list[BatchResult[T]]:
+        results = dict(self._results)
+        for i in self._pending:
+            results[i] = BatchResult(self.drafts[i]["id"], None, False, error)
+        return [results[i] for i in range(len(self.drafts))]
+
+    def _checked(self, members: Any) -> list[tuple[Any, T | None]]:
+        """Return each result with its record, or raise a ValueError."""
+        got = members["results"]
+        if len(got) != len(self._pending):
+            raise ValueError(f"{len(got)} results for {len(self._pending)} {self.member}")
+        checked: list[tuple[Any, T | None]] = []
+        for i, r in enumerate(got):
+            failed = r.get("problem") is not None
+            if r["index"] != i or not failed and r["status"] >= 300:
+                raise ValueError(f"result {i} is not a result for {self.member}")
+            checked.append((r, None if failed else self.stored(r)))
+        return checked
+
+    def _take(self, got: list[tuple[Any, T | None]], whole: Error | None) -> Error | None:
+        """Store the results, and return the last retryable error; None if no record is pending."""
+        left, retryable = [], None
+        for i, (r, record) in zip(self._pending, got, strict=True):
+            id_ = self.drafts[i]["id"]
+            if r.get("problem") is None:
+                self._results[i] = BatchResult(id_, record, r["status"] == 201, None)
+                continue
+            error = from_problem(r["status"], r["problem"])
+            error.route, error.tries = self.route, 1
+            if whole is not None:
+                error.request_id, error.retry_after = whole.request_id, whole.retry_after
+            if error.retryable:
+                left.append(i)
+                retryable = error
+            else:
+                self._results[i] = BatchResult(id_, None, False, error)
+        self._pending = left
+        self._encode()
+        return retryable

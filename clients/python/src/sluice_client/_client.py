@@ -1,0 +1,335 @@
+"""The client that blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, BinaryIO, Literal
+
+from . import _jobs, _routes
+from ._blocking import Blocking, Records
+from ._call import Call
+from ._records import (
+    BatchResult,
+    Change,
+    Entity,
+    ErasureJob,
+    Event,
+    ExportJob,
+    NewEntity,
+    NewEvent,
+    Page,
+)
+from ._routes import Where
+
+
+class Client(Blocking):
+    """Calls one service. Threads may share it, and should, because all its calls share a pacer.
+
+    A call waits until the limits have room for it, then sends its request. It repeats the request
+    after status 408, 429 and 5xx, except 501 and 505, and after a lost response. That is safe: a
+    new record without an id gets a UUIDv7 before the first try. Every method raises an Error if
+    its call fails.
+    """
+
+    # Entities
+
+    def create_entity(self, new: NewEntity) -> tuple[Entity, bool]:
+        """Create an entity; the bool is False if it existed already with the same content.
+
+        Raises:
+            ConflictError: If the id exists with different content.
+        """
+        return self._run(_routes.create_entity(new))
+
+    def upsert_entities(self, new: Iterable[NewEntity]) -> list[BatchResult[Entity]]:
+        """Create up to 100 entities, or merge the attributes into those that exist.
+
+        A type replaces that of an existing entity. Results and errors are those of create_events;
+        the service leaves out some records if they are large.
+        """
+        return self._run(_routes.upsert_entities(new))
+
+    def update_entity(self, id: str, patch: dict[str, Any]) -> Entity:
+        """Merge a patch into the attributes of an entity; None removes one (RFC 7396).
+
+        Raises:
+            NotFoundError: If no entity has the id.
+        """
+        return self._run(_routes.update_entity(id, patch))
+
+    def delete_entity(self, id: str) -> None:
+        """Delete an entity, if there is one."""
+        return self._run(_routes.delete_entity(id))
+
+    def get_entity(self, id: str) -> Entity:
+        """Return an entity. It costs one record.
+
+        Raises:
+            NotFoundError: If no entity has the id.
+        """
+        return self._run(_routes.get_entity(id))
+
+    def list_entities(
+        self,
+        type: str | None = None,
+        *,
+        where: Where | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Page[Entity]:
+        """Return a page of entities in order of id. Each one costs a record.
+
+        Args:
+            type: Only entities of this type; a filter by an attribute needs it.
+            where: Only entities with such an attribute, in order of it.
+            limit: Maximum number of entities, 1 to 200; None leaves it to the pacing. A page
+                asks for no more records than the limits have left.
+            cursor: The next_cursor of the previous page.
+        """
+        return self._run(_routes.list_entities(type, where, limit, cursor))
+
+    def entities(
+        self,
+        type: str | None = None,
+        *,
+        where: Where | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Records[Entity]:
+        """Iterate over the entities of all pages of list_entities."""
+        return Records(self, lambda at: _routes.list_entities(type, where, limit, at), cursor)
+
+    def changes(
+        self,
+        since: datetime,
+        *,
+        type: str | None = None,
+        include_deleted: bool = True,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Records[Change]:
+        """Iterate over the entities that have changed, in order of their latest change.
+
+        After the last one, keep synced_until of the iterator: it is the since of the next walk.
+
+        Args:
+            since: Only changes at this time or later.
+            type: Only entities of this type, and all others as deleted, with the reason "filter";
+                needs include_deleted.
+            include_deleted: Whether to include entities that were deleted in the last 30 days.
+            limit: Maximum number of changes per page.
+            cursor: The cursor of an earlier walk with the same arguments, to continue it.
+        """
+
+        def page(at: str | None) -> Call[Page[Change]]:
+            return _routes.list_changes(since, type, include_deleted, limit, at)
+
+        return Records(self, page, cursor)
+
+    # Events
+
+    def create_event(self, new: NewEvent) -> tuple[Event, bool]:
+        """Create an event; the bool is False if it existed already with the same content.
+
+        Raises:
+            ConflictError: If the id exists with different content.
+        """
+        return self._run(_routes.create_event(new))
+
+    def create_events(self, new: Iterable[NewEvent]) -> list[BatchResult[Event]]:
+        """Create up to 100 events in one import call, which has at most 1 MB.
+
+        It repeats only the events that failed with a retryable error. An event that the service
+        rejects has an error in its result.
+
+        Returns:
+            One result for each event, in order.
+
+        Raises:
+            Error: If some events have no final result. Its results has those of all events.
+        """
+        return self._run(_routes.create_events(new))
+
+    def get_event(self, id: str) -> Event:
+        """Return an event. It costs one record.
+
+        Raises:
+            NotFoundError: If no event has the id.
+        """
+        return self._run(_routes.get_event(id))
+
+    def list_events(
+        self,
+        *,
+        entity_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        ascending: bool = False,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Page[Event]:
+        """Return a page of events, newest first. Each one costs a record.
+
+        Args:
+            entity_id: Only events of this entity.
+            since: Only events that occurred at this time or later.
+            until: Only events that occurred before this time.
+            ascending: Oldest first.
+            limit: Maximum number of events, 1 to 200; None leaves it to the pacing.
+            cursor: The next_cursor of the previous page.
+        """
+        return self._run(_routes.list_events(entity_id, since, until, ascending, limit, cursor))
+
+    def events(
+        self,
+        *,
+        entity_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        ascending: bool = False,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Records[Event]:
+        """Iterate over the events of all pages of list_events."""
+
+        def page(at: str | None) -> Call[Page[Event]]:
+            return _routes.list_events(entity_id, since, until, ascending, limit, at)
+
+        return Records(self, page, cursor)
+
+    def new_events(
+        self,
+        since: datetime,
+        *,
+        entity_id: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Records[Event]:
+        """Iterate over the events that were created at a time or later, in order of creation.
+
+        After the last one, keep synced_until of the iterator: it is the since of the next walk.
+        With entity_id, events of other entities are left out, but cost a record each.
+        """
+
+        def page(at: str | None) -> Call[Page[Event]]:
+            return _routes.list_new_events(since, entity_id, limit, at)
+
+        return Records(self, page, cursor)
+
+    # Jobs
+
+    def create_export_job(
+        self,
+        resource: Literal["entity", "event"],
+        format: Literal["ndjson", "csv"] = "ndjson",
+        *,
+        id: str | None = None,
+        type: str | None = None,
+        entity_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        csv_formulas: Literal["neutralize", "keep"] | None = None,
+    ) -> tuple[ExportJob, bool]:
+        """Create a job that writes to a file what is too large for lists.
+
+        The filters are those of entities and events. The bool is False if the job existed already.
+
+        Raises:
+            ConflictError: If the id exists with different content.
+        """
+        filters = {"type": type, "entity_id": entity_id, "from": since, "to": until}
+        return self._run(_routes.create_export_job(resource, format, id, filters, csv_formulas))
+
+    def get_export_job(self, id: str) -> ExportJob:
+        """Return an export job, with a link to its file if it has succeeded.
+
+        Raises:
+            NotFoundError: If no job has the id.
+        """
+        return self._run(_routes.get_export_job(id))
+
+    def list_export_jobs(
+        self, *, limit: int | None = None, cursor: str | None = None
+    ) -> Page[ExportJob]:
+        """Return a page of export jobs, newest first."""
+        return self._run(_routes.list_export_jobs(limit, cursor))
+
+    def export_jobs(
+        self, *, limit: int | None = None, cursor: str | None = None
+    ) -> Records[ExportJob]:
+        """Iterate over the export jobs of all pages."""
+        return Records(self, lambda at: _routes.list_export_jobs(limit, at), cursor)
+
+    def cancel_export_job(self, id: str) -> ExportJob:
+        """Cancel an export job.
+
+        Raises:
+            ConflictError: If the job has ended otherwise.
+            NotFoundError: If no job has the id.
+        """
+        return self._run(_routes.cancel_export_job(id))
+
+    def wait_for_export_job(
+        self,
+        id: str,
+        *,
+        seen: Callable[[ExportJob], None] | None = None,
+        timeout: float | None = None,
+    ) -> ExportJob:
+        """Look at an export job until it has ended, and return it.
+
+        Args:
+            id: Of the job.
+            seen: Called with the result of each look.
+            timeout: Seconds after which it raises a TimeoutError; None for never.
+        """
+
+        def get() -> Call[ExportJob]:
+            return _routes.get_export_job(id)
+
+        return self._drive(lambda e: _jobs.wait_for(self._engine, e, get, seen, timeout))
+
+    def download_export(self, id: str, file: BinaryIO, offset: int = 0) -> int:
+        """Write the file of an export job to file, starting at a byte, and return its size.
+
+        The file is compressed with gzip. After an interruption, the download continues at the same
+        byte with a new link. It fails if max_tries consecutive tries, or those of max_elapsed,
+        receive no further byte.
+        """
+        return self._drive(lambda e: _jobs.download(self._engine, e, id, offset, file))
+
+    def erase_entity(self, id: str) -> None:
+        """Delete an entity, and start a job that erases its events; see wait_for_erasure_job."""
+        return self._run(_routes.erase_entity(id))
+
+    def get_erasure_job(self, id: str) -> ErasureJob:
+        """Return the job that erases the events of an entity.
+
+        Raises:
+            NotFoundError: If there is none, or it ended more than 30 days ago.
+        """
+        return self._run(_routes.get_erasure_job(id))
+
+    def wait_for_erasure_job(
+        self,
+        id: str,
+        *,
+        seen: Callable[[ErasureJob], None] | None = None,
+        timeout: float | None = None,
+    ) -> ErasureJob:
+        """Look at an erasure job until it has ended, as wait_for_export_job does."""
+
+        def get() -> Call[ErasureJob]:
+            return _routes.get_erasure_job(id)
+
+        return self._drive(lambda e: _jobs.wait_for(self._engine, e, get, seen, timeout))
+
+    def source(self) -> str:
+        """Return which records the client reads and writes: the service's id, / and the workspace.
+
+        A program that keeps a copy must compare it with that of its earlier runs, because the URL
+        changes neither with the key nor if the data of the service is deleted or restored. From
+        then on, calls fail whose responses come from another source.
+        """
+        return self._drive(lambda e: _jobs.source(self._engine, e))

@@ -1,0 +1,150 @@
+"""The exceptions of calls, and how they follow from responses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """An invalid field or query parameter of a request."""
+
+    field: str  # name, or path such as attributes/a/0
+    detail: str  # what to change
+
+
+class Error(Exception):
+    """Says why a call failed.
+
+    Attributes:
+        detail: Explanation for people.
+        route: Name of the route, such as create-event.
+        tries: Number of requests that were sent.
+        status: HTTP status of the last response; 0 if there was none.
+        code: Stable code for programs, such as not_found; may be empty.
+        errors: Invalid fields of the request.
+        retry_after: Seconds that the last response asks to wait; 0 if it does not say.
+        request_id: Id of the request, for reports to the operator of the service.
+        retryable: Whether the same call can succeed later. The client then gave up only because
+            it reached one of its bounds.
+        results: Results of a batch, if its call failed.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        status: int = 0,
+        code: str = "",
+        errors: Sequence[FieldError] = (),
+        request_id: str = "",
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.route = ""
+        self.tries = 0
+        self.status = status
+        self.code = code
+        self.errors = tuple(errors)
+        self.retry_after = 0.0
+        self.request_id = request_id
+        self.retryable = retryable
+        self.results: Sequence[Any] = ()
+
+    def __str__(self) -> str:
+        text = f"{self.route}: " if self.route else ""
+        if self.retryable and self.tries > 1:
+            text += f"gave up after {self.tries} tries: "
+        if self.status:
+            text += f"status {self.status}: "
+        text += self.detail or "the response does not say why"
+        if self.retryable and self.retry_after:
+            text += f"; the service asks to wait {self.retry_after:.0f} s"
+        if self.request_id:
+            text += f" (request id {self.request_id})"
+        return text
+
+
+class NotFoundError(Error):
+    """There is no such record (status 404, code not_found)."""
+
+
+class ConflictError(Error):
+    """The id exists with different content (status 409, code conflict)."""
+
+
+class RateLimitError(Error):
+    """The service refused the request (status 429) until a bound of the client was reached."""
+
+
+def from_problem(status: int, problem: Mapping[str, Any]) -> Error:
+    """Return the error for the problem details of a response (RFC 9457)."""
+    code = str(problem.get("code") or "")
+    kind = Error
+    if status == 429:
+        kind = RateLimitError
+    elif (status, code) == (404, "not_found"):
+        kind = NotFoundError
+    elif (status, code) == (409, "conflict"):
+        kind = ConflictError
+    return kind(
+        str(problem.get("detail") or problem.get("message") or ""),  # message: API Gateway's own
+        status=status,
+        code=code,
+        errors=[FieldError(str(e["field"]), str(e["detail"])) for e in problem.get("errors") or ()],
+        request_id=str(problem.get("instance") or ""),
+        retryable=status in (408, 429) or status >= 500 and status not in (501, 505),
+    )
+
+
+def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Error:
+    """Return the error for a response with status 300 or above."""
+    try:
+        problem = json.loads(body)
+        error = from_problem(status, problem)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        text = body[:200].decode(errors="replace")
+        error = from_problem(
+            status, {"detail": f"the response is not an error of this API: {text!r}"}
+        )
+    if status < 400:
+        error.detail = (
+            f"the service redirects to {headers.get('location', '')!r}; "
+            "the client does not follow redirects, so use the URL of the service itself"
+        )
+    error.request_id = error.request_id or headers.get("apigw-requestid", "")
+    return error
+
+
+# The most that retry_after returns, in seconds. No call waits that long.
+_YEAR = 365 * 24 * 3600
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds in Retry-After, a number or a date (RFC 9110); 0 if there are none."""
+    value = headers.get("retry-after", "")
+    if value.isascii() and value.isdigit():
+        return min(float(value), _YEAR)
+    try:
+        at = _date(value)
+    except ValueError:
+        return 0
+    try:
+        now = _date(headers.get("date", ""))  # of the same clock as Retry-After
+    except ValueError:
+        now = datetime.now(timezone.utc)
+    return min(max((at - now).total_seconds(), 0), _YEAR)
+
+
+def _date(value: str) -> datetime:
+    try:
+        at = parsedate_to_datetime(value)
+    except (TypeError, IndexError) as e:
+        raise ValueError(value) from e
+    return at if at.tzinfo else at.replace(tzinfo=timezone.utc)

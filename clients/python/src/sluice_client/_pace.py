@@ -1,0 +1,273 @@
+"""When a request may be sent: the pacing of all calls of a client.
+
+Times are nanoseconds of the client's monotonic clock; windows are seconds of the service's clock.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from . import _errors
+
+SECOND = 1_000_000_000
+FOREVER = 1 << 62
+
+_DEFAULT_PAGE = 50  # records, for a first request that leaves the size to the client
+_MAX_PAGE = 200  # records, the most that the service returns
+
+_CLEAN_WINDOWS = 10  # windows without a refusal after which the reserve of a rule shrinks by one
+_MAX_RESET = 1 << 33  # larger values of X-RateLimit-Reset are not Unix times in seconds
+_SPREAD_STEPS = 4  # steps over which a share below 1 is spread
+
+# Two clocks drift by at most 1 second in 5,000 seconds.
+_DRIFT_PER = 5000
+# The clocks of the service's instances differ by at most this, unless one was set.
+_MAX_SKEW = SECOND // 10
+_UNKNOWN = -(1 << 62)
+
+
+class Clock:
+    """Estimates by how much the clock of the service is ahead of the client's clock.
+
+    The estimate is a lower bound, so that the client can tell when a window of the service has
+    certainly begun. The service counts a request at some instant between the time at which it was
+    sent and the time at which the response was received, and the window that the response shows
+    contains this instant.
+    """
+
+    def __init__(self) -> None:
+        self.ahead = _UNKNOWN
+        self._observed = 0  # when the last response was received
+
+    def observe(self, sent: int, received: int, reset: int) -> bool:
+        """Improve the bound by a response whose window ends at the Unix time reset.
+
+        Returns:
+            Whether the service's clock was set back, so that known counters are no longer valid.
+        """
+        end = reset * SECOND
+        low, high = end - SECOND - received, end - sent
+        set_back = high < self.ahead - _MAX_SKEW
+        if set_back:
+            self.ahead, self._observed = _UNKNOWN, 0
+        drift = (received - self._observed) // _DRIFT_PER
+        self.ahead, self._observed = min(max(self.ahead - drift, low), high), received
+        return set_back
+
+    def at(self, now: int, steps: int) -> tuple[int, int]:
+        """Return the latest window that has certainly begun, and its step."""
+        return divmod((now + self.ahead) // (SECOND // steps), steps)
+
+    def next_step(self, now: int, steps: int) -> int:
+        """Return when the step after now begins."""
+        step = SECOND // steps
+        return now + step - (now + self.ahead) % step
+
+
+@dataclass
+class Charge:
+    """A rule that applies to a request, and the most that the request may cost."""
+
+    rule: str  # the service's name: records, imports or requests
+    key: str  # the rule "requests" has one key for each route
+    cost: int  # lowered to what is left when the request is admitted, but not below 1
+    step: bool = False  # whether cost is at most what one step adds
+
+
+def charges_of(route: str, kind: str, records: int) -> list[Charge]:
+    """Return the charges of a request.
+
+    Args:
+        route: Name of the route.
+        kind: The rule that the routes of this kind share: records, imports, or "" for none.
+        records: The most records that the response can have; 0 to leave it to the pacer.
+    """
+    charges = [Charge("requests", "requests " + route, 1)]
+    if kind == "imports":
+        charges.append(Charge(kind, kind, 1))
+    elif kind == "records":
+        charges.append(Charge(kind, kind, records or _MAX_PAGE, step=not records))
+    return charges
+
+
+class _Rule:
+    def __init__(self) -> None:
+        self.line: deque[Turn] = deque()  # the first is the next request to be sent
+        self.limit = 0  # per window; 0 as long as no response has shown it
+        self.in_flight = 0  # cost of the requests without a response
+        self.used: dict[int, int] = {}  # how much of the limit is used, by window
+        self.reserve = 0  # part of the limit that is left unused after refusals
+        self.refused = 0  # window in which the reserve last changed
+        self.until = -FOREVER  # no request may be sent before
+
+    def note(self, cost: int, refused: bool, window: int, limit: int, left: int) -> None:
+        self.limit = limit
+        used = limit - left
+        if refused and left < cost:
+            used = limit  # after a refusal, treat the window as full
+            self.reserve = min(self.reserve + 1, limit // 4)
+            self.refused = window
+        self.used[window] = max(self.used.get(window, 0), used)
+        if self.reserve > 0 and window >= self.refused + _CLEAN_WINDOWS:
+            self.reserve -= 1
+            self.refused = window
+        self.used = {w: n for w, n in self.used.items() if w >= window - 2}
+
+
+@dataclass(eq=False)
+class Turn:
+    """A request that waits to be sent, or was sent and has no response."""
+
+    charges: list[Charge]  # the last one selects the line in which the request waits
+    wake: Callable[[], None]  # called when admit may give another result
+    sent: int = field(default=-1)  # -1 before it is admitted
+
+
+class Pacer:
+    """Delays requests until the limits have room for them. It may be shared by threads.
+
+    The service counts requests in windows, the seconds of its own clock. Each response shows the
+    end of its window and the remainder of each rule. The client knows the service's clock only
+    approximately, so a request may be counted in the latest window that has certainly begun, or in
+    a later one, and so may each request in flight. The pacer sends a request only if it fits into
+    each of these windows, together with all requests in flight.
+
+    It stops when a share of the limit is used, by whomever, and spreads the share over the window
+    in steps, so that others find room at any time; a share of 1 is used at once. Each refusal adds
+    one to a reserve, a further part of the limit that stays unused; it shrinks after windows
+    without a refusal. Before a response has shown a limit, one request is sent at a time.
+
+    This is the pacing of the Go client, pkg/client/pace.go.
+    """
+
+    def __init__(self, share: float, rate: int) -> None:
+        self._share = share
+        self._steps = _SPREAD_STEPS if share < 1 else 1
+        self._gap = SECOND // rate if rate else 0  # minimum time between two requests
+        self._next = -FOREVER
+        self._clock = Clock()
+        self._rules: dict[str, _Rule] = {}
+        self._lock = threading.Lock()
+
+    def _rule(self, charge: Charge) -> _Rule:
+        return self._rules.setdefault(charge.key, _Rule())
+
+    def join(self, turn: Turn) -> None:
+        """Let a request wait. The caller must call admit until it returns 0, or withdraw."""
+        with self._lock:
+            self._rule(turn.charges[-1]).line.append(turn)
+
+    def admit(self, turn: Turn, now: int) -> int:
+        """Return 0 if the request may be sent now, and lower the costs of its charges.
+
+        Otherwise return the time to wait, which turn.wake may cut short. After 0, the caller must
+        call leave.
+        """
+        with self._lock:
+            line = self._rule(turn.charges[-1]).line
+            if line[0] is not turn:
+                return FOREVER
+            granted = [self._grant(self._rule(c), c, now) for c in turn.charges]
+            retry_at = max(self._next, *(self._rule(c).until for c in turn.charges))
+            if retry_at > now:
+                return retry_at - now
+            if 0 in granted:
+                return max(self._clock.next_step(now, self._steps) - now, 1)
+            self._next, turn.sent = now + self._gap, now
+            for c, cost in zip(turn.charges, granted, strict=True):
+                c.cost = cost
+                self._rule(c).in_flight += cost
+            self._step_aside(line)
+            return 0
+
+    def asked(self, turn: Turn, now: int) -> int:
+        """Return how long an earlier Retry-After still forbids the request; 0 if none does."""
+        with self._lock:
+            return max(0, *(self._rule(c).until - now for c in turn.charges))
+
+    def withdraw(self, turn: Turn) -> None:
+        """Remove a request that was not admitted."""
+        with self._lock:
+            line = self._rule(turn.charges[-1]).line
+            if line[0] is turn:
+                self._step_aside(line)
+            else:
+                line.remove(turn)
+
+    def _step_aside(self, line: deque[Turn]) -> None:
+        line.popleft()
+        if line:
+            line[0].wake()
+
+    def _grant(self, rule: _Rule, c: Charge, now: int) -> int:
+        """Return how much of c.cost may be used now; 0 if the request must wait."""
+        if rule.limit == 0:
+            if rule.in_flight > 0:
+                return 0
+            return _DEFAULT_PAGE if c.step else c.cost
+        room = max(int(self._share * float(rule.limit)) - rule.reserve, 1)
+        cost = c.cost
+        if c.step:
+            cost = min(cost, (room + self._steps - 1) // self._steps)
+        window, step = self._clock.at(now, self._steps)
+        used = rule.used.get(window, 0) + rule.in_flight
+        following = rule.used.get(window + 1, 0) + rule.in_flight
+        if used * self._steps >= room * (step + 1):
+            return 0
+        return max(min(cost, room - max(used, following)), 0)
+
+    def leave(self, turn: Turn, now: int, status: int, headers: Mapping[str, str]) -> None:
+        """Note the response to an admitted request; headers are empty if there was none."""
+        with self._lock:
+            refused = status == 429
+            reset = _parameter(headers, "x-ratelimit-reset", "") or 0
+            told = 0 < reset < _MAX_RESET
+            if told and self._clock.observe(turn.sent, now, reset):
+                for rule in self._rules.values():
+                    rule.used.clear()
+            wait = int(_errors.retry_after(headers) * SECOND)
+            for c in turn.charges:
+                rule = self._rule(c)
+                rule.in_flight -= c.cost
+                # A Retry-After of 1 second is rounded up from a shorter time. The end of the
+                # window is more exact.
+                if refused and (not told or wait > SECOND):
+                    rule.until = max(rule.until, now + wait)
+                shown = _standing(headers, c.rule)
+                if told and shown:
+                    rule.note(c.cost, refused, reset - 1, *shown)
+            for rule in self._rules.values():
+                if rule.line:
+                    rule.line[0].wake()
+
+
+def _standing(headers: Mapping[str, str], rule: str) -> tuple[int, int] | None:
+    """Return the limit of a rule and its remainder; None if the headers lack them.
+
+    If a proxy has removed RateLimit, the X-RateLimit headers describe the rule with the smallest
+    remainder.
+    """
+    limit = _parameter(headers, "ratelimit-policy", f'"{rule}";q=')
+    left = _parameter(headers, "ratelimit", f'"{rule}";r=')
+    if limit is None or left is None:
+        limit = _parameter(headers, "x-ratelimit-limit", "")
+        left = _parameter(headers, "x-ratelimit-remaining", "")
+    if limit is None or left is None or limit <= 0:
+        return None
+    return limit, left
+
+
+_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,18})")
+
+
+def _parameter(headers: Mapping[str, str], name: str, prefix: str) -> int | None:
+    """Return the number that follows prefix in a header."""
+    value = headers.get(name, "")
+    if prefix not in value:
+        return None
+    number = _NUMBER.match(value, value.index(prefix) + len(prefix))
+    return int(number[1]) if number else None

@@ -1,0 +1,297 @@
+"""The calls of the API, one function for each route."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal, TypeVar
+
+from . import _json, _records
+from ._batch import Batch
+from ._call import Call, Plain
+from ._errors import Error
+from ._records import (
+    BatchResult,
+    Change,
+    Entity,
+    ErasureJob,
+    Event,
+    ExportJob,
+    NewEntity,
+    NewEvent,
+    Page,
+)
+
+T = TypeVar("T")
+
+Value = str | bool | int | float | Decimal
+
+_IMPORTS, _RECORDS, _GENERAL = "imports", "records", ""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Selects entities by one attribute, which the operator of the service has declared as indexed.
+
+    ``Where("email", "ada@example.com")`` selects one value, ``Where("born", gte=1815, lt=1900)`` a
+    range, and ``Where("name", prefix="Ad")`` texts with the same beginning.
+    """
+
+    attribute: str
+    equal: Value | None = None
+    gt: Value | None = None
+    gte: Value | None = None
+    lt: Value | None = None
+    lte: Value | None = None
+    prefix: str | None = None
+    descending: bool = False  # order by value, then id
+
+    def query(self) -> dict[str, str]:
+        """Return the query parameters."""
+        name = "attributes." + self.attribute
+        query = {} if self.equal is None else {name: _text(self.equal)}
+        for operator in ("gt", "gte", "lt", "lte", "prefix"):
+            value = getattr(self, operator)
+            if value is not None:
+                query[f"{name}[{operator}]"] = _text(value)
+        if self.descending:
+            query["order"] = "desc"
+        return query
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else _json.dumps(value).decode()
+
+
+def create_entity(new: NewEntity) -> Call[tuple[Entity, bool]]:
+    """POST /create_entity."""
+    return _create(
+        "create-entity", "/create_entity", _IMPORTS, _records.draft(new), _records.entity
+    )
+
+
+def create_event(new: NewEvent) -> Call[tuple[Event, bool]]:
+    """POST /create_event."""
+    return _create("create-event", "/create_event", _IMPORTS, _records.draft(new), _records.event)
+
+
+def upsert_entities(new: Iterable[NewEntity]) -> Call[list[BatchResult[Entity]]]:
+    """POST /upsert_entities. The results omit large entities."""
+    return Batch(
+        route="upsert-entities",
+        kind=_IMPORTS,
+        path="/upsert_entities",
+        member="entities",
+        drafts=[_records.draft(e) for e in new],
+        stored=lambda r: _records.entity(r["entity"]) if r.get("entity") else None,
+    )
+
+
+def create_events(new: Iterable[NewEvent]) -> Call[list[BatchResult[Event]]]:
+    """POST /create_events."""
+    return Batch(
+        route="create-events",
+        kind=_IMPORTS,
+        path="/create_events",
+        member="events",
+        drafts=[_records.draft(e) for e in new],
+        stored=lambda r: _records.event(r["event"]),
+    )
+
+
+def update_entity(id_: str, patch: dict[str, Any]) -> Call[Entity]:
+    """POST /update_entity."""
+    body = {"id": id_, "attributes": patch}
+    return _post("update-entity", "/update_entity", _IMPORTS, body, _records.entity)
+
+
+def delete_entity(id_: str) -> Call[None]:
+    """POST /delete_entity."""
+    return _post("delete-entity", "/delete_entity", _IMPORTS, {"id": id_}, _ignore)
+
+
+def erase_entity(id_: str) -> Call[None]:
+    """POST /delete_entity with the entity's events."""
+    body = {"id": id_, "events": True}
+    return _post("delete-entity", "/delete_entity", _IMPORTS, body, _ignore)
+
+
+def _ignore(members: Any) -> None:
+    if not isinstance(members, dict) or "id" not in members:
+        raise ValueError("no id")
+
+
+def get_entity(id_: str) -> Call[Entity]:
+    """GET /entity/{id}."""
+    return _get("get-entity", "/entity/", _RECORDS, id_, _records.entity)
+
+
+def get_event(id_: str) -> Call[Event]:
+    """GET /event/{id}."""
+    return _get("get-event", "/event/", _RECORDS, id_, _records.event)
+
+
+def get_export_job(id_: str) -> Call[ExportJob]:
+    """GET /export_job/{id}."""
+    return _get("get-export-job", "/export_job/", _GENERAL, id_, _records.export_job)
+
+
+def get_erasure_job(id_: str) -> Call[ErasureJob]:
+    """GET /erasure_job/{id}."""
+    return _get("get-erasure-job", "/erasure_job/", _GENERAL, id_, _records.erasure_job)
+
+
+def list_entities(
+    type_: str | None, where: Where | None, limit: int | None, cursor: str | None
+) -> Call[Page[Entity]]:
+    """GET /entity."""
+    query = {"type": type_, "cursor": cursor, **(where.query() if where else {})}
+    return _list("list-entity", "/entity", _RECORDS, query, limit, _records.entity)
+
+
+def list_events(
+    entity_id: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    ascending: bool,
+    limit: int | None,
+    cursor: str | None,
+) -> Call[Page[Event]]:
+    """GET /event."""
+    query = {
+        "entity_id": entity_id,
+        "from": _time(since),
+        "to": _time(until),
+        "order": "asc" if ascending else None,
+        "cursor": cursor,
+    }
+    return _list("list-event", "/event", _RECORDS, query, limit, _records.event)
+
+
+def list_changes(
+    since: datetime,
+    type_: str | None,
+    include_deleted: bool,
+    limit: int | None,
+    cursor: str | None,
+) -> Call[Page[Change]]:
+    """GET /entity with updated_since."""
+    query = {
+        "updated_since": _time(since),
+        "type": type_,
+        "include_deleted": "true" if include_deleted else None,
+        "cursor": cursor,
+    }
+    return _list("list-entity", "/entity", _RECORDS, query, limit, _records.change)
+
+
+def list_new_events(
+    since: datetime, entity_id: str | None, limit: int | None, cursor: str | None
+) -> Call[Page[Event]]:
+    """GET /event with created_since. The service requires include_deleted of a filter."""
+    query = {
+        "created_since": _time(since),
+        "entity_id": entity_id,
+        "include_deleted": "true" if entity_id else None,
+        "cursor": cursor,
+    }
+    return _list("list-event", "/event", _RECORDS, query, limit, _records.new_event)
+
+
+def create_export_job(
+    resource: Literal["entity", "event"],
+    format_: Literal["ndjson", "csv"],
+    id_: str | None,
+    filters: dict[str, Any],
+    csv_formulas: Literal["neutralize", "keep"] | None,
+) -> Call[tuple[ExportJob, bool]]:
+    """POST /create_export_job."""
+    shown = {k: _time(v) if isinstance(v, datetime) else v for k, v in filters.items()}
+    body: dict[str, Any] = {
+        "id": id_ or _records.new_id(),
+        "resource": resource,
+        "format": format_,
+        "filters": {k: v for k, v in shown.items() if v is not None},
+    }
+    if csv_formulas is not None:
+        body["csv_formulas"] = csv_formulas
+    return _create("create-export-job", "/create_export_job", _GENERAL, body, _records.export_job)
+
+
+def list_export_jobs(limit: int | None, cursor: str | None) -> Call[Page[ExportJob]]:
+    """GET /export_job."""
+    query = {"cursor": cursor}
+    return _list("list-export-job", "/export_job", _GENERAL, query, limit, _records.export_job)
+
+
+def cancel_export_job(id_: str) -> Call[ExportJob]:
+    """POST /cancel_export_job."""
+    return _post(
+        "cancel-export-job", "/cancel_export_job", _GENERAL, {"id": id_}, _records.export_job
+    )
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else _records.format_time(at)
+
+
+def _post(
+    route: str, path: str, kind: str, body: dict[str, Any], record: Callable[[Any], T]
+) -> Call[T]:
+    def decode(_: int, members: Any) -> T:
+        return record(members)
+
+    return Plain(route=route, kind=kind, path=path, body=_json.dumps(body), decode=decode)
+
+
+def _create(
+    route: str, path: str, kind: str, body: dict[str, Any], record: Callable[[Any], T]
+) -> Call[tuple[T, bool]]:
+    def decode(status: int, members: Any) -> tuple[T, bool]:
+        return record(members), status == 201
+
+    return Plain(route=route, kind=kind, path=path, body=_json.dumps(body), decode=decode)
+
+
+def _get(route: str, path: str, kind: str, id_: str, record: Callable[[Any], T]) -> Call[T]:
+    def decode(_: int, members: Any) -> T:
+        return record(members)
+
+    try:
+        _records.check_id(id_)
+    except Error as e:
+        e.route = route
+        raise
+    return Plain(route=route, kind=kind, path=path + id_, records=1, decode=decode)
+
+
+def _list(
+    route: str,
+    path: str,
+    kind: str,
+    query: dict[str, str | None],
+    limit: int | None,
+    record: Callable[[Any], T | None],
+) -> Call[Page[T]]:
+    def decode(_: int, members: Any) -> Page[T]:
+        records = [record(m) for m in members["data"]]
+        synced_until = members.get("synced_until")
+        return Page(
+            [r for r in records if r is not None],
+            members["next_cursor"],
+            None if synced_until is None else _records.parse_time(synced_until),
+        )
+
+    if limit is not None and limit < 1:
+        raise ValueError(f"the limit of a page must be 1 to 200, not {limit}")
+    return Plain(
+        route=route,
+        kind=kind,
+        path=path,
+        query={k: str(v) for k, v in {**query, "limit": limit}.items() if v is not None},
+        records=limit or 0,
+        paced=kind == _RECORDS,
+        decode=decode,
+    )

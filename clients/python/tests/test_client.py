@@ -1,0 +1,171 @@
+"""Tests of what only the Python client has. The conformance suite tests all else."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import pickle
+import unittest
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+
+import httpx
+
+import sluice_client as sluice
+from sluice_client import _json, _records
+
+EVENT = {
+    "id": "e1",
+    "name": "n",
+    "entity_id": None,
+    "occurred_at": "2026-01-02T15:04:05.678Z",
+    "attributes": {},
+    "created_at": "2026-01-02T15:04:05.678Z",
+}
+
+
+def service(text: str) -> httpx.MockTransport:
+    return httpx.MockTransport(lambda _: httpx.Response(200, text=text))
+
+
+class Records(unittest.TestCase):
+    def stored(self, attributes: str, config: sluice.Config | None = None) -> sluice.Event:
+        text = json.dumps(EVENT).replace('"attributes": {}', '"attributes": ' + attributes)
+        with sluice.Client("http://service", config=config, transport=service(text)) as client:
+            return client.get_event("e1")
+
+    def test_numbers_keep_their_values(self) -> None:
+        digits = "9" * 5000
+        got = self.stored('{"a":9007199254740993,"b":1.5,"c":1e400,"d":' + digits + "}").attributes
+        self.assertEqual(
+            {"a": 2**53 + 1, "b": 1.5, "c": Decimal("1e400"), "d": Decimal(digits)}, got
+        )
+        self.assertEqual([int, float], [type(got["a"]), type(got["b"])])
+        sent = _json.dumps(got).decode()
+        self.assertEqual('{"a":9007199254740993,"b":1.5,"c":1E+400,"d":' + digits + "}", sent)
+
+    def test_decimals_keep_their_digits(self) -> None:
+        got = self.stored('{"price":[1.50,"x",{"é":true}]}', sluice.Config(parse_float=Decimal))
+        self.assertEqual('{"price":[1.50,"x",{"é":true}]}', _json.dumps(got.attributes).decode())
+
+    def test_times_are_aware_and_in_utc(self) -> None:
+        at = self.stored("{}").occurred_at
+        self.assertEqual(datetime(2026, 1, 2, 15, 4, 5, 678000, tzinfo=timezone.utc), at)
+        self.assertEqual(timedelta(0), at.utcoffset())
+
+    def test_a_time_of_the_year_0_does_not_make_a_list_unreadable(self) -> None:
+        self.assertEqual(
+            datetime(1, 1, 1, tzinfo=timezone.utc), _records.parse_time("0000-01-02T00:00:00.000Z")
+        )
+
+
+class BadInput(unittest.TestCase):
+    def rejects(self, kind: type[Exception], says: str, make: Callable[[], object]) -> None:
+        with self.assertRaises(kind) as caught:
+            make()
+        self.assertIn(says, str(caught.exception))
+
+    def test_clients(self) -> None:
+        for url in ("", "localhost:3000", "ftp://host"):
+            self.rejects(ValueError, "like https://host", lambda url=url: sluice.Client(url))
+        for url in ("http://u:p@host", "http://host?a=b"):
+            self.rejects(ValueError, "no user, query", lambda url=url: sluice.AsyncClient(url))
+        self.rejects(ValueError, "printable", lambda: sluice.Client("http://host", "slc_ secret"))
+        self.rejects(ValueError, "share", lambda: sluice.Config(share=1.1))
+        self.rejects(ValueError, "share", lambda: sluice.Config(share=float("nan")))
+        self.rejects(ValueError, "max_tries", lambda: sluice.Config(max_tries=0))
+
+    def test_records(self) -> None:
+        def create(**members: object) -> None:
+            with sluice.Client("http://service", transport=service("{}")) as client:
+                client.create_event(sluice.NewEvent("n", **members))
+
+        now = datetime.now()
+        self.rejects(ValueError, "has no time zone", lambda: create(occurred_at=now))
+        self.rejects(TypeError, "JSON has no datetime", lambda: create(attributes={"at": now}))
+        self.rejects(ValueError, "not JSON compliant", lambda: create(attributes={"a": 1e999}))
+        nan = Decimal("nan")
+        self.rejects(ValueError, "no number NaN", lambda: create(attributes={"a": nan}))
+
+    def test_lists(self) -> None:
+        with sluice.Client("http://service", transport=service("{}")) as client:
+            self.rejects(ValueError, "1 to 200", lambda: client.list_events(limit=0))
+
+
+class Calls(unittest.TestCase):
+    def test_both_clients_have_the_same_methods(self) -> None:
+        def methods(client: type) -> dict[str, list[inspect.Parameter]]:
+            return {
+                name: list(inspect.signature(f).parameters.values())
+                for name, f in inspect.getmembers(client, inspect.isfunction)
+                if not name.startswith("_")
+            }
+
+        self.assertEqual(methods(sluice.Client), methods(sluice.AsyncClient))
+
+    def test_tries_are_reported(self) -> None:
+        tries: list[sluice.Try] = []
+        responses = iter([httpx.Response(500), httpx.Response(200, json=EVENT)])
+        config = sluice.Config(min_backoff=0, on_try=tries.append)
+        transport = httpx.MockTransport(lambda _: next(responses))
+        with sluice.Client("http://service", config=config, transport=transport) as client:
+            client.get_event("e1")
+        self.assertEqual(
+            [("get-event", 1, 500, False), ("get-event", 2, 200, True)],
+            [(t.route, t.number, t.status, t.error is None) for t in tries],
+        )
+
+    def test_errors_can_be_pickled_and_hide_the_key(self) -> None:
+        transport = httpx.MockTransport(lambda _: httpx.Response(403, json={"code": "no_scope"}))
+        with sluice.Client("http://service", "slc_1_secret", transport=transport) as client:
+            with self.assertRaises(sluice.Error) as caught:
+                client.get_event("e1")
+            self.assertNotIn("secret", repr(vars(caught.exception)) + repr(client))
+        copied = pickle.loads(pickle.dumps(caught.exception))  # noqa: S301
+        self.assertEqual(("no_scope", str(caught.exception)), (copied.code, str(copied)))
+
+    def test_a_walk_can_be_left_and_continued(self) -> None:
+        pages = {
+            "": {"data": [EVENT, EVENT], "next_cursor": "c1"},
+            "c1": {"data": [EVENT], "next_cursor": None, "synced_until": EVENT["created_at"]},
+        }
+        transport = httpx.MockTransport(
+            lambda r: httpx.Response(200, json=pages[r.url.params.get("cursor", "")])
+        )
+        with sluice.Client("http://service", transport=transport) as client:
+            walk = client.new_events(datetime(2026, 1, 1, tzinfo=timezone.utc))
+            next(walk)
+            self.assertEqual((None, None), (walk.cursor, walk.synced_until))
+            self.assertEqual(2, len(list(walk)))
+            self.assertEqual("c1", walk.cursor)
+            self.assertIsNotNone(walk.synced_until)
+
+    def test_a_canceled_call_does_not_stop_others(self) -> None:
+        # Before the first response, the pacer sends one request at a time. The second call is
+        # canceled in the line, and the first one while it waits for its response.
+        async def run() -> None:
+            sent = asyncio.Event()
+
+            async def respond(_: httpx.Request) -> httpx.Response:
+                if not sent.is_set():
+                    sent.set()
+                    await asyncio.Event().wait()
+                return httpx.Response(200, json=EVENT)
+
+            transport = httpx.MockTransport(respond)
+            async with sluice.AsyncClient("http://service", transport=transport) as client:
+                calls = [asyncio.create_task(client.get_event("e1")) for _ in range(3)]
+                await sent.wait()
+                for call in calls[1], calls[0]:
+                    call.cancel()
+                    with self.assertRaises(asyncio.CancelledError):
+                        await call
+                self.assertEqual("e1", (await calls[2]).id)
+
+        asyncio.run(run())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,181 @@
+package clients
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"sluice/internal/test/child"
+)
+
+const help = "run: make python-client"
+
+// The code passes mypy in strict mode, for the oldest Python that the client supports, and ruff.
+func TestThePythonClientIsTypedAndFormatted(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"mypy":        {"mypy", "--strict", "--no-incremental", "--cache-dir", os.DevNull},
+		"ruff check":  {"ruff", "check", "--no-cache", "."},
+		"ruff format": {"ruff", "format", "--no-cache", "--diff", "."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, err := filepath.Abs(cache + "bin/" + args[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = os.Stat(path)
+			child.Require(t, err, help)
+			cmd := exec.CommandContext(t.Context(), path, args[1:]...)
+			cmd.Dir = "python"
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// root is a directory for the wheel and for environments of Python. All tests share them.
+var root string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if root, err = os.MkdirTemp("", "sluice-clients-"); err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(root) //nolint:errcheck // a temporary directory
+		return m.Run()
+	}())
+}
+
+// python is an interpreter in an environment of its own, in which only the wheel of the client and
+// what it needs are installed.
+type python struct {
+	name    string // such as python3.10
+	install func() (interpreter string, err error)
+}
+
+// The oldest Python that the client supports, and a bound of the versions that tests look for.
+const oldest, bound = 10, 30
+
+// pythons are the oldest interpreter that the client supports, if this machine has it, and the
+// newest, which is the last one.
+var pythons = sync.OnceValue(func() (all []python) {
+	minors := []int{oldest}
+	for minor := bound; minor > oldest; minor-- {
+		if findPython(minor) != "" {
+			minors = append(minors, minor)
+			break
+		}
+	}
+	for _, minor := range minors {
+		if path := findPython(minor); path != "" {
+			all = append(all, python{fmt.Sprintf("python3.%d", minor), sync.OnceValues(func() (string, error) { return install(path) })})
+		}
+	}
+	if len(all) == 0 {
+		missing := errors.New("no Python 3.10 or later was found")
+		all = append(all, python{"python", func() (string, error) { return "", missing }})
+	}
+	return all
+})
+
+func newestPython() python { return pythons()[len(pythons())-1] }
+
+// findPython returns the path of an interpreter of Python 3.minor, or "". pyenv has interpreters
+// that are not in PATH.
+func findPython(minor int) string {
+	name := fmt.Sprintf("python3.%d", minor)
+	versions := filepath.Join(cmp.Or(os.Getenv("PYENV_ROOT"), os.Getenv("HOME")+"/.pyenv"), "versions")
+	found, _ := filepath.Glob(versions + "/*/bin/" + name) // fails only for a malformed pattern
+	for _, path := range append([]string{name}, found...) {
+		if exec.Command(path, "-c", "import venv, ssl").Run() == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// wheel builds the wheel of the client, without the network, and returns its path.
+var wheel = sync.OnceValues(func() (path string, err error) {
+	if err := pip("wheel", "--no-index", "--no-deps", "--no-build-isolation", "-w", root, "./python"); err != nil {
+		return "", err
+	}
+	wheels, err := filepath.Glob(filepath.Join(root, "sluice_client-*-py3-none-any.whl"))
+	if err != nil || len(wheels) != 1 {
+		return "", fmt.Errorf("wheels %q, %w", wheels, err)
+	}
+	return wheels[0], nil
+})
+
+// install installs the wheel in a new environment of an interpreter, and returns the interpreter
+// of the environment.
+func install(path string) (interpreter string, err error) {
+	file, err := wheel()
+	if err != nil {
+		return "", err
+	}
+	env, err := os.MkdirTemp(root, "env-")
+	if err != nil {
+		return "", err
+	}
+	if out, err := exec.Command(path, "-m", "venv", "--without-pip", env).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	interpreter = filepath.Join(env, "bin/python")
+	return interpreter, pip("--python", interpreter, "install", "--no-index", "--find-links", cache+"wheels", file)
+}
+
+// cache is the directory of make python-client.
+const cache = "../.cache/python-client/"
+
+// pip runs the pip of make python-client.
+func pip(args ...string) error {
+	if out, err := exec.Command(cache+"bin/pip", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("pip %v: %w\n%s", args, err, out)
+	}
+	return nil
+}
+
+// command returns a command that runs a program with the client. A warning of Python is an error.
+func (p python) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	interpreter, err := p.install()
+	child.Require(t, err, help)
+	cmd := exec.CommandContext(t.Context(), interpreter, append([]string{"-W", "error"}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	return cmd
+}
+
+// driver returns a driver that runs the Python client.
+func (p python) driver(t *testing.T, mode string) driver {
+	t.Helper()
+	return func(t *testing.T, programs []program) (results [][]json.RawMessage) {
+		t.Helper()
+		input, err := json.Marshal(programs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := p.command(t, "python/tests/driver.py", mode, strconv.Itoa(programsAtATime))
+		cmd.Stdin = bytes.NewReader(input)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil || stderr.Len() > 0 {
+			t.Fatalf("%v\n%s", err, stderr.Bytes())
+		}
+		if err := json.Unmarshal(out, &results); err != nil {
+			t.Fatal(err)
+		}
+		return results
+	}
+}

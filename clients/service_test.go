@@ -1,0 +1,200 @@
+package clients
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/internal/test/servertest"
+	"sluice/pkg/access"
+	"sluice/pkg/bolt"
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+)
+
+// startService starts the server of `sluice serve`. It has an entity and an event that are an hour
+// old, so walks return them.
+func startService(t *testing.T) (url, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	key = servertest.CreateKey(t, dir, access.DefaultWorkspace)
+	createOldRecords(t, filepath.Join(dir, "sluice.db"))
+	return servertest.Start(t, dir), key
+}
+
+func createOldRecords(t *testing.T, path string) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // if closing fails, the server fails too
+	db.MaxBatchSize = 1
+	now := func() time.Time { return time.Now().Add(-time.Hour) }
+	entities, err := bolt.NewEntities(db, entity.Clock{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := bolt.NewEvents(db, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := entity.Create(t.Context(), entities, access.DefaultWorkspace, entity.Draft{ID: "old", Type: "person", Attributes: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := event.Create(t.Context(), events, access.DefaultWorkspace, event.Draft{ID: "old", Name: "n", EntityID: "old"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The Python examples of docs/clients.md run unchanged, one after another, outside the repository
+// and with the installed wheel.
+func TestThePythonExamplesOfTheDocs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"order-2 True\n",
+		`order_placed {'total': 19.5}` + "\n" + `['ada', 'old'] None` + "\n",
+		"1 entities; the next walk starts at 20",
+		"nobody is not there\n422 invalid_body ['name is required: 1 to 128 characters']\nchange the event\n",
+		"252 events\n",
+		"['ada', 'item-0', 'item-1', 'item-10',",
+	}
+	examples := regexp.MustCompile("(?ms)^```python\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+	if len(examples) != len(want) {
+		t.Fatalf("docs/clients.md has %d examples in Python; this test knows %d", len(examples), len(want))
+	}
+	url, key := startService(t)
+	dir := t.TempDir()
+	for i, example := range examples {
+		file := filepath.Join(dir, fmt.Sprintf("example%d.py", i))
+		if err := os.WriteFile(file, []byte(example[1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := newestPython().command(t, file)
+		cmd.Dir, cmd.Env = dir, append(cmd.Env, "SLUICE_URL="+url, "SLUICE_API_KEY="+key)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want[i]) {
+			t.Errorf("%v\n%s\nprinted %s\nwant %s", err, example[1], out, want[i])
+		}
+	}
+}
+
+// faulty is a proxy in which the first two requests of each call fail, in two of these ways. Only
+// lost and cut responses are those of requests that the service has served.
+type faulty struct {
+	next http.Handler
+
+	mu    sync.Mutex
+	calls map[string]int // number of the call by its first id
+	tries map[string]int
+}
+
+var faults = []string{"503", "lost", "429", "cut", "429 with Retry-After", "500"}
+
+// fault returns the fault of a request, or "".
+func (f *faulty) fault(id string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.calls[id]; !ok {
+		f.calls[id] = len(f.calls)
+	}
+	if f.tries[id]++; f.tries[id] > 2 {
+		return ""
+	}
+	return faults[(f.calls[id]+f.tries[id])%len(faults)]
+}
+
+var firstID = regexp.MustCompile(`"id":"([^"]+)"`)
+
+func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	id := firstID.FindSubmatch(body)
+	if err != nil || id == nil {
+		http.Error(w, "the request has no id", http.StatusBadRequest)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	fault := f.fault(string(id[1]))
+	switch fault {
+	case "":
+		f.next.ServeHTTP(w, r)
+	case "lost", "cut":
+		got := httptest.NewRecorder()
+		f.next.ServeHTTP(got, r)
+		if fault == "cut" {
+			w.Header().Set("Content-Length", fmt.Sprint(got.Body.Len()))
+			w.WriteHeader(got.Code)
+			w.Write(got.Body.Bytes()[:got.Body.Len()/2]) //nolint:errcheck // the client may be gone
+			http.NewResponseController(w).Flush()        //nolint:errcheck // the client may be gone
+		}
+		panic(http.ErrAbortHandler)
+	case "429 with Retry-After":
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusTooManyRequests)
+	default:
+		var status int
+		fmt.Sscan(fault, &status) //nolint:errcheck // a constant
+		w.WriteHeader(status)
+	}
+}
+
+// Whatever happens to requests and responses, each record is stored once, and each call ends with
+// the third of its requests.
+func TestRecordsAreStoredOnceInSpiteOfFaults(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"sync", "async"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			service, key := startService(t)
+			target, err := url.Parse(service)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+			server := httptest.NewServer(&faulty{next: next, calls: make(map[string]int), tries: make(map[string]int)})
+			t.Cleanup(server.Close)
+			cmd := newestPython().command(t, "python/tests/importer.py", mode, server.URL)
+			cmd.Stdin = strings.NewReader(key)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			checkImported(t, service, key)
+		})
+	}
+}
+
+// checkImported checks that the service has what importer.py has created, and nothing else.
+func checkImported(t *testing.T, service, key string) {
+	t.Helper()
+	c, err := client.New(service, client.Config{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make(map[string]int)
+	for e, err := range c.Events(t.Context(), client.EventQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[e.Name]++
+	}
+	if got := fmt.Sprint(names); got != "map[batch:300 n:1 single:40]" {
+		t.Errorf("the events are %s", got)
+	}
+}

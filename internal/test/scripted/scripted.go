@@ -1,0 +1,253 @@
+// Package scripted implements a server that follows scripts. A script is a list of requests that
+// a client must send, each with the response to it.
+package scripted
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Fault is a way in which a response goes wrong.
+type Fault string
+
+// The faults.
+const (
+	Lost Fault = "lost" // the connection closes without a response
+	Cut  Fault = "cut"  // the connection closes within the body
+	Hang Fault = "hang" // there is no response until the client gives up
+	Drip Fault = "drip" // the body comes in pieces, and never ends
+)
+
+// Exchange is one request and its response.
+type Exchange struct {
+	Request string        // method, path and query, sorted by name, such as "GET /entity?limit=1"
+	Body    string        // JSON of the request; "" for none. $id stands for a UUIDv7, which is the same everywhere in a script
+	Key     string        // expected API key; "" for none
+	Header  [2]string     // name and value that the request must have; for example, Range
+	After   time.Duration // the request must not come earlier after the response before
+	Window  bool          // the request must not come before the reset of the response before
+
+	Status   int
+	Response map[string]string // headers. The value +N of X-RateLimit-Reset is N seconds from now
+	Reply    string            // body; $id and $url (of the server) are replaced
+	Fault    Fault
+}
+
+// Script is the state of a script that a client follows.
+type Script struct {
+	URL string // base URL for the client
+
+	mu        sync.Mutex
+	exchanges []Exchange
+	next      int
+	id        string
+	responded time.Time // when the last response was sent
+	reset     time.Time // that the last response showed
+	wrong     []string
+}
+
+// Server serves scripts. It is safe for concurrent use.
+type Server struct {
+	http *httptest.Server
+
+	mu      sync.Mutex
+	scripts map[string]*Script // by the first two segments of the path
+}
+
+// Start starts a server, which stops at the end of the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{scripts: make(map[string]*Script)}
+	s.http = httptest.NewServer(s)
+	t.Cleanup(s.http.Close)
+	return s
+}
+
+// Play adds a script.
+func (s *Server) Play(exchanges []Exchange) *Script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	prefix := fmt.Sprintf("/stage/%d", len(s.scripts))
+	script := &Script{URL: s.http.URL + prefix, exchanges: exchanges}
+	s.scripts[prefix] = script
+	return script
+}
+
+// Wrong says how the client has left the script. It is empty if the client has sent each request.
+func (s *Script) Wrong() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next < len(s.exchanges) {
+		return append(s.wrong, fmt.Sprintf("%d of %d requests were sent", s.next, len(s.exchanges)))
+	}
+	return s.wrong
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.SplitN(r.URL.Path, "/", 4)
+	s.mu.Lock()
+	script := s.scripts["/"+parts[1]+"/"+parts[2]]
+	s.mu.Unlock()
+	body, _ := io.ReadAll(r.Body) // a request that is cut off fails the comparison
+	e, ok := script.take(r, "/"+parts[3], body)
+	if !ok {
+		http.Error(w, `{"code":"not_in_the_script","detail":"the script has no such request"}`, http.StatusBadRequest)
+		return
+	}
+	script.respond(w, r, e)
+}
+
+// take compares a request with the next one of the script.
+func (s *Script) take(r *http.Request, path string, body []byte) (e Exchange, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	got := r.Method + " " + path
+	if r.URL.RawQuery != "" {
+		got += "?" + r.URL.Query().Encode()
+	}
+	if s.next == len(s.exchanges) {
+		s.wrong = append(s.wrong, "after the end of the script: "+got)
+		return e, false
+	}
+	e = s.exchanges[s.next]
+	s.next++
+	if want := normal(e.Request); got != want {
+		s.wrong = append(s.wrong, fmt.Sprintf("request %d is %s, want %s", s.next, got, want))
+		return e, false
+	}
+	if !s.sameBody(e.Body, body) {
+		s.wrong = append(s.wrong, fmt.Sprintf("request %d has the body %s, want %s", s.next, body, e.Body))
+	}
+	if key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); key != e.Key {
+		s.wrong = append(s.wrong, fmt.Sprintf("request %d has the API key %q, want %q", s.next, key, e.Key))
+	}
+	if value := r.Header.Get(e.Header[0]); value != e.Header[1] {
+		s.wrong = append(s.wrong, fmt.Sprintf("request %d has the %s %q, want %q", s.next, e.Header[0], value, e.Header[1]))
+	}
+	if wait := time.Since(s.responded); wait < e.After {
+		s.wrong = append(s.wrong, fmt.Sprintf("request %d came %s after the response before, want %s or more", s.next, wait, e.After))
+	}
+	if now := time.Now(); e.Window && now.Before(s.reset) {
+		s.wrong = append(s.wrong, fmt.Sprintf("request %d came %s before the window ended", s.next, s.reset.Sub(now)))
+	}
+	return e, true
+}
+
+// normal sorts the query of a request.
+func normal(request string) string {
+	before, query, ok := strings.Cut(request, "?")
+	if !ok {
+		return request
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		panic(err)
+	}
+	return before + "?" + values.Encode()
+}
+
+var uuid7 = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+
+// sameBody reports whether a body is the JSON value that the script wants. The caller holds s.mu.
+func (s *Script) sameBody(want string, body []byte) bool {
+	if want == "" {
+		return len(body) == 0
+	}
+	if s.id == "" && strings.Contains(want, "$id") {
+		s.id = uuid7.FindString(string(body))
+	}
+	return SameJSON(strings.ReplaceAll(want, "$id", s.id), string(body))
+}
+
+// SameJSON reports whether two texts are the same JSON value. The digits of numbers matter.
+func SameJSON(a, b string) bool {
+	var values [2]any
+	for i, text := range []string{a, b} {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if err := d.Decode(&values[i]); err != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
+// respond sends the response of e.
+func (s *Script) respond(w http.ResponseWriter, r *http.Request, e Exchange) {
+	s.mu.Lock()
+	reply := strings.NewReplacer("$id", s.id, "$url", s.URL).Replace(e.Reply)
+	now := time.Now()
+	s.reset = time.Unix(now.Unix()+1, 0)
+	header := map[string]string{"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "190", "X-RateLimit-Reset": "+1"}
+	if e.Response != nil {
+		header = e.Response
+	}
+	for name, value := range header {
+		var seconds int64
+		if _, err := fmt.Sscanf(value, "+%d", &seconds); err == nil {
+			s.reset = time.Unix(now.Unix()+seconds, 0)
+			value = fmt.Sprint(s.reset.Unix())
+		}
+		w.Header().Set(name, value)
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.responded = time.Now()
+	}()
+	switch e.Fault {
+	case Lost:
+		panic(http.ErrAbortHandler)
+	case Hang:
+		<-r.Context().Done()
+		return
+	}
+	if e.Fault == Cut {
+		w.Header().Set("Content-Length", fmt.Sprint(len(reply)))
+		reply = reply[:len(reply)/2]
+	}
+	w.WriteHeader(e.Status)
+	io.Copy(w, bytes.NewReader([]byte(reply))) //nolint:errcheck // the client may be gone
+	switch e.Fault {
+	case Cut:
+		http.NewResponseController(w).Flush() //nolint:errcheck // the client may be gone
+		panic(http.ErrAbortHandler)
+	case Drip:
+		drip(w, r)
+	}
+}
+
+// drip sends a space now and then until the client gives up.
+func drip(w http.ResponseWriter, r *http.Request) {
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			io.WriteString(w, " ")                //nolint:errcheck // the client may be gone
+			http.NewResponseController(w).Flush() //nolint:errcheck // the client may be gone
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// ID returns the UUIDv7 that $id stands for.
+func (s *Script) ID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}

@@ -1,0 +1,70 @@
+// Package servertest runs the server of sluice serve within a test.
+package servertest
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/localserver"
+	"sluice/internal/test/secrettest"
+	"sluice/pkg/access"
+)
+
+// Start starts the server with default limits and API keys, and returns its URL. dir is its data
+// directory. The server stops at the end of the test.
+func Start(t testing.TB, dir string) (url string) {
+	t.Helper()
+	output, written := io.Pipe()
+	ended := make(chan error, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		getenv := func(name string) string { return map[string]string{"AUTH_MODE": "api-key"}[name] }
+		stderr := io.MultiWriter(t.Output(), written)
+		ended <- localserver.Run(ctx, getenv, localserver.Options{Addr: "127.0.0.1:0", DataDir: dir}, written, stderr)
+		written.Close() //nolint:errcheck // closing a pipe does not fail
+	}()
+	urls := make(chan string, 1) // closed at the end of the output
+	go func() {
+		defer close(urls)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			secrettest.Check(t, "the server", lines.Text())
+			if _, url, ok := strings.Cut(lines.Text(), "Sluice listens on "); ok {
+				urls <- url
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for range urls {
+		}
+	})
+	url, ok := <-urls
+	if !ok {
+		t.Fatal("the server did not start")
+	}
+	return url
+}
+
+// CreateKey creates an API key with all scopes, before Start.
+func CreateKey(t testing.TB, dir, workspace string) (key string) {
+	t.Helper()
+	if err := localserver.CreateDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := localserver.OpenKeys(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, token := secrettest.New(t, access.Key{Workspace: workspace, Scopes: access.Scopes()}, time.Now())
+	if err := keys.Create(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	return token.Reveal()
+}
