@@ -25,7 +25,8 @@ const importHelp = `Import the records of a file, or of standard input (-), into
 The file is NDJSON (one JSON object per line), CSV with a header, or JSON (an array of
 objects). It may be compressed with gzip, or be the only file in a zip archive. Its
 fields are those of the API. created_at and updated_at, which exports contain, are
-ignored. --dry-run checks every record, without a call.
+ignored. --dry-run checks every record without a call, and prints what the import would
+reject and the first record that it would send; an id of zeros stands for a new one.
 
 CSV has a column attributes.<name> for each attribute, or one column attributes with
 JSON. In a column attributes.<name>, objects, arrays, and unquoted numbers, true,
@@ -57,11 +58,10 @@ attributes are kept.
 
 Rejected records are written to FILE.rejects.ndjson with their line numbers (in a JSON
 file, their positions in the array), the reasons and their text (in base64 if it is not
-UTF-8). An import starts only if the reject
-file does not exist or is the unchanged reject file of an earlier import of FILE. It
-continues only if its own reject file is unchanged. Ids should be unique in a file. Otherwise it is undefined which of two
-events with the same id is accepted, and in which order two entities with the same id
-are merged.
+UTF-8). An import starts only if the reject file does not exist or is the unchanged reject
+file of an earlier import of FILE. It continues only if its own reject file is unchanged.
+Ids should be unique in a file. Otherwise it is undefined which of two events with the same
+id is accepted, and in which order two entities with the same id are merged.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp
 

@@ -68,6 +68,12 @@ func (f *shapeFlags) shape(cmd *cobra.Command, file string) (importer.Shape, err
 	case "tab", `\t`:
 		s.Delimiter = "\t"
 	}
+	if s.Encoding != "" {
+		var err error
+		if s.Encoding, err = importer.Encoding(s.Encoding); err != nil {
+			return s, usageError("%w", err)
+		}
+	}
 	if len([]rune(s.Delimiter)) > 1 || strings.ContainsAny(s.Delimiter, "\"\r\n") {
 		return s, usageError("--delimiter must be one character, or tab, and no quote, not %q", f.Delimiter)
 	}

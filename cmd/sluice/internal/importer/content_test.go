@@ -133,13 +133,14 @@ func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.ndjson")
 	large := `{"name":"n","attributes":{"a":"` + strings.Repeat("x", record.MaxAttributesBytes-26) + `"}}`
 	write(t, path, lines(0, 3)+large+"\n"+strings.Repeat("{}\n", 25)+`{"id":"a","name":"n"}`, 0)
-	r, err := Try(t.Context(), Options{Resource: record.Event, Path: path, Format: recordfile.NDJSON})
+	shape := Shape{Map: map[string]string{"typo": "id", "attributes": "attributes"}}
+	r, err := Try(t.Context(), Options{Resource: record.Event, Path: path, Format: recordfile.NDJSON, Shape: shape})
 	if err != nil || r.Valid != 4 || r.Rejected != 26 || len(r.Rejects) != 20 || !strings.Contains(string(r.First), `{"i":0}`) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var out bytes.Buffer
 	r.Print(&out, func(int64) string { return "30 events" })
-	for _, want := range []string{"30 events: 4 would be sent, 26 would be rejected. Nothing was sent.\n", "\nline 4: the record is larger than 262144 bytes\n", "\nline 5: the record has", "\nand 6 more\n"} {
+	for _, want := range []string{"30 events: 4 would be sent, 26 would be rejected. Nothing was sent.\n", "\nNo record has these columns of --map: typo\n", "\nline 4: the record is larger than 262144 bytes\n", "\nline 5: the record has", "\nand 6 more\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s lacks %q", out.String(), want)
 		}

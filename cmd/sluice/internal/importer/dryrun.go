@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -22,8 +23,9 @@ type DryRun struct {
 	DryRun   bool            `json:"dry_run"` // always true
 	Valid    int64           `json:"valid"`   // records that would be sent
 	Rejected int64           `json:"rejected"`
-	First    json.RawMessage `json:"first"`   // first record that would be sent, with uuid.Nil for a new id; null if none
-	Rejects  []reject        `json:"rejects"` // the first ones
+	First    json.RawMessage `json:"first"`             // first record that would be sent, with uuid.Nil for a new id; null if none
+	Rejects  []reject        `json:"rejects"`           // the first ones
+	Missing  []string        `json:"missing,omitempty"` // columns of the Shape's Map that no record has
 
 	options Options
 }
@@ -52,7 +54,7 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 	for err == nil {
 		var rec row
 		if rec, err = records.read(); err == nil {
-			err = r.add(rec)
+			r.add(rec)
 		}
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -61,39 +63,48 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 	if err != io.EOF {
 		return r, fmt.Errorf("read %s: %w", o.Path, err)
 	}
+	r.Missing = records.shape.missing()
 	return r, nil
 }
 
 // add counts a record.
-func (r *DryRun) add(rec row) error {
-	var sent any = rec.entity
-	if r.options.events() {
-		sent = rec.event
-	}
-	text, err := json.Marshal(sent)
+func (r *DryRun) add(rec row) {
+	text, err := r.check(rec)
 	if err != nil {
-		return err
-	}
-	if rec.Err == nil && len(text) > record.MaxAttributesBytes {
-		rec.Err = fmt.Errorf("the record is larger than %d bytes", record.MaxAttributesBytes)
-	}
-	if rec.Err != nil {
 		r.Rejected++
 		if len(r.Rejects) < maxShown {
-			rec.setRejected(reject{Reason: rec.Err.Error()})
+			rec.setRejected(reject{Reason: err.Error()})
 			r.Rejects = append(r.Rejects, *rec.reject)
 		}
-		return nil
+		return
 	}
 	if r.Valid++; r.First == nil {
 		r.First = text
 	}
-	return nil
+}
+
+// check returns the JSON that an import would send for a record.
+func (r *DryRun) check(rec row) (text []byte, err error) {
+	if rec.Err != nil {
+		return nil, rec.Err
+	}
+	if r.options.events() {
+		text, err = json.Marshal(rec.event)
+	} else {
+		text, err = json.Marshal(rec.entity)
+	}
+	if len(text) > record.MaxAttributesBytes {
+		err = fmt.Errorf("the record is larger than %d bytes", record.MaxAttributesBytes)
+	}
+	return text, err
 }
 
 // Print writes r as text.
 func (r DryRun) Print(w io.Writer, count func(int64) string) {
 	fmt.Fprintf(w, "%s: %d would be sent, %d would be rejected. Nothing was sent.\n", count(r.Valid+r.Rejected), r.Valid, r.Rejected)
+	if len(r.Missing) > 0 {
+		fmt.Fprintf(w, "No record has these columns of --map: %s\n", strings.Join(r.Missing, ", "))
+	}
 	if r.First != nil {
 		fmt.Fprintf(w, "first: %s\n", r.First)
 	}

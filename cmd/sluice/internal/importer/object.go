@@ -33,8 +33,12 @@ func (s *shaper) record(text []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	o.setDefault("name", s.Name)
-	o.setDefault("type", s.Type)
+	if s.Name != "" {
+		o.setDefault("name", quote(s.Name))
+	}
+	if s.Type != "" {
+		o.setDefault("type", quote(s.Type))
+	}
 	return o.json(), nil
 }
 
@@ -65,24 +69,21 @@ func (o *object) has(field string) bool {
 	return slices.ContainsFunc(o.fields, func(m record.Member) bool { return m.Name == field })
 }
 
-// setDefault sets a field to a text, unless the text is empty or the field has a value.
-func (o *object) setDefault(field, text string) {
-	if text == "" {
-		return
-	}
+// setDefault sets a field, unless it has a value.
+func (o *object) setDefault(field string, value []byte) {
 	o.fields = slices.DeleteFunc(o.fields, func(m record.Member) bool { return m.Name == field && string(m.Value) == "null" })
 	if !o.has(field) {
-		o.fields = append(o.fields, record.Member{Name: field, Value: quote(text)})
+		o.fields = append(o.fields, record.Member{Name: field, Value: value})
 	}
 }
 
 // json returns the object. If an attribute has the same name as another one, both are in it, and
-// the parser of the API rejects it.
+// the parser of the API rejects it. So does it reject attributes that are no object.
 func (o *object) json() []byte {
 	if len(o.attributes) > 0 {
-		if i := slices.IndexFunc(o.fields, func(m record.Member) bool { return m.Name == "attributes" }); i < 0 {
-			o.fields = append(o.fields, record.Member{Name: "attributes", Value: joined(o.attributes)})
-		} else if inner, err := record.Members(o.fields[i].Value); err == nil {
+		o.setDefault("attributes", []byte("{}"))
+		i := slices.IndexFunc(o.fields, func(m record.Member) bool { return m.Name == "attributes" })
+		if inner, err := record.Members(o.fields[i].Value); err == nil {
 			o.fields[i].Value = joined(append(inner, o.attributes...))
 		}
 	}

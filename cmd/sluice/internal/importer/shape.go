@@ -22,7 +22,7 @@ import (
 type Shape struct {
 	Map        map[string]string `json:"map,omitempty"`         // from the columns or members of the file to fields; if it is not empty, the other ones are attributes
 	Delimiter  string            `json:"delimiter,omitempty"`   // between the cells of a CSV file; a comma if empty
-	Encoding   string            `json:"encoding,omitempty"`    // a label of the Encoding Standard (https://encoding.spec.whatwg.org); UTF-8 if empty
+	Encoding   string            `json:"encoding,omitempty"`    // as Encoding returns it; UTF-8 if empty
 	TimeFormat string            `json:"time_format,omitempty"` // of occurred_at, for strftime; RFC 3339 if empty
 	TimeZone   string            `json:"time_zone,omitempty"`   // of times without an offset, such as Europe/Berlin; UTC if empty
 	Name       string            `json:"name,omitempty"`        // of events that have none
@@ -43,17 +43,15 @@ type shaper struct {
 
 func newShaper(s Shape, format recordfile.Format, columns []string) (*shaper, error) {
 	shape := &shaper{Shape: s, columns: columns, rename: len(s.Map) > 0 && format != recordfile.CSV, found: make(map[string]bool)}
-	if err := shape.checkMap(); err != nil {
+	err := shape.checkMap()
+	if err != nil {
 		return nil, err
 	}
 	if s.Encoding != "" {
-		found, err := htmlindex.Get(s.Encoding)
-		if err != nil || found == encoding.Replacement {
-			return nil, fmt.Errorf("--encoding %s is unknown; use a name such as windows-1252, iso-8859-15, macintosh, utf-16 or shift_jis", s.Encoding)
+		if shape.encoding, err = htmlindex.Get(s.Encoding); err != nil {
+			return nil, err
 		}
-		shape.encoding = found
 	}
-	var err error
 	if s.TimeFormat != "" {
 		shape.times, err = newTimeFormat(s.TimeFormat, s.TimeZone)
 	} else if s.TimeZone != "" {
@@ -76,6 +74,18 @@ func (s Shape) Check(resource record.Resource, format recordfile.Format) error {
 	}
 	_, err := newShaper(s, format, columns(resource))
 	return err
+}
+
+// Encoding returns the canonical label of an encoding, or "" for UTF-8.
+func Encoding(label string) (string, error) {
+	found, err := htmlindex.Get(label)
+	if err != nil || found == encoding.Replacement {
+		return "", fmt.Errorf("--encoding %s is unknown; use a name such as windows-1252, iso-8859-15, macintosh, utf-16 or shift_jis", label)
+	}
+	if found == unicode.UTF8 {
+		return "", nil
+	}
+	return htmlindex.Name(found)
 }
 
 // checkMap returns an error if Map has an unknown field or the same field twice.
@@ -131,10 +141,13 @@ func (s *shaper) checkHeader(format recordfile.Format) error {
 	if format != recordfile.CSV {
 		return nil
 	}
-	for _, column := range slices.Sorted(maps.Keys(s.Map)) {
-		if !s.found[column] {
-			return fmt.Errorf("line 1: the header lacks the column %q of --map", column)
-		}
+	if missing := s.missing(); len(missing) > 0 {
+		return fmt.Errorf("line 1: the header lacks the column %q of --map", missing[0])
 	}
 	return nil
+}
+
+// missing returns the columns of Map that have not been found so far.
+func (s *shaper) missing() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Map)), func(column string) bool { return s.found[column] })
 }

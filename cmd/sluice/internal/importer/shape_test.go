@@ -42,6 +42,7 @@ func TestFilesAsPeopleHaveThem(t *testing.T) {
 		}},
 		{"an attribute twice", record.Entity, recordfile.JSON, Shape{Map: map[string]string{"a": "attributes.b"}}, `{"a":1,"b":2}`, []string{"!duplicate"}},
 		{"attributes that are no object", record.Entity, recordfile.JSON, Shape{Map: map[string]string{"a": "id"}}, `{"attributes":5,"b":2}`, []string{"!attributes must be a JSON object"}},
+		{"attributes that are null", record.Entity, recordfile.JSON, Shape{Map: map[string]string{"a": "id"}}, `{"attributes":null,"b":2}`, []string{`{"id":"line:1","attributes":{"b":2}}`}},
 		{"an array", record.Entity, recordfile.JSON, Shape{Type: "person"}, "\xef\xbb\xbf [ {\"id\":\"a\"},\n{\"id\":\"b\",\"type\":\"t\"}, 5, {\"id\":\"c\",\"id\":\"c\"},[{}],{\"type\":null} ]\n", []string{
 			`{"id":"a","type":"person","attributes":{}}`, `{"id":"b","type":"t","attributes":{}}`, "!not an object", "!duplicate", "!not an object", `{"id":"line:6","type":"person","attributes":{}}`,
 		}},
@@ -61,7 +62,7 @@ func TestFilesAsPeopleHaveThem(t *testing.T) {
 			`{"id":"line:1","name":"n","occurred_at":"2026-01-02T02:04:05.678Z","attributes":{}}`,
 		}},
 		{"UTF-16", record.Event, recordfile.CSV, Shape{Encoding: "utf-16", Delimiter: "\t"}, utf16, []string{`{"id":"line:2","name":"n","attributes":{"city":"Köln"}}`}},
-		{"Windows", record.Event, recordfile.CSV, Shape{Encoding: "latin1"}, windows, []string{`{"id":"line:2","name":"n","attributes":{"a":"Köln – 5 €"}}`}},
+		{"Windows", record.Event, recordfile.CSV, Shape{Encoding: "windows-1252"}, windows, []string{`{"id":"line:2","name":"n","attributes":{"a":"Köln – 5 €"}}`}},
 		{"Windows without its encoding", record.Event, recordfile.CSV, Shape{}, windows, []string{"!UTF-8; for text that is not UTF-8, use --encoding"}},
 		{"the wrong encoding", record.Event, recordfile.CSV, Shape{Encoding: "shift_jis"}, "name\n\xff\n\x83\x4a\n", []string{"!not text in shift_jis", `{"id":"line:3","name":"カ","attributes":{}}`}},
 		{"a record without a name", record.Event, recordfile.CSV, Shape{Name: "n"}, "id,name\na,\nb,m\n", []string{`{"id":"a","name":"n","attributes":{}}`, `{"id":"b","name":"m","attributes":{}}`}},
@@ -80,6 +81,20 @@ func TestFilesAsPeopleHaveThem(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestEncoding(t *testing.T) {
+	t.Parallel()
+	for label, want := range map[string]string{"latin1": "windows-1252", "UTF8": "", "utf-16": "utf-16le", "Shift_JIS": "shift_jis"} {
+		if got, err := Encoding(label); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", label, got, err, want)
+		}
+	}
+	for _, label := range []string{"nothing", "iso-2022-kr"} { // the second one is in the standard, but is not read
+		if got, err := Encoding(label); err == nil {
+			t.Errorf("%s: %q", label, got)
+		}
 	}
 }
 
