@@ -471,7 +471,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	}
 	tab.Click("#exports [data-status=succeeded] button")
 	i := 0
-	for line := range strings.Lines(gunzip(t, read(t, download()))) {
+	for line := range strings.Lines(gunzip(t, read(t, download().Path))) {
 		if want, err := filledEvent(i, 5).AppendJSON(nil); err != nil || line != string(want)+"\n" {
 			t.Fatalf("line %d is %s, want %s, %v", i, line, want, err)
 		}
@@ -577,7 +577,9 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	download := tab.DownloadInto(t.TempDir())
 	to("Download")
 	tab.Press(kb.Enter)
-	download()
+	if got, want := download().Name, "entities-customer-"+time.Now().UTC().Format(time.DateOnly)+".ndjson.gz"; got != want {
+		t.Errorf("the browser saves the file as %s, want %s", got, want)
+	}
 
 	running := fakeJob("x", "event", "ndjson", "running", time.Second, map[string]any{"records_written": 1, "records_expected": 9})
 	cancelled := fakeJob("x", "event", "ndjson", "cancelled", time.Second, map[string]any{"records_written": 1})

@@ -155,6 +155,9 @@ func TestLinksToExportFilesAndARestart(t *testing.T) {
 	c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"x","resource":"event","format":"ndjson"}`)
 	j, _ := exported(t, newClient(t, s.url), "x")
 	link := strings.TrimPrefix(*j.DownloadURL, c.url)
+	for name, status := range map[string]int{"e.ndjson.gz": 200, "e.ndjson": 200, "e.csv": 400, "../e.ndjson": 400, "ndjson": 400} {
+		c.want(t, status, "GET", "/export_job/x?file_name="+name, "")
+	}
 	if r := c.do(t, "GET", link, ""); r.status != 200 || r.header.Get("Content-Type") != "application/gzip" {
 		t.Errorf("%d %v", r.status, r.header)
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -34,6 +36,18 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("not-found")
 	find("paid-07", recordTitle+` === 'Event paid-07' && location.search === '?kind=event&id=paid-07'`)
 	find("customer-03", recordTitle+` === 'Entity customer-03' && document.getElementById('record-events-count').textContent === '(14)'`)
+	// The events of a record become a file that a spreadsheet opens.
+	next := tab.DownloadInto(t.TempDir())
+	tab.Click("#record-events-actions button")
+	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
+	browsertest.Eval[bool](tab, `document.querySelector('#exports [data-status=succeeded] button').click() ?? true`) // the layout may still move
+	file := next()
+	if want := "events-customer-03-" + time.Now().UTC().Format(time.DateOnly) + ".csv"; file.Name != want {
+		t.Errorf("the browser saves the file as %s, want %s", file.Name, want)
+	}
+	if text := read(t, file.Path); !strings.HasPrefix(text, "id,name,entity_id,") || strings.Count(text, "\r\n") != 15 {
+		t.Errorf("the file has %q", text)
+	}
 	tab.Open(s.url + "/dashboard?kind=entity&id=a%2Fb")
 	tab.Wait(`document.getElementById('record-message').textContent.startsWith('This is not an id: an id must be 1 to 128')`)
 

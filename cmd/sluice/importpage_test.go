@@ -67,7 +67,7 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	}
 	next := tab.DownloadInto(t.TempDir())
 	tab.Click("#import-progress-download")
-	rejects, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(read(t, next()), "\ufeff"))).ReadAll()
+	rejects, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(read(t, next().Path), "\ufeff"))).ReadAll()
 	if err != nil || len(rejects) != 4 || rejects[1][0] != "5" || rejects[3][2] != "'=formula;person;'=1+1;-1.50;'{};x" {
 		t.Errorf("the download is %q, %v", rejects, err)
 	}

@@ -2,9 +2,9 @@
 // pages. It defines what a client orders and sees of such a job, and what one run does. Package
 // job is the life of the job.
 //
-// A file is a sequence of parts. Each part is a complete gzip member, and RFC 1952 allows
-// several members in a file. A job stores its parts and the position of the last record in
-// them, and a run continues there. So the file has every record once, whatever happens to runs.
+// A file is a gzip member (RFC 1952) in parts. A job stores its parts, their checksum and the
+// position of the last record in them, and a run continues there. So the file has every record
+// once, whatever happens to runs.
 package exportjob
 
 import (
@@ -140,6 +140,7 @@ type details struct {
 type progress struct {
 	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
 	Records int64    `json:"records,omitzero"` // number of records in the parts
+	Sum     checksum `json:"sum,omitzero"`     // of the parts
 	Cursor  string   `json:"cursor,omitzero"`  // the parts have all records of the job up to this one
 	Written bool     `json:"written,omitzero"` // whether the parts have all records of the job
 	Survey  survey   `json:"survey,omitzero"`  // for a CSV file

@@ -373,12 +373,19 @@ func (w *world) ended(reason string) {
 	}
 }
 
+// unzip decompresses a file, which must be one gzip member.
 func unzip(file []byte) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(file))
+	in := bytes.NewReader(file)
+	z, err := gzip.NewReader(in)
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(z)
+	z.Multistream(false)
+	content, err := io.ReadAll(z)
+	if err == nil && in.Len() > 0 {
+		err = fmt.Errorf("%d bytes follow the gzip member", in.Len())
+	}
+	return content, err
 }
 
 // idsOf returns the ids of the records in a file. It returns an error if the attribute

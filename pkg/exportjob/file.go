@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
 	"sluice/pkg/job"
+	"sluice/pkg/record"
 )
 
 // File is the file of a job, and the upload of it.
 type File struct {
 	Key    string   // unique among all workspaces: a path of two segments, whatever the workspace is called
-	Name   string   // under which a browser saves it, such as entities-2026-11-22.ndjson.gz, with the date in UTC on which the job was created
+	Name   string   // under which a browser saves it, such as entities-2026-11-22.ndjson.gz, with the date in UTC on which the job was created, unless a client named it
 	Upload string   // id of the upload; "" before it starts
 	Parts  []string // ETags of its parts, in order
 	Size   int64    // of all parts, in bytes
@@ -26,6 +28,26 @@ func NewFile(j job.Job, o Order) File {
 		Key:  strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + fmt.Sprintf("/%s-%s.%s.gz", o.Resource, j.ID, o.Format),
 		Name: fmt.Sprintf("%s-%s.%s.gz", o.Resource.Plural(), j.CreatedAt.Time().Format(time.DateOnly), o.Format),
 	}
+}
+
+// Unpacked says, if f has a name without .gz, that a browser shall decompress it, and returns its
+// media type.
+func (f File) Unpacked() (mediaType string, unpacked bool) {
+	switch path.Ext(f.Name) {
+	case ".csv":
+		return "text/csv; charset=utf-8", true
+	case ".ndjson":
+		return "application/x-ndjson", true
+	}
+	return "application/gzip", false
+}
+
+// checkFileName returns an error if a client must not name the file of an order so.
+func (o Order) checkFileName(name string) error {
+	if record.CheckID(name) == nil && strings.HasSuffix(strings.TrimSuffix(name, ".gz"), "."+string(o.Format)) {
+		return nil
+	}
+	return fmt.Errorf("must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and end with .%s.gz, or with .%[1]s for a file that the browser decompresses", o.Format)
 }
 
 // fileOf returns the file of a job, with its upload.

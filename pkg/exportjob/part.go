@@ -2,66 +2,97 @@ package exportjob
 
 import (
 	"bytes"
-	"compress/gzip"
+	"compress/flate"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 )
 
-// member is the gzip member that is being written, in memory.
-type member struct {
+// gzipHeader begins a gzip member (RFC 1952, section 2.3): deflate, no flags, no time, an unknown
+// operating system.
+const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+// checksum is what the end of a gzip member says of its uncompressed content.
+type checksum struct {
+	CRC  uint32 `json:"crc"`
+	Size uint32 `json:"size"` // modulo 2^32
+}
+
+// part is the part of the file that is being written, in memory. All parts together are one
+// gzip member, because browsers ignore what follows the first member of a response.
+type part struct {
 	bytes.Buffer // the compressed bytes
-	gzip         *gzip.Writer
+	deflate      *flate.Writer
+	sum          checksum // of the file up to here
 	records      int64
 	json         []byte // JSON of the latest record; the buffer is reused
 }
 
-// newMember returns a member with room for size bytes and the record that exceeds them.
-func newMember(size int) *member {
-	m := new(member)
-	m.Grow(size + size/8)
-	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed) // cannot fail, because the level is valid
-	return m
+// newPart returns a part with room for size bytes and the record that exceeds them. If first is
+// true, it begins the file, and otherwise continues one with this checksum.
+func newPart(size int, first bool, sum checksum) *part {
+	p := &part{sum: sum}
+	p.Grow(size + size/8)
+	if first {
+		p.WriteString(gzipHeader)
+	}
+	p.deflate, _ = flate.NewWriter(&p.Buffer, flate.BestSpeed) // cannot fail, because the level is valid
+	return p
 }
 
-// add writes r to m, through to.
-func (m *member) add(to recordWriter, r row) (err error) {
-	if m.json, err = r.record.AppendJSON(m.json[:0]); err == nil {
-		err = to.Write(m.json)
+// add writes r to p, through to.
+func (p *part) add(to recordWriter, r row) (err error) {
+	if p.json, err = r.record.AppendJSON(p.json[:0]); err == nil {
+		err = to.Write(p.json)
 	}
 	if err != nil {
 		return fmt.Errorf("write record: %w", err)
 	}
-	m.records++
+	p.records++
 	return nil
 }
 
-// Write compresses b and adds it to the member.
-func (m *member) Write(b []byte) (int, error) { return m.gzip.Write(b) }
+// Write compresses b and adds it to the part.
+func (p *part) Write(b []byte) (int, error) {
+	p.sum.CRC = crc32.Update(p.sum.CRC, crc32.IEEETable, b)
+	p.sum.Size += uint32(len(b))
+	return p.deflate.Write(b)
+}
 
-// flush compresses all that was written, so that Len counts it.
-func (m *member) flush() error {
-	if err := m.gzip.Flush(); err != nil {
+// flush compresses all that was written, so that Len counts it, and ends at a byte.
+func (p *part) flush() error {
+	if err := p.deflate.Flush(); err != nil {
 		return fmt.Errorf("compress: %w", err)
 	}
 	return nil
 }
 
-// bytes closes the member and returns its content, valid until the next reset. Before, it pads
-// the member to size bytes with empty blocks, which decompress to nothing.
-func (m *member) bytes(size int) ([]byte, error) {
-	for m.Len() < size {
-		if err := m.flush(); err != nil {
+// content returns the content of the part, valid until the next reset. The last part ends the
+// file. content pads any other to size bytes with empty blocks, which decompress to nothing.
+func (p *part) content(size int, last bool) ([]byte, error) {
+	if last {
+		return p.end()
+	}
+	for first := true; first || p.Len() < size; first = false {
+		if err := p.flush(); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.gzip.Close(); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	return m.Bytes(), nil
+	return p.Bytes(), nil
 }
 
-// reset starts a new member.
-func (m *member) reset() {
-	m.Reset()
-	m.gzip.Reset(&m.Buffer)
-	m.records = 0
+func (p *part) end() ([]byte, error) {
+	if err := p.deflate.Close(); err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	trailer := binary.LittleEndian.AppendUint32(nil, p.sum.CRC)
+	p.Buffer.Write(binary.LittleEndian.AppendUint32(trailer, p.sum.Size))
+	return p.Bytes(), nil
+}
+
+// reset starts the next part.
+func (p *part) reset() {
+	p.Reset()
+	p.deflate.Reset(&p.Buffer)
+	p.records = 0
 }

@@ -43,22 +43,33 @@ func Create(ctx context.Context, s job.Store, workspace string, o Order, quota i
 }
 
 // Get returns a job. If it has succeeded, DownloadURL is a new link or, after the file has
-// expired, Error says so.
-func Get(ctx context.Context, s job.Store, links Links, workspace, id string, now time.Time) (Job, error) {
+// expired, Error says so. A browser saves the file under fileName, unless that is empty, and
+// decompresses it if the name lacks .gz. The error has kind Invalid if the name does not fit.
+func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (Job, error) {
 	stored, err := Kind.Get(ctx, s, workspace, id, now)
 	if err != nil {
 		return Job{}, err
 	}
 	j, d, err := show(stored)
-	if err != nil || j.Status != job.Succeeded {
-		return j, err
+	if err != nil {
+		return Job{}, err
+	}
+	file := fileOf(stored, d, nil)
+	if fileName != "" {
+		if err := d.checkFileName(fileName); err != nil {
+			return Job{}, record.Fields{{Field: "file_name", Detail: err.Error()}}.Err()
+		}
+		file.Name = fileName
+	}
+	if j.Status != job.Succeeded {
+		return j, nil
 	}
 	if at := d.FileExpiresAt; at != nil && at.Compare(record.TimeOf(now)) <= 0 {
 		reason := fmt.Sprintf("The file expired at %s. Start the export again to get a new one.", at)
 		j.Error = &reason
 		return j, nil
 	}
-	link, err := links.Link(ctx, fileOf(stored, d, nil))
+	link, err := links.Link(ctx, file)
 	if err != nil {
 		return Job{}, fmt.Errorf("link to export file: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 func (r *run) write(ctx context.Context) error {
 	from := r.source()
 	defer r.count(ctx, from)()
-	part := newMember(r.PartBytes)
+	part := newPart(r.PartBytes, len(r.Parts) == 0, r.Sum)
 	to, err := r.newWriter(part)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (r *run) count(ctx context.Context, from source) (stop func()) {
 
 // report saves the number of written records if a save is due and, if the saved parts have all
 // records up to cursor, the cursor.
-func (r *run) report(part *member, cursor string) error {
+func (r *run) report(part *part, cursor string) error {
 	if !r.due() {
 		return nil
 	}
@@ -89,7 +89,7 @@ type recordWriter interface {
 
 // newWriter returns a writer to part. If that is the first of the file, newWriter writes the
 // beginning of the file. For a CSV file, the survey must be done.
-func (r *run) newWriter(part *member) (recordWriter, error) {
+func (r *run) newWriter(part *part) (recordWriter, error) {
 	if r.Format == NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil
 	}
@@ -104,21 +104,16 @@ func (r *run) newWriter(part *member) (recordWriter, error) {
 	return w, w.WriteHeader()
 }
 
-// put uploads a part and saves its ETag with the cursor of the last record that was read. It
-// uploads a part without records only if the whole file has none. Only the last part may be
-// smaller than PartBytes.
-func (r *run) put(part *member, cursor string, last bool) error {
+// put uploads a part and saves its ETag with the cursor of the last record that was read. Only
+// the last part may be smaller than PartBytes or have no records.
+func (r *run) put(part *part, cursor string, last bool) error {
 	next := r.state
 	n := len(next.Parts) + 1
-	if part.records > 0 || last && n == 1 {
+	if part.records > 0 || last {
 		if n > r.MaxParts {
 			return job.Failure(fmt.Sprintf("The file would be larger than %d MB. Use filters to export fewer records.", int64(r.MaxParts)*int64(r.PartBytes)>>20))
 		}
-		least := r.PartBytes
-		if last {
-			least = 0
-		}
-		b, err := part.bytes(least)
+		b, err := part.content(r.PartBytes, last)
 		if err != nil {
 			return err
 		}
@@ -132,7 +127,7 @@ func (r *run) put(part *member, cursor string, last bool) error {
 		}
 		next.SizeBytes = &size
 		next.Parts = append(next.Parts[:n-1:n-1], etag)
-		next.Records += part.records
+		next.Records, next.Sum = next.Records+part.records, part.sum
 	}
 	next.Cursor, next.Written, next.RecordsWritten = cursor, last, next.Records
 	if err := r.save(next, last || cursor != r.Cursor); err != nil {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mime"
 	"net/http"
 	"net/url"
 	"os"
@@ -219,8 +218,13 @@ func (s *Dir) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	header := w.Header()
-	header.Set("Content-Type", "application/gzip")
-	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	f := exportjob.File{Name: name}
+	mediaType, unpacked := f.Unpacked()
+	header.Set("Content-Type", mediaType)
+	if unpacked {
+		header.Set("Content-Encoding", "gzip")
+	}
+	header.Set("Content-Disposition", disposition(f))
 	header.Set("Cache-Control", "private, no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	http.ServeFile(w, r, s.file(key))

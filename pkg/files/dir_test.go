@@ -78,6 +78,11 @@ func TestALinkServesItsFile(t *testing.T) {
 	if got := whole.Header().Get("Content-Disposition"); !strings.Contains(got, "filename="+j.Name) {
 		t.Errorf("the file is called %s", got)
 	}
+	j.Name = "people.csv"
+	if r := ask(s, "GET", link(t, s, j)); r.Code != http.StatusOK || r.Header().Get("Content-Encoding") != "gzip" || r.Header().Get("Content-Type") != "text/csv; charset=utf-8" ||
+		r.Header().Get("Content-Disposition") != "attachment; filename=people.csv" {
+		t.Errorf("a link that decompresses: %d %v", r.Code, r.Header())
+	}
 	if r := ask(s, "HEAD", target); r.Code != http.StatusOK || r.Body.Len() != 0 || r.Header().Get("Content-Length") != "10" {
 		t.Errorf("HEAD: %d %v", r.Code, r.Header())
 	}

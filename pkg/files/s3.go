@@ -52,12 +52,17 @@ func (s *S3) Start(ctx context.Context, f exportjob.File) (upload string, err er
 	out, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
 		Bucket: &s.bucket, Key: &f.Key,
 		ContentType:        aws.String("application/gzip"),
-		ContentDisposition: aws.String(mime.FormatMediaType("attachment", map[string]string{"filename": f.Name})),
+		ContentDisposition: aws.String(disposition(f)),
 	})
 	if err != nil {
 		return "", fmt.Errorf("start upload: %w", err)
 	}
 	return aws.ToString(out.UploadId), nil
+}
+
+// disposition returns the header Content-Disposition with which a browser saves a file.
+func disposition(f exportjob.File) string {
+	return mime.FormatMediaType("attachment", map[string]string{"filename": f.Name})
 }
 
 // Put implements exportjob.Files.
@@ -122,7 +127,11 @@ func (s *S3) Delete(ctx context.Context, f exportjob.File) error {
 // Link implements exportjob.Links. It makes no call to S3 and does not check that the
 // file exists.
 func (s *S3) Link(ctx context.Context, f exportjob.File) (string, error) {
-	link, err := s.links.PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &f.Key})
+	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: &f.Key, ResponseContentDisposition: aws.String(disposition(f))}
+	if mediaType, unpacked := f.Unpacked(); unpacked {
+		in.ResponseContentType, in.ResponseContentEncoding = &mediaType, aws.String("gzip")
+	}
+	link, err := s.links.PresignGetObject(ctx, in)
 	if err != nil {
 		return "", fmt.Errorf("sign link: %w", err)
 	}

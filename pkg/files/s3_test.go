@@ -49,6 +49,15 @@ func TestFilesOfS3(t *testing.T) {
 	})
 }
 
+func parsed(t *testing.T, link string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
 func TestALinkServesOnlyItsFile(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)
@@ -71,11 +80,16 @@ func TestALinkServesOnlyItsFile(t *testing.T) {
 	if resp, body := get(t, link, "Range", "bytes=2-4"); resp.StatusCode != http.StatusPartialContent || string(body) != "234" {
 		t.Errorf("a range: %d %q", resp.StatusCode, body)
 	}
-	parsed, err := url.Parse(link)
+	j.Name = "people.csv"
+	unpacked, err := s.Link(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lifetime := parsed.Query().Get("X-Amz-Expires"); lifetime != "300" {
+	if query := parsed(t, unpacked).Query(); query.Get("response-content-encoding") != "gzip" || query.Get("response-content-type") != "text/csv; charset=utf-8" ||
+		query.Get("response-content-disposition") != "attachment; filename=people.csv" {
+		t.Errorf("a link that decompresses is %s", unpacked)
+	}
+	if lifetime := parsed(t, link).Query().Get("X-Amz-Expires"); lifetime != "300" {
 		t.Errorf("the link is valid for %s s", lifetime)
 	}
 	for name, forged := range map[string]string{

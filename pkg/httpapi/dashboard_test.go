@@ -226,7 +226,7 @@ func dashboardEvent(path, query, accept string) events.APIGatewayV2HTTPRequest {
 
 func TestThePageLoadsVersionedAssetsByRelativeURLs(t *testing.T) {
 	a := newAPI(t)
-	found := regexp.MustCompile(`(?:href|src)="(/|https?:)?dashboard/([^"]*)"`).FindAllStringSubmatch(a.file(t, "").Body, -1)
+	found := regexp.MustCompile(`(?:href|src|data-[a-z]+)="(/|https?:)?dashboard/([^"]*)"`).FindAllStringSubmatch(a.file(t, "").Body, -1)
 	loaded := make(map[string]bool)
 	for _, m := range found {
 		if m[1] != "" {

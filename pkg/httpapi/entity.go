@@ -43,6 +43,11 @@ func recordID(r *request) (string, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return "", err
 	}
+	return pathID(r)
+}
+
+// pathID returns the record id in the path of r.
+func pathID(r *request) (string, error) {
 	id := r.PathValue("id")
 	if err := record.CheckID(id); err != nil {
 		return "", badRequest("invalid_id", "the id in the path "+err.Error())

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -46,11 +47,18 @@ func listExportJob(s *service, r *request) (response, error) {
 }
 
 func getExportJob(s *service, r *request) (response, error) {
-	id, err := recordID(r)
+	p := parseQuery(r, "file_name")
+	if err := p.err(); err != nil {
+		return response{}, err
+	}
+	id, err := pathID(r)
 	if err != nil {
 		return response{}, err
 	}
-	j, err := exportjob.Get(r.Context(), s.stores.ExportJobs, s.stores.ExportLinks, r.workspace, id, s.Now())
+	j, err := exportjob.Get(r.Context(), s.stores.ExportJobs, s.stores.ExportLinks, r.workspace, id, p.values.Get("file_name"), s.Now())
+	if wrong, ok := errors.AsType[*record.Error](err); ok && wrong.Kind == record.Invalid {
+		return response{}, badParameters(wrong.Fields)
+	}
 	if err != nil {
 		return response{}, err
 	}

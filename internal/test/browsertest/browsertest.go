@@ -318,14 +318,26 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck // the tab may have opened another page
 }
 
+// Download is a file that the browser has saved.
+type Download struct {
+	Path string // where it is
+	Name string // what a user would find it under
+}
+
 // DownloadInto lets the tab download files into a directory. It returns a function that
-// waits until the next download is complete and returns the path of the file.
-func (tab *Tab) DownloadInto(dir string) (next func() string) {
+// waits until the next download is complete.
+func (tab *Tab) DownloadInto(dir string) (next func() Download) {
 	tab.t.Helper()
-	done := make(chan string, 8)
+	names := make(map[string]string) // by GUID; only the listener uses it
+	done := make(chan Download, 8)
 	err := chromedp.Listen(tab.ctx, func(ev any) {
-		if e, ok := ev.(*browser.EventDownloadProgress); ok && e.State == browser.DownloadProgressStateCompleted {
-			done <- filepath.Join(dir, e.GUID)
+		switch e := ev.(type) {
+		case *browser.EventDownloadWillBegin:
+			names[e.GUID] = e.SuggestedFilename
+		case *browser.EventDownloadProgress:
+			if e.State == browser.DownloadProgressStateCompleted {
+				done <- Download{filepath.Join(dir, e.GUID), names[e.GUID]}
+			}
 		}
 	})
 	if err != nil {
@@ -336,14 +348,14 @@ func (tab *Tab) DownloadInto(dir string) (next func() string) {
 		Behavior: browser.SetDownloadBehaviorBehaviorAllowAndName, DownloadPath: dir, EventsEnabled: &events,
 		BrowserContextID: chromedp.FromContext(tab.ctx).BrowserContextID,
 	})
-	return func() string {
+	return func() Download {
 		tab.t.Helper()
 		select {
-		case path := <-done:
-			return path
+		case d := <-done:
+			return d
 		case <-time.After(patience):
 			tab.t.Fatal("the browser downloaded nothing")
-			return ""
+			return Download{}
 		}
 	}
 }

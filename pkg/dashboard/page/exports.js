@@ -10,7 +10,7 @@ const jobsPerPage = 10;
 
 const formatHints = {
   ndjson: 'One JSON object per line, exactly as stored. Compressed with gzip.',
-  csv: 'For spreadsheets, with a column for each attribute. Compressed with gzip.',
+  csv: 'For spreadsheets, with a column for each attribute.',
 };
 
 class Exports {
@@ -233,8 +233,9 @@ class Exports {
     again: (job, onFailure) => this.#create({ id: randomID(), resource: job.resource, format: job.format, filters: job.filters, ...this.#formulas.get(job.id) }, onFailure),
     // Download links expire soon, so the page requests a link only when the user needs
     // it.
-    download: async ({ id }, onFailure) => {
-      const { data: job } = await insist(() => call('GET', `export_job/${encodeURIComponent(id)}`), onFailure);
+    download: async (given, onFailure) => {
+      const { id } = given;
+      const { data: job } = await insist(() => call('GET', withQuery(`export_job/${encodeURIComponent(id)}`, { file_name: fileName(given) })), onFailure);
       if (job.download_url) make('a', { href: job.download_url, download: '' }).click();
       else announce('The file has expired');
       this.#take([{ ...job, expired: !job.download_url }]);

@@ -90,6 +90,16 @@ function jobFacts(job, percent) {
   }
 }
 
+/**
+ * Returns the name under which the browser saves the file of a job: what it has, and
+ * the date of the job. A CSV file is for spreadsheets, so the browser decompresses it.
+ */
+function fileName({ resource, format, filters: { type, entity_id: entity, from, to } = {}, created_at: at }) {
+  const parts = [plurals[resource], type ?? entity, from && `from-${dayOf(from)}`, to && `before-${dayOf(to)}`].filter(Boolean);
+  const name = parts.join('-').replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 100);
+  return `${name}-${dayOf(at)}.${format === 'csv' ? 'csv' : 'ndjson.gz'}`;
+}
+
 /** Returns the filters of a job as text and elements. */
 function filterParts({ type, entity_id: entity, from, to }) {
   const parts = [
