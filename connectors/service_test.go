@@ -62,7 +62,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 	db.MaxBatchSize = 1
 	start, nth := time.Now().Add(-time.Hour), 0
 	now := func() time.Time { return start.Add(time.Duration(nth/3) * time.Millisecond) }
-	entityStore, err := bolt.NewEntities(db, entity.Clock{Now: now})
+	entityStore, err := bolt.NewEntities(db, entity.Clock{Now: now}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

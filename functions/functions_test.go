@@ -389,6 +389,8 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"delete-entity", "POST", "/delete_entity", `{"id":"eve","events":true}`, 202, `{"id":"eve","status":"queued"}`},
 		{"get-erasure-job", "GET", "/erasure_job/eve", "", 200, `"status":"queued"`},
 		{"get-erasure-job", "GET", "/erasure_job/ada", "", 404, `"code":"not_found"`},
+		{"list-entity-index", "GET", "/entity_index", "", 200, `{"data":[],"next_cursor":null}`},
+		{"list-entity", "GET", "/entity?type=robot&attributes.n=1", "", 400, `"code":"not_indexed"`},
 		{"get-entity", "GET", "/entity/ada", "", 404, `"code":"not_found"`},
 		{"list-entity", "GET", "/entity?updated_since=2000-01-01T00:00:00Z&include_deleted=true&order=desc", "", 200, `"deleted":true`},
 		{"list-entity", "GET", "/entity?updated_since=2000-01-01T00:00:00Z&include_deleted=true", "", 200, `"synced_until":"20`},

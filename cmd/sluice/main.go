@@ -1,6 +1,7 @@
 // Command sluice is the command-line program of the service. "sluice serve" runs the whole
-// service on one machine. "sluice keys" manages API keys, and "sluice limits" manages the limits
-// of single addresses. The other commands are clients of a service.
+// service on one machine. "sluice keys" manages API keys, "sluice limits" the limits of single
+// addresses and keys, and "sluice indexes" the attributes by which entities can be found. The
+// other commands are clients of a service.
 package main
 
 import (
@@ -58,7 +59,7 @@ func main() {
 			return err
 		},
 	}
-	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), eraseCommand(os.Getenv))
+	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), eraseCommand(os.Getenv), indexesCommand(os.Getenv), findCommand(os.Getenv))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

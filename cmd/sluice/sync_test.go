@@ -342,8 +342,8 @@ func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) 
 	t.Helper()
 	type stores struct{ before, after *bolt.Entities } // the same store with two clocks
 	open := func(db *bbolt.DB) (s stores, err error) {
-		if s.before, err = bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return at.Time().Add(-time.Hour) }}); err == nil {
-			s.after, err = bolt.NewEntities(db, entity.Clock{Now: at.Time})
+		if s.before, err = bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return at.Time().Add(-time.Hour) }}, nil); err == nil {
+			s.after, err = bolt.NewEntities(db, entity.Clock{Now: at.Time}, nil)
 		}
 		return s, err
 	}

@@ -3,4 +3,4 @@ package main
 
 import "sluice/functions/internal/bootstrap"
 
-func main() { bootstrap.Start("update-entity", bootstrap.Entities) }
+func main() { bootstrap.Start("update-entity", bootstrap.IndexedEntities) }

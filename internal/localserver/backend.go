@@ -28,10 +28,12 @@ import (
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
+	"sluice/pkg/snapshot"
 )
 
 // backend holds the stores of the service.
@@ -44,6 +46,7 @@ type backend struct {
 	settle      time.Duration // time from the creation of a record until all indexes contain it
 	keys        access.Store
 	limits      ratelimit.RowStore
+	indexes     *indexes     // builds the indexes of this backend; nil if "sluice indexes" does
 	records     string       // location of the records, for the output of the server
 	countersIn  string       // location of the counters, for the output of the server
 	keyFlags    string       // flags with which "sluice keys" manages the API keys in this backend
@@ -86,7 +89,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	id, errs[6] = serviceID(dir)
 	b.serviceID = func(context.Context) (string, error) { return id, nil }
 	b.keys, errs[0] = OpenKeys(dir)
-	b.stores.Entities, errs[1] = bolt.NewEntities(db, clock)
+	errs[1] = b.openIndexed(dir, db, clock)
 	b.stores.Events, errs[2] = bolt.NewEvents(db, clock.Time)
 	b.exportJobs, errs[3] = bolt.NewJobs(db, exportjob.Kind)
 	b.limits, errs[4] = OpenLimits(dir)
@@ -95,6 +98,22 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return b, nil
+}
+
+// openIndexed opens the entities and their indexes.
+func (b *backend) openIndexed(dir string, db *bbolt.DB, clock entity.Clock) error {
+	declarations, err := OpenIndexes(dir)
+	if err != nil {
+		return err
+	}
+	current := new(index.Current)
+	entities, err := bolt.NewEntities(db, clock, current)
+	if err != nil {
+		return err
+	}
+	b.stores.Entities, b.stores.Finder, b.stores.Indexes = entities, entities, current
+	b.indexes = newIndexes(declarations, entities, current)
+	return b.indexes.load(context.Background())
 }
 
 // probe writes a page to a file in dir and removes it again. It tells a full disk from one with
@@ -133,7 +152,7 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	var errs [9]error
 	b.counters, errs[0] = dynamo.NewCounters(t.client, t.names["CountersTable"])
 	b.stores.Usage, errs[1] = dynamo.NewUsage(t.client, t.names["CountersTable"])
-	b.stores.Entities, errs[2] = dynamo.NewEntities(t.client, t.names["EntitiesTable"], dynamo.EntitiesConfig{Shards: shards, Clock: clock})
+	errs[2] = b.openIndexedTable(t, dynamo.EntitiesConfig{Shards: shards, Clock: clock})
 	b.stores.Events, errs[3] = dynamo.NewEvents(t.client, t.names["EventsTable"], dynamo.EventsConfig{Shards: shards, Now: clock.Now})
 	b.keys, errs[4] = dynamo.NewKeys(t.client, t.names["KeysTable"])
 	b.exportJobs, errs[5] = dynamo.NewJobs(t.client, exportjob.Kind, t.names["ExportJobsTable"])
@@ -142,6 +161,21 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	service, err := dynamo.NewService(t.client, t.names["EntitiesTable"])
 	b.serviceID, errs[8] = service.ID, err
 	return b, errors.Join(errs[:]...)
+}
+
+// openIndexedTable opens the entities in DynamoDB and the declarations of their indexes.
+func (b *backend) openIndexedTable(t tables, cfg dynamo.EntitiesConfig) error {
+	table := t.names["EntitiesTable"]
+	declarations, err := dynamo.NewIndexes(t.client, table)
+	if err != nil {
+		return err
+	}
+	if cfg.Indexes, err = index.NewCache(declarations, snapshot.Config{}); err != nil {
+		return err
+	}
+	entities, err := dynamo.NewEntities(t.client, table, cfg)
+	b.stores.Entities, b.stores.Finder, b.stores.Indexes = entities, entities, cfg.Indexes
+	return err
 }
 
 // OpenTable returns a client of a DynamoDB endpoint, and the name of the table that has the

@@ -11,13 +11,14 @@ import (
 
 	"sluice/pkg/access"
 	"sluice/pkg/bolt"
+	"sluice/pkg/index"
 	"sluice/pkg/ratelimit"
 )
 
 // layout is the version of a data directory: the names of its files and their buckets, keys
 // and values. A change that makes this build and earlier ones read each other's files wrongly
 // needs a new version.
-const layout = "4"
+const layout = "5"
 
 // The files of a data directory. layoutFile holds the version; it exists before the others.
 // serviceFile holds the id of the service, which a server creates if the file does not exist.
@@ -27,6 +28,7 @@ const (
 	recordsFile = "sluice.db"
 	keysFile    = "keys.db"
 	limitsFile  = "limits.db"
+	indexesFile = "indexes.db"
 	probeFile   = "health.tmp" // exists only for a moment
 )
 
@@ -47,7 +49,7 @@ func CreateDir(dir string) error {
 // layout, checkDir returns an error. If it has no data, or does not exist, any layout is fine.
 func checkDir(dir string) (known bool, err error) {
 	// Look for data first, because another process may be creating the directory.
-	used := HasData(dir) || exists(dir, keysFile) || exists(dir, limitsFile)
+	used := HasData(dir) || exists(dir, keysFile) || exists(dir, limitsFile) || exists(dir, indexesFile)
 	version, err := os.ReadFile(filepath.Join(dir, layoutFile))
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -101,4 +103,13 @@ func OpenLimits(dir string) (ratelimit.RowManager, error) {
 		return nil, err
 	}
 	return bolt.NewLimits(filepath.Join(dir, limitsFile))
+}
+
+// OpenIndexes returns the store of indexed attributes in the data directory dir, which a running
+// server may use too. It creates no file; storing the first declaration does.
+func OpenIndexes(dir string) (index.Store, error) {
+	if _, err := checkDir(dir); err != nil {
+		return nil, err
+	}
+	return bolt.NewIndexes(filepath.Join(dir, indexesFile))
 }

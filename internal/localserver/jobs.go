@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/pkg/erasurejob"
@@ -22,12 +23,15 @@ const (
 	erasuresAtOnce = 4
 )
 
-// background runs the jobs of all kinds in this process, and serves the files that they write.
+// background runs the jobs of all kinds in this process, builds indexes, and serves the files
+// of jobs.
 type background struct {
-	runners []*job.Runner
-	files   *files.Dir
-	days    int // for which files are kept
-	logger  *slog.Logger
+	runners  []*job.Runner
+	indexes  *indexes // nil for none
+	building sync.WaitGroup
+	files    *files.Dir
+	days     int // for which files are kept
+	logger   *slog.Logger
 }
 
 // openBackground sets the stores of jobs and of links in b.stores. The export files are in a
@@ -62,7 +66,7 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 		return nil, err
 	}
 	b.stores.ExportJobs, b.stores.ExportLinks, b.stores.ErasureJobs = exports, files, erasures
-	return &background{runners: []*job.Runner{exports, erasures}, files: files, days: days, logger: logger}, nil
+	return &background{runners: []*job.Runner{exports, erasures}, indexes: b.indexes, files: files, days: days, logger: logger}, nil
 }
 
 // start runs jobs, also the unfinished ones of an earlier process, and removes old files until
@@ -72,6 +76,9 @@ func (b *background) start(ctx context.Context) error {
 		if err := r.Start(ctx); err != nil {
 			return err
 		}
+	}
+	if b.indexes != nil {
+		b.building.Go(func() { b.indexes.run(ctx, b.logger) })
 	}
 	go func() {
 		daily := time.NewTicker(24 * time.Hour)
@@ -92,6 +99,7 @@ func (b *background) start(ctx context.Context) error {
 
 // wait waits for the runs in progress.
 func (b *background) wait() {
+	b.building.Wait()
 	for _, r := range b.runners {
 		r.Wait()
 	}

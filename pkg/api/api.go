@@ -6,6 +6,7 @@ package api
 import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
+	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -61,6 +62,15 @@ type Deleted struct {
 type Erasing struct {
 	ID     string     `json:"id"`
 	Status job.Status `json:"status"`
+}
+
+// EntityIndex is an indexed attribute of the entities of a type.
+type EntityIndex struct {
+	Type      string      `json:"type"`
+	Attribute string      `json:"attribute"`
+	Kind      index.Kind  `json:"kind"`
+	State     index.State `json:"state"` // queries are served if it is "ready"
+	Done      float64     `json:"done"`  // part of the index that is built, from 0 to 1
 }
 
 // Usage holds the limits of an address or API key and its usage in the last minute.

@@ -26,7 +26,7 @@ func openWords(t *testing.T, path string) (words *table[string], close func()) {
 	}
 	close = func() { _ = db.Close() }
 	t.Cleanup(close)
-	words, err = openTable(db, "words", schema[string]{func(word string) string { return word }, text[string], func(string) []entry { return nil }})
+	words, err = openTable(db, "words", schema[string]{func(word string) string { return word }, text[string], func(string, string) []entry { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
 func TestConstructorsRequireAFile(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"Entities": ignore(NewEntities(nil, entity.Clock{})),
+		"Entities": ignore(NewEntities(nil, entity.Clock{}, nil)),
 		"Events":   ignore(NewEvents(nil, time.Now)),
 		"Jobs":     ignore(NewJobs(nil, job.Kind{Name: "report"})),
 		"Keys":     ignore(NewKeys("")),

@@ -8,12 +8,14 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/pkg/entity"
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
 const (
 	byType      = "by_type"
 	byUpdatedAt = "by_updated_at"
+	byAttribute = "by_attribute"
 )
 
 // Entities is an entity.Store. It is safe for concurrent use. Its records are the latest
@@ -22,18 +24,27 @@ const (
 //   - by_type has a bucket for each type, with the entities of that type by their ids.
 //   - by_updated_at has all records, by the text of Change.SyncPosition.
 //   - by_expiry has the tombstones.
+//   - by_attribute has a bucket for each indexed attribute (Declaration.Partition), with the
+//     entities that have a key by that key.
 type Entities struct {
-	table *table[entity.Change]
-	clock entity.Clock
+	table   *table[entity.Change]
+	clock   entity.Clock
+	indexes *index.Current
 }
 
 // NewEntities returns the entities in db, which other stores may share. The caller closes db.
-func NewEntities(db *bbolt.DB, clock entity.Clock) (*Entities, error) {
-	t, err := openTable(db, "entities", schema[entity.Change]{func(c entity.Change) string { return c.ID }, changeFields, changeEntries})
+// indexes are the indexed attributes, or nil for none; a transaction goes by those that it finds.
+func NewEntities(db *bbolt.DB, clock entity.Clock, indexes *index.Current) (*Entities, error) {
+	if indexes == nil {
+		indexes = new(index.Current)
+	}
+	s := &Entities{clock: clock, indexes: indexes}
+	var err error
+	s.table, err = openTable(db, "entities", schema[entity.Change]{func(c entity.Change) string { return c.ID }, changeFields, s.entries})
 	if err != nil {
 		return nil, err
 	}
-	return &Entities{table: t, clock: clock}, nil
+	return s, nil
 }
 
 func changeFields(f *fields, c *entity.Change) {
@@ -47,13 +58,19 @@ func changeFields(f *fields, c *entity.Change) {
 	c.Deleted = c.Attributes == nil // only a tombstone has none
 }
 
-func changeEntries(c entity.Change) []entry {
+func (s *Entities) entries(workspace string, c entity.Change) []entry {
 	change := entry{c.SyncPosition().String(), []string{byUpdatedAt}}
 	if c.Deleted {
 		expiry := record.Position{At: record.TimeOf(c.ExpiresAt()), ID: c.ID}
 		return []entry{change, {expiry.String(), []string{byExpiry}}}
 	}
-	return []entry{change, {c.ID, []string{byType, c.Type}}}
+	entries := []entry{change, {c.ID, []string{byType, c.Type}}}
+	for _, d := range s.indexes.Load().Of(workspace, c.Type) {
+		if key, _ := d.Key(c.ID, c.Attributes); key != "" && d.Written() {
+			entries = append(entries, entry{key, attributePath(d)})
+		}
+	}
+	return entries
 }
 
 // Write implements entity.Store. The stamp is taken inside the transaction, so that writes

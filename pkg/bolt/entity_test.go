@@ -26,7 +26,7 @@ func openDB(t *testing.T) *bbolt.DB {
 
 func openIn(t *testing.T, db *bbolt.DB, clock entity.Clock) entity.Store {
 	t.Helper()
-	s, err := bolt.NewEntities(db, clock)
+	s, err := bolt.NewEntities(db, clock, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func openIn(t *testing.T, db *bbolt.DB, clock entity.Clock) entity.Store {
 
 func openEntities(t *testing.T) func(entity.Clock) (entity.Store, error) {
 	db := openDB(t)
-	return func(clock entity.Clock) (entity.Store, error) { return bolt.NewEntities(db, clock) }
+	return func(clock entity.Clock) (entity.Store, error) { return bolt.NewEntities(db, clock, nil) }
 }
 
 func TestEntities(t *testing.T) { storetest.Entities(t, openEntities) }

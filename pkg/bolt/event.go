@@ -49,7 +49,7 @@ func eventFields(f *fields, e *event.Event) {
 	f.time(&e.ExpiresAt)
 }
 
-func eventEntries(e event.Event) []entry {
+func eventEntries(_ string, e event.Event) []entry {
 	entries := []entry{{e.ID, []string{byID}}, {e.SyncPosition().String(), []string{byCreatedAt}}}
 	if e.EntityID != "" {
 		entries = append(entries, entry{e.Position().String(), []string{byEntity, string(e.EntityID)}})

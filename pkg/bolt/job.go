@@ -47,7 +47,7 @@ func jobFields(f *fields, j *job.Job) {
 	f.value = nil
 }
 
-func jobEntries(j job.Job) []entry {
+func jobEntries(_ string, j job.Job) []entry {
 	entries := []entry{{j.Position().String(), []string{byPosition}}}
 	switch {
 	case !j.Status.Final():

@@ -30,7 +30,7 @@ type table[R any] struct {
 type schema[R any] struct {
 	key     func(R) string // an id, unless the table has the index by_id
 	fields  func(*fields, *R)
-	entries func(R) []entry // where the indexes have a record
+	entries func(workspace string, r R) []entry // where the indexes have a record
 }
 
 // entry is a place in an index.
@@ -70,7 +70,7 @@ func (t *table[R]) update(ctx context.Context, op, workspace string, write func(
 		if err != nil {
 			return err
 		}
-		return write(records[R]{t, b})
+		return write(records[R]{t, b, workspace})
 	})
 	switch {
 	case late != nil:
@@ -87,7 +87,7 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 		return record.UnavailableError(op, err)
 	}
 	err := t.db.View(func(tx *bbolt.Tx) error {
-		return read(records[R]{t, nested(tx.Bucket([]byte(t.name)), workspace)})
+		return read(records[R]{t, nested(tx.Bucket([]byte(t.name)), workspace), workspace})
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
@@ -143,7 +143,8 @@ func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan fu
 // records are the records of a workspace, in a transaction.
 type records[R any] struct {
 	*table[R]
-	bucket *bbolt.Bucket // nil if the workspace has none
+	bucket    *bbolt.Bucket // nil if the workspace has none
+	workspace string
 }
 
 // nested returns the bucket at a path of names in b, or nil if it does not exist.
@@ -212,7 +213,7 @@ func (s records[R]) put(r R) error {
 	if err == nil {
 		err = s.add([]string{byKey}, key, value)
 	}
-	for _, e := range s.entries(r) {
+	for _, e := range s.entries(s.workspace, r) {
 		value = []byte(key)
 		if e.key == key {
 			value = nil
@@ -239,8 +240,10 @@ func (s records[R]) add(path []string, key string, value []byte) (err error) {
 // remove removes r, which must exist.
 func (s records[R]) remove(r R) error {
 	err := s.index(byKey).Delete([]byte(s.key(r)))
-	for _, e := range s.entries(r) {
-		err = errors.Join(err, s.index(e.index...).Delete([]byte(e.key)))
+	for _, e := range s.entries(s.workspace, r) {
+		if b := s.index(e.index...); b != nil { // an attribute that was declared after r was put has none
+			err = errors.Join(err, b.Delete([]byte(e.key)))
+		}
 	}
 	return err
 }

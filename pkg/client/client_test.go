@@ -52,6 +52,9 @@ func TestEveryRoute(t *testing.T) {
 	if document, err := c.OpenAPI(ctx); err != nil || !bytes.Equal(document, sluice.OpenAPI) {
 		t.Errorf("OpenAPI: %d bytes, %v", len(document), err)
 	}
+	if all, err := c.EntityIndexes(ctx); err != nil || len(all) != 0 {
+		t.Errorf("indexes %v, %v", all, err)
+	}
 	u, err := c.Usage(ctx, "")
 	if err != nil || len(u.Seconds) != 60 {
 		t.Errorf("usage %+v, %v", u, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/entity"
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -26,8 +27,9 @@ type EntitiesClient interface {
 
 // EntitiesConfig tunes Entities. Its zero value is ready to use.
 type EntitiesConfig struct {
-	Shards Shards // of the index by_updated_at
-	Clock  entity.Clock
+	Shards  Shards // of the index by_updated_at
+	Clock   entity.Clock
+	Indexes index.Source // the indexed attributes; nil for none
 }
 
 // Entities is an entity.Store in a DynamoDB table. It is safe for concurrent use.
@@ -47,16 +49,21 @@ type EntitiesConfig struct {
 //	erased_at   S  text of Change.ErasedAt; absent if the entity was never erased
 //	expires_at  N  Unix time in seconds after which DynamoDB removes a tombstone; an item with
 //	               this attribute is a tombstone
+//	index_N     S  for each place N (1 to index.Places) of an indexed attribute:
+//	               Declaration.Partition; absent if the entity has no key there
+//	key_N       B  Declaration.Key; absent like index_N
 //
-// There are two global secondary indexes. by_type has the keys type_key and id and lists the
+// There are these global secondary indexes. by_type has the keys type_key and id and lists the
 // entities of one type. It projects all attributes, so that a list is one query.
 // by_updated_at has the keys shard and change and lists all items in order of their latest
-// change. It projects all attributes except type_key.
+// change. It projects all attributes except type_key, index_N and key_N. by_attribute_N has the
+// keys index_N and key_N, and projects nothing else.
 type Entities struct {
-	client EntitiesClient
-	table  string
-	shards Shards
-	clock  entity.Clock
+	client  EntitiesClient
+	table   string
+	shards  Shards
+	clock   entity.Clock
+	indexes index.Source
 }
 
 // NewEntities returns the entities in table.
@@ -68,17 +75,20 @@ func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Enti
 	if err != nil {
 		return nil, err
 	}
-	return &Entities{client: client, table: table, shards: shards, clock: cfg.Clock}, nil
+	if cfg.Indexes == nil {
+		cfg.Indexes = new(index.Current)
+	}
+	return &Entities{client: client, table: table, shards: shards, clock: cfg.Clock, indexes: cfg.Indexes}, nil
 }
 
 // OpenEntities returns the entities in the table that ENTITIES_TABLE names, in the shards of
-// LoadShards.
-func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock) (*Entities, error) {
+// LoadShards. indexes may be nil if none are written.
+func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock, indexes index.Source) (*Entities, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewEntities(client, getenv("ENTITIES_TABLE"), EntitiesConfig{Shards: shards, Clock: clock})
+	s, err := NewEntities(client, getenv("ENTITIES_TABLE"), EntitiesConfig{Shards: shards, Clock: clock, Indexes: indexes})
 	if err != nil {
 		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
 	}

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/entity"
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -36,14 +38,19 @@ const seen = "#change = :was"
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	op := string(w.Kind) + " entity"
 	latest, condition := presumed(w), unseen[w.Kind]
+	refreshErr := s.indexes.Refresh(ctx)
 	for {
 		now := s.clock.Time()
 		next, ok := w.Next(latest, now)
 		if !ok {
 			return latest, false, nil
 		}
+		indexed, err := s.indexes.At(now)
+		if err != nil && !next.Deleted { // a tombstone has no keys
+			return entity.Change{}, false, cmp.Or(refreshErr, err)
+		}
 		sent := newAttempts(s.clock.Time, now)
-		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, condition), sent.watch)
+		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, condition, indexed), sent.watch)
 		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)
 		switch {
 		case err == nil:
@@ -81,8 +88,8 @@ func presumed(w entity.Write) entity.Change {
 
 // update returns the UpdateItem that stores next in place of latest, on a condition. It leaves
 // alone what a change of this kind keeps, because latest may only be presumed.
-func (s *Entities) update(workspace string, latest, next entity.Change, condition string) *dynamodb.UpdateItemInput {
-	u := updateExpression{names: make(map[string]string), values: make(attributeValues)}
+func (s *Entities) update(workspace string, latest, next entity.Change, condition string, indexed index.Set) *dynamodb.UpdateItemInput {
+	u := newUpdateExpression()
 	u.set("shard", text(s.shards.key(workspace, next.ID)))
 	u.set("change", text(next.SyncPosition().String()))
 	if next.Deleted {
@@ -96,6 +103,7 @@ func (s *Entities) update(workspace string, latest, next entity.Change, conditio
 		u.set("created_at", text(next.CreatedAt.String()))
 		u.remove("expires_at")
 	}
+	u.setKeys(keysOf(workspace, next, indexed))
 	if next.Deleted && next.ErasedAt == next.DeletedAt { // an erasure, of an entity that may not exist
 		u.set("erased_at", text(next.ErasedAt.String()))
 		u.setIfAbsent("type", text(next.Type))
@@ -104,14 +112,20 @@ func (s *Entities) update(workspace string, latest, next entity.Change, conditio
 	if strings.HasSuffix(condition, seen) {
 		u.values[":was"] = text(latest.SyncPosition().String())
 	}
+	in := s.conditional(workspace, next.ID, condition, u)
+	in.ReturnValues = types.ReturnValueAllNew
+	return in
+}
+
+// conditional returns an UpdateItem of an item, whose error has the item if condition is false.
+func (s *Entities) conditional(workspace, id, condition string, u updateExpression) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,
-		Key:                                 entityKey(workspace, next.ID),
-		UpdateExpression:                    aws.String("SET " + strings.Join(u.sets, ", ") + " REMOVE " + strings.Join(u.removes, ", ")),
+		Key:                                 entityKey(workspace, id),
+		UpdateExpression:                    aws.String(u.String()),
 		ConditionExpression:                 &condition,
 		ExpressionAttributeNames:            u.names,
 		ExpressionAttributeValues:           u.values,
-		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
 }
@@ -121,6 +135,21 @@ type updateExpression struct {
 	sets, removes []string
 	names         map[string]string
 	values        attributeValues
+}
+
+func newUpdateExpression() updateExpression {
+	return updateExpression{names: make(map[string]string), values: make(attributeValues)}
+}
+
+func (u *updateExpression) String() string {
+	var clauses []string
+	if len(u.sets) > 0 {
+		clauses = append(clauses, "SET "+strings.Join(u.sets, ", "))
+	}
+	if len(u.removes) > 0 {
+		clauses = append(clauses, "REMOVE "+strings.Join(u.removes, ", "))
+	}
+	return strings.Join(clauses, " ")
 }
 
 func (u *updateExpression) set(name string, value types.AttributeValue) {

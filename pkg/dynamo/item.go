@@ -22,6 +22,11 @@ func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
+// blob returns the bytes of s as a binary attribute value (B).
+func blob(s string) types.AttributeValue {
+	return &types.AttributeValueMemberB{Value: []byte(s)}
+}
+
 // itemSize returns the approximate size of the record in item, as JSON, in bytes. It counts the
 // bytes of names and values, as DynamoDB does.
 func itemSize(item attributeValues) int {
@@ -61,6 +66,16 @@ func (r *itemReader) optionalText(name string) string {
 		r.fail(name, fmt.Sprintf("is a %T, not a string", v))
 		return ""
 	}
+}
+
+// binary returns the value of a binary attribute, which must exist.
+func (r *itemReader) binary(name string) string {
+	v, ok := r.item[name].(*types.AttributeValueMemberB)
+	if !ok {
+		r.fail(name, "is not binary")
+		return ""
+	}
+	return string(v.Value)
 }
 
 // number returns the value of a number attribute, which must exist.

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -120,6 +121,16 @@ type Store interface {
 	// it is the one that the call stored. The store reads its own clock for the stamp.
 	// After an error of kind Unavailable, the change may have been stored.
 	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
+}
+
+// Finder finds entities by the values of indexed attributes. Implementations are safe for
+// concurrent use.
+type Finder interface {
+	// Find returns the entities that q selects, each with the value that it has now. An
+	// entity that was changed a moment ago may be missing. As in Store.List, there may be
+	// fewer than q.Limit even if More is true; Last.ID is the key after which the next page
+	// starts. The error may have kind Unavailable.
+	Find(ctx context.Context, workspace string, q index.Query) (record.Page[Entity], error)
 }
 
 // Create stores the entity that d describes, with the current time. The error has kind Invalid

@@ -25,6 +25,7 @@ import (
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
@@ -110,7 +111,7 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 
 // untouchable holds stores that panic on every read and write. If a route used one of
 // them, the response would be a 500.
-var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ job.Store }{}, ExportJobs: struct{ job.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
+var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Finder: struct{ entity.Finder }{}, Indexes: struct{ index.Source }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ job.Store }{}, ExportJobs: struct{ job.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
 // state maps each class of routes to the value of the RateLimit header after one request
 // that found no record.
@@ -230,7 +231,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 func TestScopes(t *testing.T) {
 	routes := map[access.Scope]string{
 		access.Import:    "create-entity update-entity delete-entity upsert-entities create-event create-events",
-		access.Export:    "list-entity get-entity list-event get-event create-export-job list-export-job get-export-job cancel-export-job",
+		access.Export:    "list-entity get-entity list-event get-event create-export-job list-export-job get-export-job cancel-export-job list-entity-index",
 		access.Dashboard: "usage",
 		access.Erase:     "get-erasure-job",
 	}

@@ -10,17 +10,21 @@ import (
 )
 
 func listEntity(s *service, r *request) (response, error) {
+	if conditions := conditionNames(r.query); len(conditions) > 0 {
+		return findEntity(s, r, conditions)
+	}
 	if r.query.Has("updated_since") {
 		return listEntityChanges(s, r)
 	}
 	p := parseQuery(r, "limit", "cursor", "type", "updated_since", "include_deleted", "order")
-	for _, name := range []string{"include_deleted", "order"} {
-		if p.values.Has(name) {
-			p.wrong.Add(name, "needs updated_since")
-		}
+	if p.values.Has("include_deleted") {
+		p.wrong.Add("include_deleted", "needs updated_since")
+	}
+	if p.values.Has("order") {
+		p.wrong.Add("order", "needs updated_since, or a condition such as attributes.email")
 	}
 	q := entity.Query{Limit: p.limit(s.maxPage(r.counted)), Type: p.filter("type", record.CheckName)}
-	q.AfterID = p.cursor(r, false, false).ID
+	q.AfterID = p.cursor(r, cursorShape{}).ID
 	if err := p.err(); err != nil {
 		return response{}, err
 	}

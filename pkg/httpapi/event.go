@@ -28,7 +28,7 @@ func listEvent(s *service, r *request) (response, error) {
 	if q.From != nil && q.To != nil && q.From.Compare(*q.To) > 0 {
 		p.wrong.Add("from", "must not be later than to")
 	}
-	q.After = p.cursor(r, true, false).position()
+	q.After = p.cursor(r, cursorShape{timed: true}).position()
 	if err := p.err(); err != nil {
 		return response{}, err
 	}

@@ -31,7 +31,7 @@ func ExampleNewFunction() {
 		log.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // the file is removed
-	entities, err := bolt.NewEntities(db, entity.Clock{})
+	entities, err := bolt.NewEntities(db, entity.Clock{}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

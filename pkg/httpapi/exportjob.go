@@ -38,7 +38,7 @@ func createExportJob(s *service, r *request) (response, error) {
 func listExportJob(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor")
 	limit := p.limit(maxPageLength)
-	after := p.cursor(r, true, false).position()
+	after := p.cursor(r, cursorShape{timed: true}).position()
 	if err := p.err(); err != nil {
 		return response{}, err
 	}

@@ -21,6 +21,7 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/ratelimit"
 )
@@ -29,6 +30,8 @@ import (
 // its own routes; the other fields may be nil.
 type Stores struct {
 	Entities    entity.Store
+	Finder      entity.Finder // the same entities
+	Indexes     index.Source  // the indexed attributes by which both write and find
 	Events      event.Store
 	ErasureJobs job.Store
 	ExportJobs  job.Store

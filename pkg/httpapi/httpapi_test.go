@@ -121,6 +121,7 @@ func TestSampleEvents(t *testing.T) {
 		{"upsert-entities", 207, `{"results":[{"index":0,"status":201,"entity":` + adaBorn + `},{"index":1,"status":200,"entity":` + adaDied + `},{"index":2,"status":201,"entity":` + bob + `}]}`},
 		{"upsert-entities", 200, ""},
 		{"get-erasure-job", 404, ""},
+		{"list-entity-index", 200, `{"data":[],"next_cursor":null}`},
 		{"get-export-job", 404, ""},
 		{"cancel-export-job", 404, ""},
 		{"create-export-job", 201, export},

@@ -144,7 +144,8 @@ type cursor struct {
 	Route       string       `json:"r"`
 	Workspace   string       `json:"w"`
 	Filters     string       `json:"f,omitzero"` // the canonical filters
-	ID          string       `json:"i"`          // id of the last record on the page
+	ID          string       `json:"i,omitzero"` // id of the last record on the page
+	Key         []byte       `json:"k,omitzero"` // in a list in order of an attribute, the key of the last record that was read
 	At          *record.Time `json:"t,omitzero"` // in a list ordered by time, the time of the last record on the page
 	SyncedUntil *record.Time `json:"u,omitzero"` // in an incremental list, the synced_until that all pages share
 }
@@ -172,19 +173,24 @@ func (c cursor) encode() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// cursor decodes the cursor in the query. It returns the zero cursor if the query has none.
-// timed says whether the cursors of this list contain the field At, and synced says whether
-// they contain the field SyncedUntil. cursor accepts only a cursor that encode returned for
-// the same route, workspace and filters. The caller must therefore read all filters before
-// it calls cursor.
-func (p *parameters) cursor(r *request, timed, synced bool) cursor {
+// cursorShape says which fields the cursors of a list have: At, SyncedUntil, and Key in place
+// of ID.
+type cursorShape struct{ timed, synced, keyed bool }
+
+func (c cursor) shape() cursorShape {
+	return cursorShape{c.At != nil, c.SyncedUntil != nil, c.Key != nil}
+}
+
+// cursor decodes the cursor in the query. It returns the zero cursor if the query has none. It
+// accepts only a cursor that encode returned for the same route, workspace and filters, so the
+// caller must read all filters first.
+func (p *parameters) cursor(r *request, shape cursorShape) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}
 	}
 	text := p.values.Get("cursor")
 	c, ok := decodeCursor(text)
-	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() ||
-		(c.At != nil) != timed || (c.SyncedUntil != nil) != synced {
+	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() || c.shape() != shape {
 		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the previous page with the same filters, or omit it to start over")
 		return cursor{}
 	}
@@ -196,7 +202,7 @@ func decodeCursor(text string) (c cursor, ok bool) {
 	if err != nil {
 		return cursor{}, false
 	}
-	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil || record.CheckID(c.ID) != nil {
+	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil || (record.CheckID(c.ID) == nil) == (len(c.Key) > 0) {
 		return cursor{}, false
 	}
 	again, err := json.Marshal(c)

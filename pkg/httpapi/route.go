@@ -72,7 +72,7 @@ var defaultRoute = Route{Name: "not-found", Path: "$default", Class: ratelimit.G
 // Routes returns the route table. template.yaml deploys exactly these routes.
 func Routes() []Route {
 	return []Route{
-		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, "Entities", 0},
+		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, "Entities Finder Indexes", 0},
 		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, "Entities", 0},
 		{"list-event", http.MethodGet, "/event", ratelimit.Export, access.Export, listEvent, "Events", 0},
 		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, access.Export, getEvent, "Events", 0},
@@ -87,6 +87,7 @@ func Routes() []Route {
 		{"list-export-job", http.MethodGet, "/export_job", ratelimit.General, access.Export, listExportJob, "ExportJobs", 0},
 		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Export, getExportJob, "ExportJobs ExportLinks", 0},
 		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Export, cancelExportJob, "ExportJobs", maxBodyBytes},
+		{"list-entity-index", http.MethodGet, "/entity_index", ratelimit.General, access.Export, listEntityIndex, "Indexes", 0},
 		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, "Usage", 0},
 		{"dashboard", http.MethodGet, "/", ratelimit.General, access.Public, getRoot, "Dashboard", 0},
 		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, getDashboard, "Dashboard", 0},

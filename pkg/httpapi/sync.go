@@ -62,7 +62,7 @@ func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQu
 		return cursor{}
 	}
 	q.Since = *from
-	c := p.cursor(r, true, !q.Descending)
+	c := p.cursor(r, cursorShape{timed: true, synced: !q.Descending})
 	q.After = c.position()
 	if q.Until = c.SyncedUntil; q.Until == nil && !q.Descending {
 		until := record.SyncedUntil(q.Since, s.Now())

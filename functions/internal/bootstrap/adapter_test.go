@@ -89,7 +89,7 @@ func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 // Every sample event reaches the handler of its route.
 func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	want := map[string]int{
-		"create-entity": 201, "list-entity": 200, "get-entity": 200, "update-entity": 200, "upsert-entities": 207, "delete-entity": 200, "get-erasure-job": 404,
+		"create-entity": 201, "list-entity": 200, "get-entity": 200, "update-entity": 200, "upsert-entities": 207, "delete-entity": 200, "get-erasure-job": 404, "list-entity-index": 200,
 		"create-event": 201, "create-events": 207, "list-event": 200, "get-event": 200,
 		"create-export-job": 201, "list-export-job": 200, "get-export-job": 200, "cancel-export-job": 200,
 		"usage": 200, "dashboard": 200, "openapi": 200, "health": 200, "not-found": 404,
@@ -97,7 +97,7 @@ func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	s := newService(t)
 	tested := make(map[string]bool)
 	for _, name := range []string{
-		"create-entity", "list-entity", "get-entity", "update-entity", "upsert-entities", "delete-entity", "get-erasure-job",
+		"create-entity", "list-entity", "get-entity", "update-entity", "upsert-entities", "delete-entity", "get-erasure-job", "list-entity-index",
 		"create-event", "create-events", "list-event", "get-event",
 		"create-export-job", "list-export-job", "get-export-job", "cancel-export-job", "usage", "dashboard", "openapi", "health", "not-found",
 	} {

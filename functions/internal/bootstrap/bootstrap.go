@@ -20,6 +20,7 @@ import (
 	"sluice/pkg/dynamo"
 	"sluice/pkg/entity"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/index"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 )
@@ -99,7 +100,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
-	if err := connect(ctx, counters, id, connections[name]); err != nil {
+	if err := connect(ctx, counters, id, stores.Indexes, connections[name]); err != nil {
 		logger.Warn("init could not connect to DynamoDB", "error", err.Error())
 	}
 	return adapt(api, api.Malformed(name)), nil
@@ -115,8 +116,8 @@ var connections = map[string]int{
 }
 
 // connect opens count connections to DynamoDB, or one if count is 0, so that the first
-// request can use them. One of them reads the id.
-func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, count int) error {
+// request can use them. One of them reads the id, and another one the indexed attributes.
+func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var calls errgroup.Group
@@ -124,6 +125,9 @@ func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.Service
 		_, err := id.Get(ctx)
 		return err
 	})
+	if indexes != nil {
+		calls.Go(func() error { return indexes.Refresh(ctx) })
+	}
 	for range count - 1 {
 		calls.Go(func() error { return counters.Connect(ctx) })
 	}

@@ -1,21 +1,45 @@
 package bootstrap
 
 import (
+	"fmt"
 	"os"
 
 	"sluice/pkg/dynamo"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/index"
+	"sluice/pkg/snapshot"
 )
 
 // Opener opens a store and assigns it to a field of the given Stores. The names of the tables
 // are in the environment variables that template.yaml sets.
 type Opener func(c Clients, stores *httpapi.Stores) error
 
-// Entities is the Opener of Stores.Entities.
+// Entities is the Opener of Stores.Entities for a function that neither writes nor finds any.
 func Entities(c Clients, stores *httpapi.Stores) (err error) {
-	stores.Entities, err = dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock)
+	stores.Entities, err = dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock, nil)
+	return err
+}
+
+// Indexes is the Opener of Stores.Indexes.
+func Indexes(c Clients, stores *httpapi.Stores) error {
+	declarations, err := dynamo.NewIndexes(c.DynamoDB, os.Getenv("ENTITIES_TABLE"))
+	if err != nil {
+		return fmt.Errorf("ENTITIES_TABLE: %w", err)
+	}
+	stores.Indexes, err = index.NewCache(declarations, snapshot.Config{})
+	return err
+}
+
+// IndexedEntities is the Opener of Stores.Entities and Stores.Finder, with the indexed
+// attributes.
+func IndexedEntities(c Clients, stores *httpapi.Stores) error {
+	if err := Indexes(c, stores); err != nil {
+		return err
+	}
+	entities, err := dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock, stores.Indexes)
+	stores.Entities, stores.Finder = entities, entities
 	return err
 }
 

@@ -15,7 +15,7 @@ import (
 // Open is configured by the environment variables ENTITIES_TABLE, EVENTS_TABLE,
 // EXPORT_JOBS_BUCKET and EXPORT_FILE_DAYS.
 func Open(c bootstrap.Clients) (job.Work, error) {
-	entities, err := dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock)
+	entities, err := dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/index"
 	"sluice/pkg/memory"
 )
 
@@ -29,7 +30,9 @@ func Open(dir string, now func() time.Time) (stores httpapi.Stores, counters *me
 	counters = memory.NewCounters()
 	stores = httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}
 	var errs [4]error
-	stores.Entities, errs[0] = bolt.NewEntities(db, entity.Clock{Now: now})
+	indexes := new(index.Current)
+	entities, err := bolt.NewEntities(db, entity.Clock{Now: now}, indexes)
+	stores.Entities, stores.Finder, stores.Indexes, errs[0] = entities, entities, indexes, err
 	stores.Events, errs[1] = bolt.NewEvents(db, now)
 	stores.ErasureJobs, errs[2] = bolt.NewJobs(db, erasurejob.Kind)
 	stores.ExportJobs, errs[3] = bolt.NewJobs(db, exportjob.Kind)

@@ -25,20 +25,28 @@ type resourceUnits map[string]float64
 // records of 450 bytes and is read with eventual consistency (docs/cost.md).
 const pageUnits = 10.5
 
+// A page of entities that were found is read from an index of keys, 150 bytes each, and then
+// entity by entity, consistently.
+const (
+	keyUnits   = 4.0
+	foundUnits = 200.0
+)
+
 // unitsOf maps a function to the maximum units that a request to the function takes. The units
 // do not include the write that charges the rate limits. If the route requires an API key, they
 // do not include the read of that key either. Assumptions: a record is at most 1 KB, and
 // EventShards is 1, and a list by id passes no tombstones. A write in a transaction takes two
 // units.
 var unitsOf = map[string]resourceUnits{
-	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
+	"list-entity":       {"EntitiesTable read": foundUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits, "EntitiesTable/by_attribute_1 read": keyUnits, "EntitiesTable/by_attribute_2 read": keyUnits, "EntitiesTable/by_attribute_3 read": keyUnits, "EntitiesTable/by_attribute_4 read": keyUnits},
+	"list-entity-index": {"EntitiesTable read": 1},
 	"get-entity":        {"EntitiesTable read": 1},
 	"list-event":        {"EventsTable/by_position read": pageUnits, "EventsTable/by_entity read": pageUnits, "EventsTable/by_created_at read": pageUnits},
 	"get-event":         {"EventsTable read": 1},
-	"create-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2},
-	"update-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2},
-	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2, "ErasureJobsTable read": 1, "ErasureJobsTable write": 1, "ErasureJobsTable/by_status write": 2},
-	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 100, "EntitiesTable/by_type write": 100, "EntitiesTable/by_updated_at write": 200},
+	"create-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2, "EntitiesTable/by_attribute_1 write": 2, "EntitiesTable/by_attribute_2 write": 2, "EntitiesTable/by_attribute_3 write": 2, "EntitiesTable/by_attribute_4 write": 2},
+	"update-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2, "EntitiesTable/by_attribute_1 write": 2, "EntitiesTable/by_attribute_2 write": 2, "EntitiesTable/by_attribute_3 write": 2, "EntitiesTable/by_attribute_4 write": 2},
+	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2, "EntitiesTable/by_attribute_1 write": 1, "EntitiesTable/by_attribute_2 write": 1, "EntitiesTable/by_attribute_3 write": 1, "EntitiesTable/by_attribute_4 write": 1, "ErasureJobsTable read": 1, "ErasureJobsTable write": 1, "ErasureJobsTable/by_status write": 2},
+	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 100, "EntitiesTable/by_type write": 100, "EntitiesTable/by_updated_at write": 200, "EntitiesTable/by_attribute_1 write": 200, "EntitiesTable/by_attribute_2 write": 200, "EntitiesTable/by_attribute_3 write": 200, "EntitiesTable/by_attribute_4 write": 200},
 	"create-event":      {"EventsTable write": 1, "EventsTable/by_position write": 1, "EventsTable/by_entity write": 1, "EventsTable/by_created_at write": 1},
 	"create-events":     {"EventsTable write": 100, "EventsTable/by_position write": 100, "EventsTable/by_entity write": 100, "EventsTable/by_created_at write": 100},
 	"get-erasure-job":   {"ErasureJobsTable read": 1},

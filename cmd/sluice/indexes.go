@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"text/tabwriter"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/spf13/cobra"
+
+	"sluice/cmd/sluice/internal/progress"
+	"sluice/internal/localserver"
+	"sluice/pkg/access"
+	"sluice/pkg/dynamo"
+	"sluice/pkg/index"
+)
+
+// indexes are the declarations of indexed attributes, and what keeps their keys; nil if a server
+// does the work.
+type indexes struct {
+	index.Store
+	keeper index.Keeper
+}
+
+type indexStorage = storage[indexes]
+
+func indexesCommand(getenv func(string) string) *cobra.Command {
+	o := &indexStorage{
+		getenv: getenv, what: "entities", variable: "ENTITIES_TABLE", logicalID: "EntitiesTable",
+		openDir: func(dir string) (indexes, error) {
+			s, err := localserver.OpenIndexes(dir)
+			return indexes{Store: s}, err
+		},
+		openTable: func(client *dynamodb.Client, name string) (indexes, error) {
+			s, err := dynamo.NewIndexes(client, name)
+			if err != nil {
+				return indexes{}, err
+			}
+			keeper, err := dynamo.NewEntities(client, name, dynamo.EntitiesConfig{})
+			return indexes{s, keeper}, err
+		},
+	}
+	return o.command("indexes", "Choose the attributes by which entities can be found",
+		`Choose the attributes of an entity type by which entities can be found, at most four
+for a workspace and type:
+
+  GET /entity?type=person&attributes.email=ada@example.com
+
+A value that is not of the declared type is not indexed, nor is a text over 800 bytes
+or a number beyond 38 digits. Each indexed attribute adds one write unit to the
+creation of an entity that has it, and two to a change of its value.
+
+In a data directory, the running server builds the index. In DynamoDB, this command
+does: it waits until all instances write the index, then adds the entities that exist.`, addIndexCommand(o), listIndexesCommand(o), removeIndexCommand(o))
+}
+
+// indexArgs are the arguments and flags of a command for one indexed attribute.
+type indexArgs struct {
+	workspace string
+	rate      int
+}
+
+func (a *indexArgs) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.workspace, "workspace", access.DefaultWorkspace, "workspace of the entities")
+	cmd.Flags().IntVar(&a.rate, "rate", index.DefaultRate, "entities per second that this command changes at most; not in a data directory")
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return errors.New("give an entity type and the name of an attribute, such as person email")
+		}
+		return nil
+	}
+}
+
+func (a *indexArgs) check() error {
+	if a.rate < 1 {
+		return usageError("--rate must be at least 1")
+	}
+	return nil
+}
+
+func addIndexCommand(o *indexStorage) *cobra.Command {
+	var a indexArgs
+	var number, boolean bool
+	cmd := &cobra.Command{
+		Use:   "add TYPE ATTRIBUTE [--number|--boolean] [--workspace NAME]",
+		Short: "Index an attribute, or continue to",
+		Long: `Index an attribute of the entities of a type. Its values are texts, unless a flag says
+otherwise. Queries are refused until the index is complete.
+
+If the command is stopped, run it again to continue.`,
+		Example: `  sluice indexes add person email
+  sluice indexes add person born --number --table sluice-EntitiesTable-1ABCDEF
+  sluice indexes add order paid --boolean --workspace acme`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind := index.Text
+			switch {
+			case number && boolean:
+				return usageError("give --number or --boolean, not both")
+			case number:
+				kind = index.Number
+			case boolean:
+				kind = index.Boolean
+			}
+			d := index.Declaration{Workspace: a.workspace, Type: args[0], Attribute: args[1], Kind: kind}
+			if err := errors.Join(d.Validate(), a.check()); err != nil {
+				return usageError("%w", err)
+			}
+			s, where, err := o.openNew(cmd)
+			if err != nil {
+				return err
+			}
+			if d, err = index.Add(cmd.Context(), s, d); err != nil {
+				return err
+			}
+			return a.finish(cmd, o, s, where, d)
+		},
+	}
+	a.addFlags(cmd)
+	cmd.Flags().BoolVar(&number, "number", false, "index values that are JSON numbers")
+	cmd.Flags().BoolVar(&boolean, "boolean", false, "index values that are true or false")
+	return cmd
+}
+
+func removeIndexCommand(o *indexStorage) *cobra.Command {
+	var a indexArgs
+	cmd := &cobra.Command{
+		Use:     "remove TYPE ATTRIBUTE [--workspace NAME]",
+		Short:   "Remove an index, or continue to",
+		Long:    "Remove the index of an attribute. Queries are refused at once. The entities stay as they are.\n\nIf the command is stopped, run it again to continue.",
+		Example: `  sluice indexes remove person email`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.check(); err != nil {
+				return err
+			}
+			s, where, err := o.open(cmd)
+			if err != nil {
+				return err
+			}
+			d, err := index.Remove(cmd.Context(), s, a.workspace, args[0], args[1])
+			if errors.Is(err, index.ErrNotFound) {
+				return fmt.Errorf("%s.%s is not indexed in %s; \"sluice indexes list\" shows what is", args[0], args[1], where)
+			}
+			if err != nil {
+				return err
+			}
+			return a.finish(cmd, o, s, where, d)
+		},
+	}
+	a.addFlags(cmd)
+	return cmd
+}
+
+// finish builds or removes an index, or says who does.
+func (a *indexArgs) finish(cmd *cobra.Command, o *indexStorage, s indexes, where string, d index.Declaration) error {
+	removing := d.State == index.Removing
+	switch {
+	case d.State == index.Ready:
+	case s.keeper == nil:
+		fmt.Fprintf(cmd.ErrOrStderr(), "The server that uses %s does the rest while it runs; \"sluice indexes list\" shows how far it is.\n", where)
+	default:
+		var err error
+		if d, err = a.run(cmd.Context(), s, d, cmd.ErrOrStderr()); err != nil {
+			return fmt.Errorf("%w\nThe index of %s is not complete; run the same command again to continue", err, d.Name())
+		}
+	}
+	switch {
+	case o.json:
+		return printJSON(cmd.OutOrStdout(), d)
+	case removing && s.keeper != nil:
+		fmt.Fprintf(cmd.OutOrStdout(), "The index of %s is removed.\n", d.Name())
+	case d.State == index.Ready:
+		fmt.Fprintf(cmd.OutOrStdout(), "The index of %s is ready: %s.\n", d.Name(), describeBuild(d.Build))
+	}
+	return nil
+}
+
+var entityNoun = progress.Noun{One: "entity", Many: "entities"}
+
+// run builds or removes an index and shows its progress.
+func (a *indexArgs) run(ctx context.Context, s indexes, d index.Declaration, stderr io.Writer) (index.Declaration, error) {
+	var now atomic.Pointer[index.Declaration]
+	now.Store(&d)
+	stop := progress.Start(stderr, entityNoun, func() progress.State {
+		d := now.Load()
+		state := progress.State{Done: d.Build.Read, Part: d.Done()}
+		if d.State != index.Building {
+			state.Waiting = fmt.Sprintf("waiting %.0f s until all instances know", index.TakeUp.Seconds())
+		}
+		return state
+	})
+	defer stop()
+	b := index.NewBuilder(s.Store, s.keeper, index.BuilderConfig{Rate: a.rate, Progress: func(d index.Declaration) { now.Store(&d) }})
+	return b.Run(ctx, d)
+}
+
+func describeBuild(b index.Build) string {
+	text := fmt.Sprintf("%s indexed, %d without the attribute", entityNoun.Count(b.Indexed), b.Absent)
+	if b.Unfit > 0 {
+		text += fmt.Sprintf(", %d with a value that cannot be indexed", b.Unfit)
+	}
+	return text
+}
+
+func listIndexesCommand(o *indexStorage) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Show the indexed attributes and how far their indexes are built",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, where, err := o.open(cmd)
+			if err != nil {
+				return err
+			}
+			all, err := s.List(cmd.Context())
+			switch {
+			case err != nil:
+				return err
+			case o.json:
+				return printJSON(cmd.OutOrStdout(), append([]index.Declaration{}, all...))
+			case len(all) == 0:
+				fmt.Fprintf(cmd.ErrOrStderr(), "No attribute is indexed in %s.\n", where)
+				return nil
+			}
+			return printIndexes(cmd.OutOrStdout(), all)
+		},
+	}
+}
+
+func printIndexes(w io.Writer, all []index.Declaration) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "WORKSPACE\tTYPE\tATTRIBUTE\tKIND\tSTATE\tDONE\tINDEXED\tABSENT\tUNFIT")
+	for _, d := range all {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.0f %%\t%d\t%d\t%d\n", d.Workspace, d.Type, d.Attribute, d.Kind, d.State, 100*d.Done(), d.Build.Indexed, d.Build.Absent, d.Build.Unfit)
+	}
+	return table.Flush()
+}
+

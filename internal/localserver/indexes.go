@@ -1,0 +1,82 @@
+package localserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice/pkg/index"
+)
+
+const (
+	indexPoll    = time.Second // how often the server looks for changes of declarations
+	indexTimeout = 5 * time.Second
+
+	// indexShare is the part of the time in which an index is built, so that other writes find
+	// room between its transactions.
+	indexShare = 0.25
+)
+
+// indexes builds and removes the indexes of an embedded store. Only this process writes
+// entities, and each transaction goes by the declarations that it finds in current. So no
+// change of state has to wait.
+type indexes struct {
+	store   index.Store
+	current *index.Current
+	builder *index.Builder
+}
+
+func newIndexes(store index.Store, keeper index.Keeper, current *index.Current) *indexes {
+	return &indexes{store, current, index.NewBuilder(store, keeper, index.BuilderConfig{})}
+}
+
+// load reads the declarations, which "sluice indexes" may have changed.
+func (x *indexes) load(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, indexTimeout)
+	defer cancel()
+	all, err := x.store.List(ctx)
+	if err != nil {
+		return fmt.Errorf("read the indexed attributes: %w", err)
+	}
+	x.current.Store(index.NewSet(all))
+	return nil
+}
+
+// run builds and removes indexes until ctx is done.
+func (x *indexes) run(ctx context.Context, logger *slog.Logger) {
+	for {
+		begun := time.Now()
+		worked, err := x.step(ctx)
+		wait := indexPoll
+		if worked && err == nil {
+			wait = time.Duration(float64(time.Since(begun)) * (1/indexShare - 1))
+		}
+		if err != nil && ctx.Err() == nil {
+			logger.Error("cannot build an index; trying again", "error", err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// step reads the declarations and takes one that is not ready a step further. worked says
+// whether there was one.
+func (x *indexes) step(ctx context.Context) (worked bool, err error) {
+	if err := x.load(ctx); err != nil {
+		return false, err
+	}
+	for _, d := range x.current.Load().All() {
+		if d.State == index.Ready {
+			continue
+		}
+		if _, _, err := x.builder.Step(ctx, d); err != nil {
+			return true, fmt.Errorf("%s: %w", d.Name(), err)
+		}
+		return true, x.load(ctx)
+	}
+	return false, nil
+}

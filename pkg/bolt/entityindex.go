@@ -1,0 +1,99 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/index"
+	"sluice/pkg/record"
+)
+
+// attributePath returns the path of the bucket with the keys of d.
+func attributePath(d index.Declaration) []string { return []string{byAttribute, d.Partition()} }
+
+// Find implements entity.Finder.
+func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
+	low, high := q.Bounds()
+	if low > high {
+		return page, nil
+	}
+	err = s.table.view(ctx, "find entities", workspace, func(changes records[entity.Change]) error {
+		size := 0
+		for key, id := range scan(changes.index(attributePath(q.Declaration)...), low, high, !q.Descending) {
+			c, _, err := changes.at(id)
+			if err != nil {
+				return err
+			}
+			if page.More = len(page.Records) == q.Limit || record.PageFull(len(page.Records), size, len(c.Attributes)); page.More {
+				return nil
+			}
+			page.Last.ID = string(key)
+			if c.Type == q.Declaration.Type && q.Key(c.ID, c.Attributes) == string(key) {
+				page.Records = append(page.Records, c.Entity)
+				size += len(c.Attributes)
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// CountType implements index.Keeper.
+func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64, error) {
+	return s.Count(ctx, workspace, entity.Query{Type: typ}, record.TimeOf(s.clock.Time().Add(time.Hour)))
+}
+
+// BuildKeys implements index.Keeper. It is one transaction.
+func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (step index.Step, err error) {
+	err = s.table.update(ctx, "build index", d.Workspace, func(changes records[entity.Change]) error {
+		step = index.Step{} // the transaction may be repeated
+		read := 0
+		for _, value := range scanEntities(changes, d.Type, following(after)) {
+			if step.More = read == limit; step.More {
+				return nil
+			}
+			read++
+			c, err := s.table.decode(value)
+			if err != nil {
+				return err
+			}
+			key, present := d.Key(c.ID, c.Attributes)
+			step.Count(key, present)
+			step.Last = c.ID
+			if key == "" {
+				continue
+			}
+			if err := changes.add(attributePath(d), key, []byte(c.ID)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return step, err
+}
+
+// ClearKeys implements index.Keeper. It is one transaction.
+func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, limit int) (found int, err error) {
+	err = s.table.update(ctx, "remove index", d.Workspace, func(changes records[entity.Change]) error {
+		b := changes.index(attributePath(d)...)
+		var keys [][]byte
+		for key := range scan(b, "", "", true) {
+			if keys = append(keys, bytes.Clone(key)); len(keys) == limit {
+				break
+			}
+		}
+		found = len(keys)
+		for _, key := range keys {
+			if err := b.Delete(key); err != nil {
+				return err
+			}
+		}
+		if found > 0 || b == nil {
+			return nil
+		}
+		return changes.index(byAttribute).DeleteBucket([]byte(d.Partition()))
+	})
+	return found, err
+}

@@ -1,0 +1,76 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/index"
+)
+
+// Indexes is an index.Store, for several processes. It is safe for concurrent use. The bucket
+// "indexes" of its file maps Declaration.ID to the declaration in JSON.
+type Indexes struct {
+	file lockedFile
+}
+
+// NewIndexes returns the declarations in the file at path. The directory must exist; the first
+// call of Put creates the file.
+func NewIndexes(path string) (*Indexes, error) {
+	if path == "" {
+		return nil, errors.New("bolt: a path is required")
+	}
+	return &Indexes{file: lockedFile{path, "indexes"}}, nil
+}
+
+// List implements index.Store.
+func (s *Indexes) List(ctx context.Context) (all []index.Declaration, err error) {
+	err = s.file.view(ctx, "list indexes", func(b *bbolt.Bucket) (err error) {
+		all, err = decodeAll[index.Declaration](scan(b, "", "", true))
+		slices.SortFunc(all, index.Declaration.Compare)
+		return err
+	})
+	return all, err
+}
+
+// Put implements index.Store.
+func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declaration, error) {
+	err := s.file.update(ctx, "put index", func(b *bbolt.Bucket) error {
+		if err := checkRevision(b, d); err != nil {
+			return err
+		}
+		d.Revision++
+		return putRecord(b, d.ID(), d)
+	})
+	return d, err
+}
+
+// Remove implements index.Store.
+func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
+	return s.file.update(ctx, "remove index", func(b *bbolt.Bucket) error {
+		if b.Get([]byte(d.ID())) == nil {
+			return nil
+		}
+		if err := checkRevision(b, d); err != nil {
+			return err
+		}
+		return b.Delete([]byte(d.ID()))
+	})
+}
+
+// checkRevision returns index.ErrChanged if the stored declaration has another revision than d.
+func checkRevision(b *bbolt.Bucket, d index.Declaration) error {
+	var stored index.Declaration
+	if value := b.Get([]byte(d.ID())); value != nil {
+		var err error
+		if stored, err = decode[index.Declaration](value); err != nil {
+			return err
+		}
+	}
+	if stored.Revision != d.Revision {
+		return index.ErrChanged
+	}
+	return nil
+}

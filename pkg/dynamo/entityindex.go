@@ -1,0 +1,228 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/index"
+	"sluice/pkg/record"
+)
+
+// indexKey is the key of an item in an index by_attribute_N. Its zero value is that of no key.
+type indexKey struct{ partition, key string }
+
+// indexKeys are the keys of an item by place.
+type indexKeys [index.Places]indexKey
+
+// keysOf returns the keys that the item of c must have.
+func keysOf(workspace string, c entity.Change, indexed index.Set) (keys indexKeys) {
+	if c.Deleted {
+		return keys
+	}
+	for _, d := range indexed.Of(workspace, c.Type) {
+		if key, _ := d.Key(c.ID, c.Attributes); key != "" && d.Written() {
+			keys[d.Place-1] = indexKey{d.Partition(), key}
+		}
+	}
+	return keys
+}
+
+// setKeys adds or removes the keys of every place. A key that stays the same costs nothing, nor
+// does the removal of one that the item lacks.
+func (u *updateExpression) setKeys(keys indexKeys) {
+	for i, k := range keys {
+		u.setKey(i+1, k)
+	}
+}
+
+func (u *updateExpression) setKey(place int, k indexKey) {
+	partition, key := placeNames(place)
+	if k.key == "" {
+		u.remove(partition)
+		u.remove(key)
+		return
+	}
+	u.set(partition, text(k.partition))
+	u.set(key, blob(k.key))
+}
+
+// placeNames returns the names of the attributes with the keys of a place.
+func placeNames(place int) (partition, key string) {
+	return fmt.Sprintf("index_%d", place), fmt.Sprintf("key_%d", place)
+}
+
+// Find implements entity.Finder. It reads keys from an index, which is eventually consistent,
+// and then the entities, consistently: an erased entity, or a value that the entity no longer
+// has, is never returned.
+func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
+	const op = "find entities"
+	low, high := q.Bounds()
+	if low > high {
+		return page, nil
+	}
+	in := s.keyQuery(q.Declaration, low, high)
+	in.ScanIndexForward = aws.Bool(!q.Descending)
+	in.Limit = aws.Int32(int32(q.Limit) + 1)
+	out, err := s.client.Query(ctx, in)
+	if err != nil {
+		return page, storeError(op, err)
+	}
+	page.More = len(out.Items) > q.Limit
+	_, name := placeNames(q.Declaration.Place)
+	size := 0
+	for items := range slices.Chunk(out.Items[:min(q.Limit, len(out.Items))], findAtOnce) {
+		found, err := s.GetEach(ctx, workspace, idsOf(items))
+		if err != nil {
+			return page, err
+		}
+		for _, item := range items {
+			r := readItem(item)
+			key, e := r.binary(name), found[r.text("id")]
+			if r.err() != nil {
+				return page, r.err()
+			}
+			if record.PageFull(len(page.Records), size, len(e.Attributes)) {
+				page.More = true
+				return page, nil
+			}
+			page.Last.ID = key
+			if e.Type == q.Declaration.Type && q.Key(e.ID, e.Attributes) == key {
+				page.Records = append(page.Records, e)
+				size += len(e.Attributes)
+			}
+		}
+	}
+	return page, nil
+}
+
+// findAtOnce is how many entities Find reads before it looks whether the page is full.
+const findAtOnce = 50
+
+func idsOf(items []attributeValues) (ids []string) {
+	for _, item := range items {
+		ids = append(ids, readItem(item).optionalText("id"))
+	}
+	return ids
+}
+
+// keyQuery returns a query of the keys of d between low and high.
+func (s *Entities) keyQuery(d index.Declaration, low, high string) *dynamodb.QueryInput {
+	partition, key := placeNames(d.Place)
+	in := &dynamodb.QueryInput{
+		TableName:                 &s.table,
+		IndexName:                 aws.String(fmt.Sprintf("by_attribute_%d", d.Place)),
+		KeyConditionExpression:    aws.String("#partition = :partition"),
+		ExpressionAttributeNames:  map[string]string{"#partition": partition},
+		ExpressionAttributeValues: attributeValues{":partition": text(d.Partition())},
+	}
+	if high != "" {
+		*in.KeyConditionExpression += " AND #key BETWEEN :low AND :high"
+		in.ExpressionAttributeNames["#key"] = key
+		in.ExpressionAttributeValues[":low"], in.ExpressionAttributeValues[":high"] = blob(low), blob(high)
+	}
+	return in
+}
+
+// CountType implements index.Keeper.
+func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64, error) {
+	return s.Count(ctx, workspace, entity.Query{Type: typ}, record.TimeOf(s.clock.Time().Add(time.Hour)))
+}
+
+// keyWriters is how many keys are written or removed at once.
+const keyWriters = 8
+
+// BuildKeys implements index.Keeper. An item gets its key on the condition that it has not
+// changed since it was read; otherwise BuildKeys looks at what it is now.
+func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (step index.Step, err error) {
+	in := s.query(d.Workspace, d.Type, after)
+	in.Limit = aws.Int32(int32(limit))
+	out, err := s.client.Query(ctx, in)
+	if err != nil {
+		return step, storeError("build index", err)
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(keyWriters)
+	for _, item := range out.Items {
+		r := readItem(item)
+		id, attributes := r.text("id"), r.text("attributes")
+		if r.err() != nil {
+			return step, fmt.Errorf("build index: %w", r.err())
+		}
+		key, present := d.Key(id, record.Attributes(attributes))
+		step.Count(key, present)
+		step.Last = id
+		group.Go(func() error { return s.buildKey(groupCtx, d, item) })
+	}
+	step.More = len(out.LastEvaluatedKey) > 0
+	return step, group.Wait()
+}
+
+// buildKey gives an item its key for d.
+func (s *Entities) buildKey(ctx context.Context, d index.Declaration, item attributeValues) error {
+	partition, name := placeNames(d.Place)
+	for {
+		c, err := changeFromItem(item)
+		if err != nil {
+			return err
+		}
+		var want, has indexKey
+		if key, _ := d.Key(c.ID, c.Attributes); key != "" && !c.Deleted && c.Type == d.Type {
+			want = indexKey{d.Partition(), key}
+		}
+		r := readItem(item)
+		has.partition = r.optionalText(partition)
+		if has.partition != "" {
+			has.key = r.binary(name)
+		}
+		if want == has || c.Type != d.Type || c.Deleted {
+			return r.err()
+		}
+		u := newUpdateExpression()
+		u.setKey(d.Place, want)
+		u.names["#change"], u.values[":was"] = "change", text(c.SyncPosition().String())
+		_, err = s.client.UpdateItem(ctx, s.conditional(d.Workspace, c.ID, seen, u))
+		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)
+		switch {
+		case err == nil || isRefused && refused.Item == nil:
+			return nil
+		case !isRefused:
+			return storeError("build index", err)
+		}
+		item = refused.Item
+	}
+}
+
+// ClearKeys implements index.Keeper.
+func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, limit int) (found int, err error) {
+	in := s.keyQuery(d, "", "")
+	in.Limit = aws.Int32(int32(limit))
+	out, err := s.client.Query(ctx, in)
+	if err != nil {
+		return 0, storeError("remove index", err)
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(keyWriters)
+	for _, id := range idsOf(out.Items) {
+		group.Go(func() error {
+			u := newUpdateExpression()
+			u.setKey(d.Place, indexKey{})
+			u.values[":partition"] = text(d.Partition())
+			partition, _ := placeNames(d.Place)
+			_, err := s.client.UpdateItem(groupCtx, s.conditional(d.Workspace, id, "#"+partition+" = :partition", u))
+			if _, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err); isRefused || err == nil {
+				return nil
+			}
+			return storeError("remove index", err)
+		})
+	}
+	return len(out.Items), group.Wait()
+}

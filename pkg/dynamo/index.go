@@ -1,0 +1,130 @@
+package dynamo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/index"
+)
+
+// IndexesPartition is the partition of EntitiesTable that holds the declarations of indexed
+// attributes. The name of a workspace cannot contain '#'.
+const IndexesPartition = "#indexes"
+
+// IndexesClient is the part of *dynamodb.Client that Indexes uses. The functions only need Query.
+type IndexesClient interface {
+	querier
+	putter
+	deleter
+}
+
+// Indexes is an index.Store in the table of entities. It is safe for concurrent use. The key of
+// an item is IndexesPartition and Declaration.ID. Its other attributes are declaration (S, JSON)
+// and revision (N), which conditions compare.
+type Indexes struct {
+	client IndexesClient
+	table  string
+}
+
+// NewIndexes returns the declarations in the table of entities.
+func NewIndexes(client IndexesClient, table string) (*Indexes, error) {
+	if client == nil || table == "" {
+		return nil, errNoTable
+	}
+	return &Indexes{client, table}, nil
+}
+
+// List implements index.Store. It takes a read unit for each 4 KB, and at least one.
+func (s *Indexes) List(ctx context.Context) (all []index.Declaration, err error) {
+	pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
+		TableName: &s.table, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression:    aws.String("workspace = :partition"),
+		ExpressionAttributeValues: attributeValues{":partition": text(IndexesPartition)},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, storeError("list indexes", err)
+		}
+		some, err := each(page.Items, declarationFromItem)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	slices.SortFunc(all, index.Declaration.Compare)
+	return all, nil
+}
+
+func declarationFromItem(item attributeValues) (d index.Declaration, err error) {
+	r := readItem(item)
+	text := r.text("declaration")
+	if err := r.err(); err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return d, fmt.Errorf("read declaration: %w", err)
+	}
+	return d, nil
+}
+
+// Put implements index.Store.
+func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declaration, error) {
+	condition, values := revisionIs(d)
+	d.Revision++
+	declaration, err := json.Marshal(d)
+	if err != nil {
+		return d, err
+	}
+	item := declarationKey(d)
+	item["declaration"], item["revision"] = text(string(declaration)), number(d.Revision)
+	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &s.table, Item: item, ConditionExpression: &condition, ExpressionAttributeValues: values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+		// The SDK repeats a put whose response was lost, and finds what the first has stored.
+		if stored, err := declarationFromItem(refused.Item); err == nil && stored == d {
+			return d, nil
+		}
+		return d, index.ErrChanged
+	}
+	if err != nil {
+		return d, storeError("put index", err)
+	}
+	return d, nil
+}
+
+// Remove implements index.Store.
+func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
+	condition, values := revisionIs(d)
+	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		TableName: &s.table, Key: declarationKey(d), ConditionExpression: aws.String("attribute_not_exists(id) OR " + condition), ExpressionAttributeValues: values,
+	})
+	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
+		return index.ErrChanged
+	}
+	if err != nil {
+		return storeError("remove index", err)
+	}
+	return nil
+}
+
+func declarationKey(d index.Declaration) attributeValues {
+	return attributeValues{"workspace": text(IndexesPartition), "id": text(d.ID())}
+}
+
+// revisionIs returns a condition that is true if the stored declaration has the revision of d.
+func revisionIs(d index.Declaration) (condition string, values attributeValues) {
+	if d.Revision == 0 {
+		return "attribute_not_exists(id)", nil
+	}
+	return "revision = :revision", attributeValues{":revision": number(d.Revision)}
+}

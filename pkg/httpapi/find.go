@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sluice/pkg/api"
+	"sluice/pkg/index"
+	"sluice/pkg/record"
+)
+
+// attributePrefix begins the name of a query parameter that is a condition on an attribute.
+const attributePrefix = "attributes."
+
+// conditionNames returns the names of the parameters in query that are conditions, sorted.
+func conditionNames(query url.Values) (names []string) {
+	for name := range query {
+		if strings.HasPrefix(name, attributePrefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// findEntity serves GET /entity with conditions: entities in order of an indexed attribute.
+func findEntity(s *service, r *request, conditions []string) (response, error) {
+	p := parseQuery(r, append(conditions, "limit", "cursor", "type", "order", "updated_since", "include_deleted")...)
+	for _, name := range []string{"updated_since", "include_deleted"} {
+		if p.values.Has(name) {
+			p.unfit.Add(name, "cannot be combined with "+conditions[0])
+		}
+	}
+	if !p.values.Has("type") {
+		p.wrong.Add("type", "is required with "+conditions[0]+": the type of the entities to find")
+	}
+	typ := p.filter("type", record.CheckName)
+	q := index.Query{Limit: p.limit(s.maxPage(r.counted)), Descending: p.choice("order", "asc", "desc")}
+	attribute := p.attribute(conditions)
+	if err := p.err(); err != nil {
+		return response{}, err
+	}
+	var err error
+	if q.Declaration, err = s.declared(r, typ, attribute); err != nil {
+		return response{}, err
+	}
+	for _, name := range conditions {
+		_, op := index.Cut(name)
+		p.filter(name, func(value string) error { return q.Where(index.Condition{Operator: op, Value: value}) })
+	}
+	q.After = string(p.cursor(r, cursorShape{keyed: true}).Key)
+	if err := p.err(); err != nil {
+		return response{}, err
+	}
+	page, err := s.stores.Finder.Find(r.Context(), r.workspace, q)
+	return listResponse(r, page, cursor{Filters: p.filters.Encode(), Key: []byte(page.Last.ID)}, err)
+}
+
+// attribute returns the attribute of conditions, which must be one, or a lower and an upper bound
+// of the same attribute.
+func (p *parameters) attribute(conditions []string) string {
+	attribute, used := "", make(map[string]string)
+	for _, name := range conditions {
+		cut, op := index.Cut(strings.TrimPrefix(name, attributePrefix))
+		if attribute != "" && cut != attribute {
+			p.wrong.Add(name, "is a second attribute; give one, and filter the others in your program")
+			return ""
+		}
+		attribute = cut
+		bound := "lower"
+		switch op {
+		case index.Less, index.LessOrEqual:
+			bound = "upper"
+		case index.Equal, index.Prefix:
+			if len(conditions) > 1 {
+				p.wrong.Add(name, "cannot be combined with another condition")
+				return ""
+			}
+		}
+		if other := used[bound]; other != "" {
+			p.wrong.Add(name, "cannot be combined with "+other)
+		}
+		used[bound] = name
+	}
+	return attribute
+}
+
+// declared returns the declaration of an attribute whose index is ready.
+func (s *service) declared(r *request, typ, attribute string) (index.Declaration, error) {
+	set, err := s.indexes(r)
+	if err != nil {
+		return index.Declaration{}, err
+	}
+	var names []string
+	for _, d := range set.Of(r.workspace, typ) {
+		switch {
+		case d.State == index.Removing:
+		case d.Attribute != attribute:
+			names = append(names, fmt.Sprintf("%s (%s)", d.Attribute, d.Kind))
+		case d.State == index.Ready:
+			return d, nil
+		default:
+			return d, &apiError{
+				status: http.StatusConflict, code: "index_building",
+				detail: fmt.Sprintf("the index of %s is being built; %.0f %% is done; try again later", record.Shorten(d.Name()), 100*d.Done()),
+			}
+		}
+	}
+	detail := fmt.Sprintf("the attribute %q of the type %q is not indexed; ", record.Shorten(attribute), record.Shorten(typ))
+	if len(names) == 0 {
+		detail += "no attribute of this type is; an operator can add one with \"sluice indexes add\""
+	} else {
+		detail += "those that are: " + strings.Join(names, ", ")
+	}
+	return index.Declaration{}, badRequest("not_indexed", detail)
+}
+
+// indexes returns the declarations of indexed attributes.
+func (s *service) indexes(r *request) (index.Set, error) {
+	refreshErr := s.stores.Indexes.Refresh(r.Context())
+	set, err := s.stores.Indexes.At(s.Now())
+	if err != nil {
+		return set, cmp.Or(refreshErr, err)
+	}
+	return set, nil
+}
+
+// listEntityIndex serves GET /entity_index.
+func listEntityIndex(s *service, r *request) (response, error) {
+	if err := parseQuery(r).err(); err != nil {
+		return response{}, err
+	}
+	set, err := s.indexes(r)
+	body := page[api.EntityIndex]{data: []api.EntityIndex{}}
+	for _, d := range set.In(r.workspace) {
+		body.data = append(body.data, api.EntityIndex{Type: d.Type, Attribute: d.Attribute, Kind: d.Kind, State: d.State, Done: d.Done()})
+	}
+	return response{status: http.StatusOK, body: body}, err
+}

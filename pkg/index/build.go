@@ -1,0 +1,216 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/pkg/record"
+	"sluice/pkg/snapshot"
+)
+
+// TakeUp is the time after a change of a declaration at which every process writes by it, and
+// every index has what was written before.
+const TakeUp = snapshot.MaxAge + record.SyncLag
+
+// The errors of Add and Remove.
+var (
+	ErrNotFound = errors.New("the attribute is not indexed")
+	ErrRemoving = errors.New("the index of the attribute is being removed; wait until that is complete")
+)
+
+// Add stores a declaration of an attribute, or returns the one that exists, in any state but
+// Removing.
+func Add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
+	if err := d.Validate(); err != nil {
+		return d, err
+	}
+	all, err := s.List(ctx)
+	if err != nil {
+		return d, err
+	}
+	var names []string
+	free := []int{1, 2, 3, 4}
+	for _, other := range NewSet(all).Of(d.Workspace, d.Type) {
+		switch {
+		case other.Attribute != d.Attribute:
+		case other.State == Removing:
+			return d, ErrRemoving
+		case other.Kind != d.Kind:
+			return d, fmt.Errorf("%s is already indexed, as %s; remove that index first", d.Name(), other.Kind)
+		default:
+			return other, nil
+		}
+		names = append(names, other.Attribute)
+		free = slices.DeleteFunc(free, func(place int) bool { return place == other.Place })
+	}
+	switch {
+	case len(free) == 0:
+		return d, fmt.Errorf("a type can have %d indexed attributes, and %s has %s; remove one first", Places, d.Type, strings.Join(names, ", "))
+	case len(all) >= MaxDeclarations:
+		return d, fmt.Errorf("the service already has the maximum of %d indexed attributes; remove some", MaxDeclarations)
+	}
+	d.Place, d.State, d.Build, d.Revision = free[0], Writing, Build{}, 0
+	return s.Put(ctx, d)
+}
+
+// Remove gives a declaration the state Removing, or returns ErrNotFound. Builder.Run then removes
+// its keys.
+func Remove(ctx context.Context, s Store, workspace, typ, attribute string) (Declaration, error) {
+	all, err := s.List(ctx)
+	if err != nil {
+		return Declaration{}, err
+	}
+	for _, d := range NewSet(all).Of(workspace, typ) {
+		if d.Attribute != attribute {
+			continue
+		}
+		if d.State == Removing {
+			return d, nil
+		}
+		d.State = Removing
+		return s.Put(ctx, d)
+	}
+	return Declaration{}, ErrNotFound
+}
+
+// Keeper keeps the keys of declarations beside the entities.
+type Keeper interface {
+	// CountType returns about how many entities a type has.
+	CountType(ctx context.Context, workspace, typ string) (int64, error)
+
+	// BuildKeys gives their keys for d to the next entities of its type in order of id, at most
+	// limit. After an error it may have done so for some of them.
+	BuildKeys(ctx context.Context, d Declaration, after string, limit int) (Step, error)
+
+	// ClearKeys removes at most limit keys of d. It returns how many it found; if that is 0, no
+	// key is left.
+	ClearKeys(ctx context.Context, d Declaration, limit int) (found int, err error)
+}
+
+// Step is the result of Keeper.BuildKeys.
+type Step struct {
+	Indexed, Absent, Unfit int64  // as in Build
+	Last                   string // id of the last entity that was read; "" if there was none
+	More                   bool   // whether others may follow
+}
+
+// Count counts an entity with the results of Declaration.Key.
+func (s *Step) Count(key string, present bool) {
+	switch {
+	case key != "":
+		s.Indexed++
+	case present:
+		s.Unfit++
+	default:
+		s.Absent++
+	}
+}
+
+// BuilderConfig tunes a Builder. Its zero value is ready to use.
+type BuilderConfig struct {
+	TakeUp   time.Duration     // wait after a change of state; negative for none; 0 means the constant
+	Rate     int               // maximum number of entities per second; 0 means DefaultRate
+	Progress func(Declaration) // called after every change; may be nil
+}
+
+// DefaultRate leaves three quarters of a DynamoDB partition to others: a key that is built takes
+// a write unit of the partition that holds the entities of a type, and of that of its index.
+const DefaultRate = 250
+
+// pageLength is how many entities get their keys between two changes of the declaration.
+const pageLength = 100
+
+// Builder takes declarations through their states.
+type Builder struct {
+	store  Store
+	keeper Keeper
+	cfg    BuilderConfig
+}
+
+// NewBuilder returns a Builder of declarations in store.
+func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
+	cfg.TakeUp = cmp.Or(cfg.TakeUp, TakeUp)
+	cfg.Rate = cmp.Or(cfg.Rate, DefaultRate)
+	if cfg.Progress == nil {
+		cfg.Progress = func(Declaration) {}
+	}
+	return &Builder{store, keeper, cfg}
+}
+
+// Run takes d to the state Ready, or removes it if its state is Removing. If Run fails or ctx is
+// done, another Run continues where it stopped. The error is ErrChanged if another process
+// builds or removes d at the same time.
+func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err error) {
+	if d.State == Writing || d.State == Removing {
+		b.cfg.Progress(d)
+		if err := sleep(ctx, b.cfg.TakeUp); err != nil {
+			return d, err
+		}
+	}
+	for d.State != Ready {
+		begun := time.Now()
+		done := false
+		if d, done, err = b.Step(ctx, d); err != nil || done {
+			return d, err
+		}
+		b.cfg.Progress(d)
+		if err := sleep(ctx, time.Until(begun.Add(time.Second*pageLength/time.Duration(b.cfg.Rate)))); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return ctx.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Step takes d one step further: to the next state, or by a page of entities. removed says
+// whether d has been removed. The caller has waited for TakeUp in the states Writing and Removing.
+func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, removed bool, err error) {
+	switch d.State {
+	case Writing:
+		d.State = Building
+		d.Build.Expected, err = b.keeper.CountType(ctx, d.Workspace, d.Type)
+	case Building:
+		err = b.build(ctx, &d)
+	case Removing:
+		found, err := b.keeper.ClearKeys(ctx, d, pageLength)
+		if err != nil || found > 0 {
+			return d, false, err
+		}
+		return d, true, b.store.Remove(ctx, d)
+	}
+	if err != nil {
+		return d, false, err
+	}
+	d, err = b.store.Put(ctx, d)
+	return d, false, err
+}
+
+// build builds a page.
+func (b *Builder) build(ctx context.Context, d *Declaration) error {
+	step, err := b.keeper.BuildKeys(ctx, *d, d.Build.After, pageLength)
+	if err != nil {
+		return err
+	}
+	d.Build.Indexed += step.Indexed
+	d.Build.Absent += step.Absent
+	d.Build.Unfit += step.Unfit
+	d.Build.Read += step.Indexed + step.Absent + step.Unfit
+	d.Build.After = cmp.Or(step.Last, d.Build.After)
+	if !step.More {
+		d.State, d.Build.After = Ready, ""
+	}
+	return nil
+}

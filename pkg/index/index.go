@@ -1,0 +1,135 @@
+// Package index finds entities by the values of their attributes. It holds the declarations of
+// indexed attributes, the keys that sort their values, and the life of a declaration.
+package index
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sluice/pkg/record"
+)
+
+const (
+	// Places is how many attributes of a workspace and type can be indexed.
+	Places = 4
+
+	// MaxDeclarations is how many declarations a service has at most. Every process keeps all
+	// of them in memory.
+	MaxDeclarations = 1000
+
+	maxWorkspace = 64
+)
+
+// Kind is the JSON type of the values that are indexed. Other values of the attribute are not.
+type Kind string
+
+// The kinds.
+const (
+	Text    Kind = "text"
+	Number  Kind = "number"
+	Boolean Kind = "boolean"
+)
+
+// State is where a declaration is in its life. The states follow each other in this order.
+type State string
+
+// The states.
+const (
+	Writing  State = "writing"  // every process adds the keys to what it writes
+	Building State = "building" // what existed before gets its keys
+	Ready    State = "ready"    // queries are served
+	Removing State = "removing" // no process adds keys; those that exist are removed, and then the declaration
+)
+
+// Declaration says that an attribute of the entities of a workspace and type is indexed.
+type Declaration struct {
+	Workspace string `json:"workspace"`
+	Type      string `json:"type"`
+	Attribute string `json:"attribute"` // name of a member of the attributes, taken literally
+	Kind      Kind   `json:"kind"`
+	Place     int    `json:"place"` // 1 to Places; unique in the workspace and type
+	State     State  `json:"state"`
+	Build     Build  `json:"build"`
+	Revision  int64  `json:"revision"` // increases with every change
+}
+
+// Build is how far the entities that existed before a declaration have their keys.
+type Build struct {
+	After    string `json:"after,omitzero"`  // id of the last entity that was read
+	Expected int64  `json:"expected"`        // how many entities there are about
+	Read     int64  `json:"read"`            // how many were read: the sum of the next three
+	Indexed  int64  `json:"indexed"`         // how many have a key
+	Absent   int64  `json:"absent,omitzero"` // how many lack the attribute
+	Unfit    int64  `json:"unfit,omitzero"`  // how many have a value that cannot be indexed
+}
+
+// Done returns the part that is done, from 0 to 1.
+func (d Declaration) Done() float64 {
+	switch {
+	case d.State == Ready:
+		return 1
+	case d.State != Building || d.Build.Expected == 0:
+		return 0
+	}
+	return min(float64(d.Build.Read)/float64(d.Build.Expected), 0.99)
+}
+
+// Name returns the type and the attribute for messages.
+func (d Declaration) Name() string { return fmt.Sprintf("%s.%s", d.Type, d.Attribute) }
+
+// ID returns the id of the place of d, which only one declaration can have.
+func (d Declaration) ID() string {
+	return fmt.Sprintf("%s#%d#%s", d.Workspace, d.Place, d.Type)
+}
+
+// Compare orders declarations by workspace, type and attribute.
+func (d Declaration) Compare(e Declaration) int {
+	return cmp.Or(cmp.Compare(d.Workspace, e.Workspace), cmp.Compare(d.Type, e.Type), cmp.Compare(d.Attribute, e.Attribute))
+}
+
+// Written reports whether writers add keys for d.
+func (d Declaration) Written() bool { return d.State != Removing }
+
+// Partition returns the text that all keys of d share. It is unique, and a workspace has no '#'.
+func (d Declaration) Partition() string {
+	return fmt.Sprintf("%s#%d#%s#%s", d.Workspace, len(d.Type), d.Type, d.Attribute)
+}
+
+// Validate returns an error that says what to change in a new declaration, or nil.
+func (d Declaration) Validate() error {
+	switch {
+	case d.Workspace == "" || len(d.Workspace) > maxWorkspace || strings.Contains(d.Workspace, "#"):
+		return fmt.Errorf("%q is not a workspace", d.Workspace)
+	case record.CheckName(d.Type) != nil:
+		return fmt.Errorf("the type %w", record.CheckName(d.Type))
+	case record.CheckName(d.Attribute) != nil:
+		return fmt.Errorf("the attribute %w", record.CheckName(d.Attribute))
+	case d.Kind != Text && d.Kind != Number && d.Kind != Boolean:
+		return fmt.Errorf("the kind must be %s, %s or %s, not %q", Text, Number, Boolean, d.Kind)
+	}
+	if _, op := Cut(d.Attribute); op != "" {
+		return fmt.Errorf("the attribute must not end in [%s], because that is an operator of queries", op)
+	}
+	return nil
+}
+
+// ErrChanged means that another process has changed a declaration. Nothing was stored.
+var ErrChanged = errors.New("another process has changed the indexed attribute; try again")
+
+// Store keeps declarations. Implementations are safe for concurrent use. After any other error
+// than ErrChanged, a change may have been stored.
+type Store interface {
+	// List returns all declarations in the order of Compare. The read is strongly consistent.
+	List(ctx context.Context) ([]Declaration, error)
+
+	// Put stores d with the next revision, which it returns. If what is stored at the place of
+	// d, if anything, has another revision than d, Put returns ErrChanged. The revision of a
+	// new declaration is 0.
+	Put(ctx context.Context, d Declaration) (Declaration, error)
+
+	// Remove removes d, or returns ErrChanged as Put does. It succeeds if there is nothing.
+	Remove(ctx context.Context, d Declaration) error
+}

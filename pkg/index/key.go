@@ -1,0 +1,164 @@
+package index
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The bounds of values that are indexed.
+const (
+	maxTextBytes = 800 // of the key, in which U+0000 takes two bytes; a DynamoDB key has at most 1,024
+	maxDigits    = 38  // significant digits of a number
+	maxExponent  = 125 // of a number in the form d.ddde±nnn
+)
+
+// A key sorts an entity by the value of an attribute and then by its id. It is the code of the
+// value, which ends in a way that no other code begins with, and the id. Codes sort by bytes:
+//
+//   - A text is its UTF-8, in which 00 is 00 FF, and then 00 01.
+//   - A number is 02 if it is zero. A positive one is 03, the exponent plus 128, the digits in
+//     ASCII without trailing zeros, and 00. A negative one is 01 and the complement of the rest.
+//   - A boolean is 01 or 02.
+//
+// No id has a byte like last, which therefore follows all keys of a code. first precedes all keys.
+const (
+	first = "\x00"
+	last  = "\xff"
+)
+
+// Key returns the key of an entity for d, "" if it has none. present says whether the entity has
+// the attribute.
+func (d Declaration) Key(id string, attributes json.RawMessage) (key string, present bool) {
+	value := member(attributes, d.Attribute)
+	if value == nil {
+		return "", false
+	}
+	code, err := d.Kind.code(value)
+	if err != nil {
+		return "", true
+	}
+	return code + id, true
+}
+
+// member returns the value of a member of an object that is well-formed, or nil.
+func member(object json.RawMessage, name string) jsontext.Value {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil
+	}
+	for dec.PeekKind() == '"' {
+		found, err := dec.ReadToken()
+		if err != nil {
+			return nil
+		}
+		if found.String() != name {
+			if dec.SkipValue() != nil {
+				return nil
+			}
+			continue
+		}
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil
+		}
+		return value
+	}
+	return nil
+}
+
+// The errors say what a value must be.
+var (
+	errText    = fmt.Errorf("must be a text of at most %d bytes, because longer ones are not indexed", maxTextBytes)
+	errNumber  = fmt.Errorf("must be a JSON number, such as 1815, of at most %d digits and from 1e-%d to 1e%[2]d", maxDigits, maxExponent)
+	errBoolean = errors.New("must be true or false")
+)
+
+// code returns the code of a JSON value, or an error if it is not indexed as this kind.
+func (k Kind) code(value jsontext.Value) (string, error) {
+	switch {
+	case k == Text && value.Kind() == '"':
+		text, err := jsontext.AppendUnquote(nil, value)
+		if err != nil {
+			return "", errText
+		}
+		return textCode(string(text))
+	case k == Text:
+		return "", errText
+	case k == Number && value.Kind() == '0':
+		return numberCode(string(value))
+	case k == Number:
+		return "", errNumber
+	}
+	return booleanCode(string(value))
+}
+
+// parse returns the code of a value in a query.
+func (k Kind) parse(value string) (string, error) {
+	switch k {
+	case Text:
+		return textCode(value)
+	case Number:
+		return numberCode(value)
+	}
+	return booleanCode(value)
+}
+
+func textCode(text string) (string, error) {
+	code := escape(text) + "\x00\x01"
+	if len(code) > maxTextBytes+len("\x00\x01") || !utf8.ValidString(text) {
+		return "", errText
+	}
+	return code, nil
+}
+
+func escape(text string) string { return strings.ReplaceAll(text, "\x00", "\x00\xff") }
+
+func booleanCode(value string) (string, error) {
+	switch value {
+	case "false":
+		return "\x01", nil
+	case "true":
+		return "\x02", nil
+	}
+	return "", errBoolean
+}
+
+func numberCode(text string) (string, error) {
+	if v := jsontext.Value(text); !v.IsValid() || v.Kind() != '0' || strings.TrimSpace(text) != text {
+		return "", errNumber
+	}
+	unsigned, negative := strings.CutPrefix(text, "-")
+	mantissa, power, _ := strings.Cut(strings.ToLower(unsigned), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	padded := whole + fraction
+	digits := strings.TrimLeft(padded, "0")
+	exponent := len(whole) - 1 - (len(padded) - len(digits)) // of the first digit
+	if digits = strings.TrimRight(digits, "0"); digits == "" {
+		return "\x02", nil
+	}
+	if power != "" {
+		n, err := strconv.Atoi(power)
+		if err != nil || n > 1<<30 || n < -1<<30 {
+			return "", errNumber
+		}
+		exponent += n
+	}
+	if len(digits) > maxDigits || exponent > maxExponent || exponent < -maxExponent {
+		return "", errNumber
+	}
+	code := []byte("\x03" + string([]byte{byte(exponent + 128)}) + digits + "\x00")
+	if negative {
+		code[0] = 1
+		for i := range code[1:] {
+			code[i+1] ^= 0xff
+		}
+	}
+	return string(code), nil
+}

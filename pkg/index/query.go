@@ -1,0 +1,100 @@
+package index
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// Operator compares the value of an attribute.
+type Operator string
+
+// The operators. Prefix is only for texts, and a boolean can only be equal.
+const (
+	Equal          Operator = ""
+	Greater        Operator = "gt"
+	GreaterOrEqual Operator = "gte"
+	Less           Operator = "lt"
+	LessOrEqual    Operator = "lte"
+	Prefix         Operator = "prefix"
+)
+
+// Condition is an operator with the value that it compares with.
+type Condition struct {
+	Operator Operator
+	Value    string
+}
+
+// Cut splits the name of a query parameter, such as born[gte], into attribute and operator.
+func Cut(name string) (attribute string, op Operator) {
+	for _, op := range []Operator{Greater, GreaterOrEqual, Less, LessOrEqual, Prefix} {
+		if attribute, ok := strings.CutSuffix(name, "["+string(op)+"]"); ok {
+			return attribute, op
+		}
+	}
+	return name, Equal
+}
+
+// Query requests entities in the order of the values of an indexed attribute, and then of ids.
+type Query struct {
+	Declaration Declaration
+	Descending  bool
+	After       string // only entities after this key, in the direction of the list; "" for the first page
+	Limit       int    // maximum number of entities, at least 1
+
+	low, high string // Keys that match are between the two. No key equals them.
+}
+
+// Where adds a condition to q. The error says what to change in the value.
+func (q *Query) Where(c Condition) error {
+	if c.Operator == Prefix && q.Declaration.Kind != Text {
+		return errors.New("needs an attribute that is indexed as text; this one is a " + string(q.Declaration.Kind))
+	}
+	if c.Operator != Equal && q.Declaration.Kind == Boolean {
+		return errors.New("cannot compare a boolean; use =true or =false")
+	}
+	code, err := q.Declaration.Kind.parse(c.Value)
+	if err != nil {
+		return err
+	}
+	low, high := "", last+last
+	switch c.Operator {
+	case Equal:
+		low, high = code, code+last
+	case Greater:
+		low = code + last
+	case GreaterOrEqual:
+		low = code
+	case Less:
+		high = code
+	case LessOrEqual:
+		high = code + last
+	case Prefix:
+		low, high = escape(c.Value), escape(c.Value)+last
+	}
+	q.low, q.high = max(q.low, low, first), min(cmp.Or(q.high, high), high)
+	return nil
+}
+
+// Bounds returns two texts between which the keys are that q selects. No key equals either. If
+// low is greater than high, q selects nothing.
+func (q Query) Bounds() (low, high string) {
+	low, high = q.low, q.high
+	switch n := len(q.After) - 1; {
+	case n < 0:
+	case !q.Descending:
+		low = max(low, q.After+"\x00")
+	case q.After[n] == 0:
+		high = min(high, q.After)
+	default: // The keys before this one are those up to the text with a lower last byte.
+		high = min(high, q.After[:n]+string([]byte{q.After[n] - 1})+last)
+	}
+	return low, high
+}
+
+// Key returns the key of an entity for the attribute of q. key is "" if it has none.
+func (q Query) Key(id string, attributes json.RawMessage) (key string) {
+	key, _ = q.Declaration.Key(id, attributes)
+	return key
+}
