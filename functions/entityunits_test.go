@@ -5,9 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-lambda-go/events"
+
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/dynamo"
+	"sluice/pkg/index"
 )
 
 // The units of EntitiesTable and its indexes that a request takes, and its calls, for entities
@@ -41,23 +45,82 @@ func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
 		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 201, "BatchGetItem 1 0, UpdateItem 100 300"}, // DynamoDB takes a unit for each item that does not exist, DynamoDB Local none
 		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 200, "BatchGetItem 1 100"},
 	} {
-		before := proxy.Usage()
 		path := "/" + strings.ReplaceAll(step.function, "-", "_")
-		invoke(t, instances[step.function], lambdatest.Event("POST", path, "192.0.2.1", step.body), step.status)
-		after := proxy.Usage()
-		var got []string
-		for _, operation := range []string{"BatchGetItem", "GetItem", "PutItem", "TransactWriteItems", "UpdateItem"} {
-			calls, units := 0, 0.0
-			for _, table := range []string{d.entities, ""} { // the proxy does not know the table of the call of a batch
-				call := dynamoproxy.Call{Operation: operation, Table: table}
-				calls, units = calls+after[call].Calls-before[call].Calls, units+after[call].Units-before[call].Units
-			}
-			if calls > 0 {
-				got = append(got, fmt.Sprintf("%s %d %g", operation, calls, units))
+		if got := d.unitsOf(t, proxy, instances[step.function], lambdatest.Event("POST", path, "192.0.2.1", step.body), step.status); got != step.want {
+			t.Errorf("%s %.60s: %q, want %q", step.function, step.body, got, step.want)
+		}
+	}
+}
+
+// unitsOf describes the calls of a request to EntitiesTable and their units.
+func (d deployment) unitsOf(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, event events.APIGatewayV2HTTPRequest, status int) string {
+	t.Helper()
+	before := proxy.Usage()
+	invoke(t, instance, event, status)
+	after := proxy.Usage()
+	var got []string
+	for _, operation := range []string{"BatchGetItem", "GetItem", "PutItem", "Query", "TransactWriteItems", "UpdateItem"} {
+		calls, units := 0, 0.0
+		for _, table := range []string{d.entities, ""} { // the proxy does not know the table of the call of a batch
+			call := dynamoproxy.Call{Operation: operation, Table: table}
+			calls, units = calls+after[call].Calls-before[call].Calls, units+after[call].Units-before[call].Units
+		}
+		if calls > 0 {
+			got = append(got, fmt.Sprintf("%s %d %g", operation, calls, units))
+		}
+	}
+	return strings.Join(got, ", ")
+}
+
+// An indexed attribute adds a unit to the creation of an entity, two to a change of its value
+// and none to other updates. docs/find.md has these figures.
+func TestUnitsOfIndexedAttributes(t *testing.T) {
+	t.Parallel()
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	d.env = append(d.env, "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"))
+	declarations, err := dynamo.NewIndexes(dynamolocal.Client(t), d.entities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for typ, attributes := range map[string][]string{"one": {"a"}, "four": {"a", "b", "c", "d"}} {
+		for i, attribute := range attributes {
+			declared := index.Declaration{Workspace: "default", Type: typ, Attribute: attribute, Kind: index.Text, Place: i + 1, State: index.Ready}
+			if _, err := declarations.Put(t.Context(), declared); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if strings.Join(got, ", ") != step.want {
-			t.Errorf("%s %.60s: %q, want %q", step.function, step.body, got, step.want)
+	}
+	instances := make(map[string]*lambdatest.Instance)
+	for _, function := range []string{"create-entity", "update-entity", "delete-entity", "upsert-entities", "list-entity"} {
+		instances[function] = d.start(t, function, 1)[0]
+	}
+	const attributes = `"attributes":{"a":"1","b":"1","c":"1","d":"1","e":"1"}`
+	var page []string
+	for i := range 50 {
+		page = append(page, fmt.Sprintf(`{"id":"e-%02d","type":"one","attributes":{"a":"same"}}`, i))
+	}
+	for _, step := range []struct {
+		function, request string
+		status            int
+		want              string
+	}{
+		{"create-entity", `{"id":"zero","type":"zero",` + attributes + `}`, 201, "UpdateItem 1 3"},
+		{"create-entity", `{"id":"one","type":"one",` + attributes + `}`, 201, "UpdateItem 1 4"},
+		{"create-entity", `{"id":"four","type":"four",` + attributes + `}`, 201, "UpdateItem 1 7"},
+		{"update-entity", `{"id":"four","attributes":{"e":"2"}}`, 200, "GetItem 1 1, UpdateItem 1 4"},
+		{"update-entity", `{"id":"four","attributes":{"a":"2"}}`, 200, "GetItem 1 1, UpdateItem 1 6"},
+		{"delete-entity", `{"id":"four"}`, 200, "UpdateItem 1 8"},
+		{"list-entity", "/entity?type=one&attributes.a=1", 200, "BatchGetItem 1 1, Query 1 0.5"},
+		{"upsert-entities", `{"entities":[` + strings.Join(page, ",") + `]}`, 201, "BatchGetItem 1 0, UpdateItem 50 200"},
+		{"list-entity", "/entity?type=one&attributes.a=same", 200, "BatchGetItem 1 50, Query 1 0.5"},
+	} {
+		method, path, body := "POST", "/"+strings.ReplaceAll(step.function, "-", "_"), step.request
+		if step.function == "list-entity" {
+			method, path, body = "GET", step.request, ""
+		}
+		if got := d.unitsOf(t, proxy, instances[step.function], lambdatest.Event(method, path, "192.0.2.1", body), step.status); got != step.want {
+			t.Errorf("%s %.60s: %q, want %q", step.function, step.request, got, step.want)
 		}
 	}
 }

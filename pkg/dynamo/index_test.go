@@ -1,0 +1,169 @@
+package dynamo
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"pgregory.net/rapid"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/entity"
+	"sluice/pkg/index"
+	"sluice/pkg/record"
+	"sluice/pkg/snapshot"
+	"sluice/pkg/storetest"
+)
+
+func openIndexes(t *testing.T, client IndexesClient, table string) *Indexes {
+	t.Helper()
+	s, err := NewIndexes(client, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestIndexes(t *testing.T) {
+	storetest.Indexes(t, func(t *testing.T) index.Store {
+		return openIndexes(t, dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable"))
+	})
+}
+
+func TestFindEntities(t *testing.T) {
+	t.Parallel()
+	storetest.FindEntities(t, func(t *testing.T, indexed *index.Current) (storetest.IndexedEntities, index.Store) {
+		client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+		s, err := NewEntities(client, table, EntitiesConfig{Indexes: indexed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, openIndexes(t, client, table)
+	})
+}
+
+// instance is a function instance whose copy of the declarations may be old.
+type instance struct {
+	*Entities
+	indexes *index.Cache
+}
+
+// Two instances write entities while an attribute is indexed and its index is removed. Their
+// copies of the declarations have different ages, up to the maximum. Whenever the index is ready,
+// it has every entity.
+func TestWritersWhoseDeclarationsDifferInAge(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	table := dynamolocal.Table(t, "EntitiesTable")
+	declarations := openIndexes(t, client, table)
+	checks := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		checks++
+		w := newWriters(rt, client, table, declarations, fmt.Sprintf("writers-%d", checks))
+		rt.Repeat(map[string]func(*rapid.T){
+			"write": w.write, "write more": w.write,
+			"pass": w.pass,
+			"work": w.work, "work more": w.work, "work most": w.work,
+			"": w.find,
+		})
+	})
+}
+
+// writers is a model of instances, of the command that indexes an attribute, and of time.
+type writers struct {
+	workspace    string
+	now          time.Time
+	instances    []instance
+	declarations *Indexes
+	declared     index.Declaration // zero if the attribute is not indexed
+	changed      time.Time         // when the state of declared changed
+	written      int
+	values       map[string]string // by id
+}
+
+func newWriters(rt *rapid.T, client *dynamodb.Client, table string, declarations *Indexes, workspace string) *writers {
+	w := &writers{workspace: workspace, now: time.Now(), declarations: declarations, values: make(map[string]string)}
+	for range 2 {
+		indexes, err := index.NewCache(declarations, snapshot.Config{Now: func() time.Time { return w.now }})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		s, err := NewEntities(client, table, EntitiesConfig{Indexes: indexes, Clock: entity.Clock{Now: func() time.Time { return w.now }}})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		w.instances = append(w.instances, instance{s, indexes})
+		w.pass(rt)
+	}
+	return w
+}
+
+func (w *writers) pass(rt *rapid.T) {
+	w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{1, 29, 44}).Draw(rt, "seconds")) * time.Second)
+}
+
+func (w *writers) write(rt *rapid.T) {
+	on := w.instances[rapid.IntRange(0, 1).Draw(rt, "instance")]
+	id := rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "id")
+	w.written++
+	value := fmt.Sprint(w.written)
+	typ := rapid.SampledFrom([]string{"person", "person", "person", "robot"}).Draw(rt, "type")
+	value = `{"email":"` + value + `"}`
+	d := entity.Draft{ID: id, Type: typ, Attributes: record.Attributes(value)}
+	if _, _, err := entity.Upsert(rt.Context(), on, w.workspace, d, nil); err != nil {
+		rt.Fatal(err)
+	}
+	if w.values[id] = value; typ != "person" {
+		delete(w.values, id)
+	}
+}
+
+// work does what the command does next, if it has waited for long enough.
+func (w *writers) work(rt *rapid.T) {
+	ctx := rt.Context()
+	was := w.declared.State
+	var err error
+	switch {
+	case was == "":
+		w.declared, err = index.Add(ctx, w.declarations, index.Declaration{Workspace: w.workspace, Type: "person", Attribute: "email", Kind: index.Text})
+	case was == index.Ready:
+		w.declared, err = index.Remove(ctx, w.declarations, w.workspace, "person", "email")
+	case was != index.Building && w.now.Sub(w.changed) < index.TakeUp-record.SyncLag:
+		return
+	default:
+		removed := false
+		b := index.NewBuilder(w.declarations, w.instances[0], index.BuilderConfig{})
+		if w.declared, removed, err = b.Step(ctx, w.declared); removed {
+			w.declared = index.Declaration{}
+		}
+	}
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if w.declared.State != was {
+		w.changed = w.now
+	}
+}
+
+func (w *writers) find(rt *rapid.T) {
+	if w.declared.State != index.Ready {
+		return
+	}
+	q := index.Query{Declaration: w.declared, Limit: 10}
+	if err := q.Where(index.Condition{Operator: index.Prefix}); err != nil {
+		rt.Fatal(err)
+	}
+	page, err := w.instances[0].Find(rt.Context(), w.workspace, q)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	got := make(map[string]string)
+	for _, e := range page.Records {
+		got[e.ID] = string(e.Attributes)
+	}
+	if !maps.Equal(got, w.values) {
+		rt.Fatalf("%q, want %q", got, w.values)
+	}
+}

@@ -1,0 +1,303 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/index"
+	"sluice/pkg/record"
+)
+
+// IndexedEntities is a store of entities with indexes.
+type IndexedEntities interface {
+	entity.Store
+	entity.Finder
+	index.Keeper
+}
+
+// FindEntities checks that the stores that open returns find what a naive search through all
+// entities finds, while declarations, entities and their types change at random. indexed are the
+// declarations by which the store writes. All checks share one store, each with its own workspace.
+func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) (IndexedEntities, index.Store)) {
+	indexed := new(index.Current)
+	s, declarations := open(t, indexed)
+	checks := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		checks++
+		f := &finding{
+			ctx: t.Context(), store: s, declarations: declarations, indexed: indexed,
+			workspace: fmt.Sprintf("find-%d", checks), entities: make(map[string]entity.Draft),
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"declare": f.declare,
+			"remove":  f.remove,
+			"upsert":  f.upsert, "upsert more": f.upsert, "upsert most": f.upsert,
+			"delete": f.delete,
+			"find":   f.find, "find more": f.find,
+		})
+	})
+}
+
+// finding is a model of a store with indexes.
+type finding struct {
+	ctx          context.Context
+	store        IndexedEntities
+	declarations index.Store
+	indexed      *index.Current
+	workspace    string
+	entities     map[string]entity.Draft
+}
+
+var (
+	findTypes      = []string{"a", "a#1", "b"}
+	findAttributes = []string{"x", "x[y]", "é\x00", "p", "q"}
+	findKinds      = []index.Kind{index.Text, index.Number, index.Boolean}
+)
+
+// load lets the store write by the stored declarations.
+func (f *finding) load(rt *rapid.T) []index.Declaration {
+	all, err := f.declarations.List(f.ctx)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	f.indexed.Store(index.NewSet(all))
+	return f.indexed.Load().In(f.workspace)
+}
+
+// run takes a declaration through its states.
+func (f *finding) run(rt *rapid.T, d index.Declaration) {
+	f.load(rt)
+	b := index.NewBuilder(f.declarations, f.store, index.BuilderConfig{TakeUp: -1, Rate: 1e9, Progress: func(index.Declaration) { f.load(rt) }})
+	if _, err := b.Run(f.ctx, d); err != nil {
+		rt.Fatalf("%s: %v", d.Name(), err)
+	}
+	f.load(rt)
+}
+
+func (f *finding) declare(rt *rapid.T) {
+	d := index.Declaration{
+		Workspace: f.workspace,
+		Type:      rapid.SampledFrom(findTypes).Draw(rt, "type"),
+		Attribute: rapid.SampledFrom(findAttributes).Draw(rt, "attribute"),
+		Kind:      rapid.SampledFrom(findKinds).Draw(rt, "kind"),
+	}
+	same := 0
+	for _, other := range f.indexed.Load().Of(f.workspace, d.Type) {
+		if same++; other.Attribute == d.Attribute {
+			return
+		}
+	}
+	d, err := index.Add(f.ctx, f.declarations, d)
+	if full := same == index.Places; full != (err != nil) {
+		rt.Fatalf("add %s beside %d others: %v", d.Name(), same, err)
+	}
+	if err == nil {
+		f.run(rt, d)
+	}
+}
+
+func (f *finding) remove(rt *rapid.T) {
+	all := f.load(rt)
+	if len(all) == 0 {
+		return
+	}
+	d := rapid.SampledFrom(all).Draw(rt, "declaration")
+	d, err := index.Remove(f.ctx, f.declarations, d.Workspace, d.Type, d.Attribute)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	f.run(rt, d)
+}
+
+func (f *finding) upsert(rt *rapid.T) {
+	d := entity.Draft{ID: rapid.SampledFrom([]string{"1", "2", "3", "a", "A", "a-", "z"}).Draw(rt, "id")}
+	d.Type = rapid.SampledFrom(findTypes).Draw(rt, "type")
+	attributes := make(map[string]json.RawMessage)
+	if old, exists := f.entities[d.ID]; exists {
+		if err := json.Unmarshal(old.Attributes, &attributes); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	patch := make(map[string]json.RawMessage)
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(findAttributes), 0, 3, rapid.ID[string]).Draw(rt, "attributes") {
+		patch[name] = json.RawMessage(rapid.SampledFrom(findValues).Draw(rt, "value").json)
+	}
+	for name, value := range patch {
+		if attributes[name] = value; string(value) == "null" {
+			delete(attributes, name)
+		}
+	}
+	d.Attributes = object(patch)
+	if _, _, err := entity.Upsert(f.ctx, f.store, f.workspace, d, nil); err != nil {
+		rt.Fatal(err)
+	}
+	d.Attributes = object(attributes)
+	f.entities[d.ID] = d
+}
+
+// object returns a JSON object with these members in order, whose values keep their bytes.
+func object(members map[string]json.RawMessage) record.Attributes {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		quoted, _ := json.Marshal(name)
+		parts = append(parts, string(quoted)+":"+string(members[name]))
+	}
+	return record.Attributes("{" + strings.Join(parts, ",") + "}")
+}
+
+func (f *finding) delete(rt *rapid.T) {
+	ids := slices.Sorted(maps.Keys(f.entities))
+	if len(ids) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(ids).Draw(rt, "id")
+	var err error
+	if rapid.Bool().Draw(rt, "erase") {
+		_, err = entity.Erase(f.ctx, f.store, f.workspace, id)
+	} else {
+		err = entity.Delete(f.ctx, f.store, f.workspace, id)
+	}
+	if err != nil {
+		rt.Fatal(err)
+	}
+	delete(f.entities, id)
+}
+
+// find compares a query with a search through the model.
+func (f *finding) find(rt *rapid.T) {
+	all := f.indexed.Load().In(f.workspace)
+	if len(all) == 0 {
+		return
+	}
+	q := index.Query{Declaration: rapid.SampledFrom(all).Draw(rt, "declaration"), Descending: rapid.Bool().Draw(rt, "descending")}
+	accept := func(findValue) bool { return true }
+	for _, op := range rapid.SampledFrom([][]index.Operator{{""}, {"gt"}, {"gte"}, {"lt"}, {"lte"}, {"prefix"}, {"gt", "lte"}, {"gte", "lt"}}).Draw(rt, "operators") {
+		v := rapid.SampledFrom(findValues).Filter(func(v findValue) bool { return v.kind == q.Declaration.Kind }).Draw(rt, "bound")
+		err := q.Where(index.Condition{Operator: op, Value: v.text()})
+		unfit := v.kind == index.Boolean && op != "" || v.kind != index.Text && op == "prefix"
+		if unfit != (err != nil) {
+			rt.Fatalf("%s[%s]=%s: %v", q.Declaration.Name(), op, v.json, err)
+		}
+		if unfit {
+			return
+		}
+		before := accept
+		accept = func(other findValue) bool { return before(other) && other.matches(op, v) }
+	}
+	want := f.search(q, accept)
+	var got []string
+	for {
+		q.Limit = rapid.IntRange(1, 4).Draw(rt, "limit")
+		page, err := f.store.Find(f.ctx, f.workspace, q)
+		if err != nil || len(page.Records) > q.Limit {
+			rt.Fatalf("a page of %d: %d, %v", q.Limit, len(page.Records), err)
+		}
+		for _, e := range page.Records {
+			got = append(got, e.ID)
+			if !record.SameAttributes(e.Attributes, f.entities[e.ID].Attributes) {
+				rt.Fatalf("%s: %s", e.ID, e.Attributes)
+			}
+		}
+		if q.After = page.Last.ID; !page.More {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		rt.Fatalf("got %q, want %q", got, want)
+	}
+}
+
+// search returns the ids of the entities that match, in order.
+func (f *finding) search(q index.Query, accept func(findValue) bool) []string {
+	type match struct {
+		value findValue
+		id    string
+	}
+	var matches []match
+	for id, e := range f.entities {
+		attributes := make(map[string]json.RawMessage)
+		if e.Type != q.Declaration.Type || json.Unmarshal(e.Attributes, &attributes) != nil {
+			continue
+		}
+		for _, v := range findValues {
+			if v.json == string(attributes[q.Declaration.Attribute]) && v.kind == q.Declaration.Kind && accept(v) {
+				matches = append(matches, match{v, id})
+			}
+		}
+	}
+	slices.SortFunc(matches, func(a, b match) int {
+		if n := a.value.compare(b.value); n != 0 {
+			return n
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	var ids []string
+	for _, m := range matches {
+		ids = append(ids, m.id)
+	}
+	if q.Descending {
+		slices.Reverse(ids)
+	}
+	return ids
+}
+
+// findValue is a JSON value. kind is "" if it is not indexed.
+type findValue struct {
+	json string
+	kind index.Kind
+}
+
+var findValues = []findValue{
+	{`""`, index.Text}, {`"a"`, index.Text}, {`"ab"`, index.Text}, {`"A"`, index.Text}, {`"a\u0000"`, index.Text}, {`"a\u0000b"`, index.Text},
+	{`"a\u0001"`, index.Text}, {`"b"`, index.Text}, {`"é"`, index.Text}, {`"\ue000"`, index.Text}, {`"😀"`, index.Text}, {`"1"`, index.Text},
+	{`"` + strings.Repeat("y", 800) + `"`, index.Text}, {`"` + strings.Repeat("y", 801) + `"`, ""},
+	{`0`, index.Number}, {`-0.0e5`, index.Number}, {`1`, index.Number}, {`1.0`, index.Number}, {`1e3`, index.Number}, {`1000`, index.Number}, {`999.9`, index.Number},
+	{`12345678901234567890`, index.Number}, {`12345678901234567891`, index.Number}, {`0.1`, index.Number}, {`1E-1`, index.Number}, {`0.11`, index.Number},
+	{`-1`, index.Number}, {`-5`, index.Number}, {`-50`, index.Number}, {`-4.5`, index.Number}, {`-51`, index.Number}, {`9.9e125`, index.Number}, {`1e-125`, index.Number}, {`-1e125`, index.Number},
+	{strings.Repeat("9", 38), index.Number}, {strings.Repeat("9", 39), ""}, {`1e126`, ""}, {`1e-126`, ""}, {`1e99999999999999999999`, ""},
+	{`true`, index.Boolean}, {`false`, index.Boolean}, {`null`, ""}, {`[1]`, ""}, {`{"x":1}`, ""},
+}
+
+// text returns the value as a query has it.
+func (v findValue) text() string {
+	var s string
+	if json.Unmarshal([]byte(v.json), &s) == nil {
+		return s
+	}
+	return v.json
+}
+
+func (v findValue) compare(other findValue) int {
+	if v.kind != index.Number {
+		return strings.Compare(v.text(), other.text())
+	}
+	a, _ := new(big.Rat).SetString(v.json)
+	b, _ := new(big.Rat).SetString(other.json)
+	return a.Cmp(b)
+}
+
+func (v findValue) matches(op index.Operator, bound findValue) bool {
+	n := v.compare(bound)
+	switch op {
+	case index.Greater:
+		return n > 0
+	case index.GreaterOrEqual:
+		return n >= 0
+	case index.Less:
+		return n < 0
+	case index.LessOrEqual:
+		return n <= 0
+	case index.Prefix:
+		return strings.HasPrefix(v.text(), bound.text())
+	}
+	return n == 0
+}

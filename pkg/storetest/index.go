@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+
+	"sluice/pkg/index"
+)
+
+// Indexes checks that the stores that open returns fulfill the contract of index.Store. Each
+// call of open must return an empty store.
+func Indexes(t *testing.T, open func(t *testing.T) index.Store) {
+	runAll(t, open, []test[index.Store]{
+		{"a list returns the declarations as they were put, in order", testIndexesReadBack},
+		{"only a declaration with the stored revision replaces or is removed", testIndexRevisions},
+		{"of concurrent changes with the same revision, one is stored", testConcurrentIndexes},
+	})
+}
+
+func declaration(typ, attribute string, place int) index.Declaration {
+	return index.Declaration{Workspace: workspace, Type: typ, Attribute: attribute, Kind: index.Text, Place: place, State: index.Writing}
+}
+
+func wantIndexes(t *testing.T, s index.Store, want ...index.Declaration) {
+	t.Helper()
+	got, err := s.List(t.Context())
+	if err != nil || len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, error %v; want %+v", got, err, want)
+	}
+}
+
+func putIndex(t *testing.T, s index.Store, d index.Declaration) index.Declaration {
+	t.Helper()
+	stored, err := s.Put(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+func testIndexesReadBack(t *testing.T, s index.Store) {
+	wantIndexes(t, s)
+	b := putIndex(t, s, declaration("person", "b \u00e9\x00#", 1))
+	c := declaration("person#1", "c", 2)
+	c.Kind, c.State, c.Build = index.Number, index.Building, index.Build{After: "z", Expected: 9, Read: 6, Indexed: 1, Absent: 2, Unfit: 3}
+	c = putIndex(t, s, c)
+	a := putIndex(t, s, declaration("person", "a", 4))
+	wantIndexes(t, s, a, b, c)
+}
+
+func testIndexRevisions(t *testing.T, s index.Store) {
+	first := putIndex(t, s, declaration("person", "a", 1))
+	if _, err := s.Put(t.Context(), declaration("person", "another", 1)); !errors.Is(err, index.ErrChanged) {
+		t.Errorf("a second declaration took the place: %v", err)
+	}
+	next := first
+	next.State = index.Ready
+	next = putIndex(t, s, next)
+	if next.Revision <= first.Revision {
+		t.Errorf("revision %d after %d", next.Revision, first.Revision)
+	}
+	if _, err := s.Put(t.Context(), first); !errors.Is(err, index.ErrChanged) {
+		t.Errorf("put an old revision: %v", err)
+	}
+	if err := s.Remove(t.Context(), first); !errors.Is(err, index.ErrChanged) {
+		t.Errorf("removed an old revision: %v", err)
+	}
+	wantIndexes(t, s, next)
+	for range 2 {
+		if err := s.Remove(t.Context(), next); err != nil {
+			t.Errorf("remove: %v", err)
+		}
+	}
+	wantIndexes(t, s)
+	if _, err := s.Put(t.Context(), next); !errors.Is(err, index.ErrChanged) {
+		t.Errorf("put a removed declaration: %v", err)
+	}
+}
+
+func testConcurrentIndexes(t *testing.T, s index.Store) {
+	const writers = 8
+	stored := putIndex(t, s, declaration("person", "a", 1))
+	errs := make([]error, writers)
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			d := stored
+			d.Build.After = fmt.Sprint(i)
+			_, errs[i] = s.Put(t.Context(), d)
+		})
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, index.ErrChanged):
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d changes were stored", won)
+	}
+}
