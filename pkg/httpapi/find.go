@@ -32,7 +32,7 @@ func findEntity(s *service, r *request, conditions []string) (response, error) {
 	p := parseQuery(r, append(conditions, "limit", "cursor", "type", "order", "updated_since", "include_deleted")...)
 	for _, name := range []string{"updated_since", "include_deleted"} {
 		if p.values.Has(name) {
-			p.unfit.Add(name, "cannot be combined with "+conditions[0])
+			p.wrong.Add(name, "cannot be combined with "+conditions[0])
 		}
 	}
 	if !p.values.Has("type") {
@@ -63,26 +63,22 @@ func findEntity(s *service, r *request, conditions []string) (response, error) {
 // attribute returns the attribute of conditions, which must be one, or a lower and an upper bound
 // of the same attribute.
 func (p *parameters) attribute(conditions []string) string {
-	attribute, used := "", make(map[string]string)
+	attribute, _ := index.Cut(strings.TrimPrefix(conditions[0], attributePrefix))
+	used := make(map[string]string) // by the bound that the condition sets
 	for _, name := range conditions {
-		cut, op := index.Cut(strings.TrimPrefix(name, attributePrefix))
-		if attribute != "" && cut != attribute {
+		other, op := index.Cut(strings.TrimPrefix(name, attributePrefix))
+		bound := "lower"
+		switch {
+		case other != attribute:
 			p.wrong.Add(name, "is a second attribute; give one, and filter the others in your program")
 			return ""
-		}
-		attribute = cut
-		bound := "lower"
-		switch op {
-		case index.Less, index.LessOrEqual:
+		case (op == index.Equal || op == index.Prefix) && len(conditions) > 1:
+			p.wrong.Add(name, "cannot be combined with another condition")
+		case op == index.Less || op == index.LessOrEqual:
 			bound = "upper"
-		case index.Equal, index.Prefix:
-			if len(conditions) > 1 {
-				p.wrong.Add(name, "cannot be combined with another condition")
-				return ""
-			}
 		}
-		if other := used[bound]; other != "" {
-			p.wrong.Add(name, "cannot be combined with "+other)
+		if used[bound] != "" {
+			p.wrong.Add(name, "cannot be combined with "+used[bound])
 		}
 		used[bound] = name
 	}

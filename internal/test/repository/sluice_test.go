@@ -237,17 +237,19 @@ func TestImportsPointDownwards(t *testing.T) {
 // domain lists what each domain package may import beside the standard library.
 var domain = map[string][]string{
 	"sluice/pkg/access":     {"golang.org/x/sync/singleflight"},
-	"sluice/pkg/ratelimit":  {"github.com/gaissmai/bart", "golang.org/x/sync/singleflight"},
+	"sluice/pkg/snapshot":   {"golang.org/x/sync/singleflight"},
+	"sluice/pkg/ratelimit":  {"github.com/gaissmai/bart", "sluice/pkg/snapshot"},
 	"sluice/pkg/record":     {"github.com/go-json-experiment/json/jsontext"}, // unlike encoding/json, it rejects duplicate names and invalid UTF-8
 	"sluice/pkg/recordfile": {"github.com/go-json-experiment/json/jsontext", "sluice/pkg/record"},
-	"sluice/pkg/entity":     {"sluice/pkg/record"},
+	"sluice/pkg/index":      {"sluice/pkg/record", "sluice/pkg/snapshot", "github.com/go-json-experiment/json/jsontext"},
+	"sluice/pkg/entity":     {"sluice/pkg/index", "sluice/pkg/record"},
 	"sluice/pkg/event":      {"sluice/pkg/record"},
 	"sluice/pkg/job":        {"sluice/pkg/record"},
 	"sluice/pkg/exportjob":  {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record", "sluice/pkg/recordfile", "golang.org/x/sync/errgroup"},
 	"sluice/pkg/erasurejob": {"sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record"},
-	"sluice/pkg/api":        {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record"},
+	"sluice/pkg/api":        {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/index", "sluice/pkg/job", "sluice/pkg/record"},
 	// The client links the domain packages, but no server packages.
-	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/job", "sluice/pkg/record", "github.com/google/uuid"},
+	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/index", "sluice/pkg/job", "sluice/pkg/record", "github.com/google/uuid"},
 }
 
 // rooms lists the packages of stores, with the libraries that only they may import.

@@ -25,20 +25,13 @@ type resourceUnits map[string]float64
 // records of 450 bytes and is read with eventual consistency (docs/cost.md).
 const pageUnits = 10.5
 
-// A page of entities that were found is read from an index of keys, 150 bytes each, and then
-// entity by entity, consistently.
-const (
-	keyUnits   = 4.0
-	foundUnits = 200.0
-)
-
 // unitsOf maps a function to the maximum units that a request to the function takes. The units
 // do not include the write that charges the rate limits. If the route requires an API key, they
 // do not include the read of that key either. Assumptions: a record is at most 1 KB, and
 // EventShards is 1, and a list by id passes no tombstones. A write in a transaction takes two
 // units.
 var unitsOf = map[string]resourceUnits{
-	"list-entity":       {"EntitiesTable read": foundUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits, "EntitiesTable/by_attribute_1 read": keyUnits, "EntitiesTable/by_attribute_2 read": keyUnits, "EntitiesTable/by_attribute_3 read": keyUnits, "EntitiesTable/by_attribute_4 read": keyUnits},
+	"list-entity":       {}, // see batches
 	"list-entity-index": {"EntitiesTable read": 1},
 	"get-entity":        {"EntitiesTable read": 1},
 	"list-event":        {"EventsTable/by_position read": pageUnits, "EventsTable/by_entity read": pageUnits, "EventsTable/by_created_at read": pageUnits},
@@ -61,10 +54,10 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// batches are the functions that write up to 100 records for a request. What they write is
-// bounded by the maximum throughput of each table, and not by the throttle of their route: a
+// batches are the functions that write up to 100 records for a request, or read up to 200 one by
+// one. What they take is bounded by the maximum throughput of each table, and not by the throttle of their route: a
 // throttle that is so low could be used up by one client without a key.
-var batches = []string{"create-events", "upsert-entities"}
+var batches = []string{"create-events", "upsert-entities", "list-entity"}
 
 // connects maps a function to the number of write units of CountersTable that one instance
 // takes when it starts. For functions that are not in the map, the number is 1.
