@@ -76,7 +76,7 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 		},
 		ValidArgs: resourceNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := requireValues(cmd, "format", "type", "entity-id", "from", "to", "since", "csv-formulas"); err != nil {
+			if err := requireValues(cmd, "format", "type", "entity-id", "name", "from", "to", "since", "csv-formulas"); err != nil {
 				return err
 			}
 			var err error
@@ -94,6 +94,7 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().StringVarP(&o.Path, "output", "o", "", "file to write; - for standard output")
 	cmd.Flags().StringVar(&o.format, "format", "", "ndjson or csv (default: the format of the file name; ndjson for -)")
 	cmd.Flags().StringVar(&o.Order.Filters.Type, "type", "", "only entities of this type")
+	cmd.Flags().StringVar(&o.Order.Filters.Name, "name", "", "only events of this name")
 	cmd.Flags().StringVar(&o.Order.Filters.EntityID, "entity-id", "", "only events of this entity")
 	cmd.Flags().StringVar(&o.from, "from", "", "only events at this time (RFC 3339) or later")
 	cmd.Flags().StringVar(&o.to, "to", "", "only events before this time")
@@ -170,6 +171,8 @@ func (o *exportOptions) checkSince() (err error) {
 		return nil
 	case o.Order.Filters.Type != "" && !o.deleted:
 		return usageError("--type with --since needs --include-deleted: the file then also has, as deleted, each changed entity of another type, so that a copy drops what has left the type")
+	case o.Order.Filters.Name != "":
+		return usageError("--name cannot be used with --since; leave out one of them")
 	case o.deleted && o.Order.Resource == record.Event:
 		return usageError("--include-deleted is for entities; events are not deleted")
 	case o.from != "" || o.to != "":

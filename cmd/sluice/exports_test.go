@@ -48,6 +48,8 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 		orders := []struct{ id, order, want string }{
 			{"all", `"resource":"event","format":"ndjson"`, strings.Join(lines, "")},
 			{"some", `"resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-02T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, lines[1]},
+			{"name", `"resource":"event","format":"ndjson","filters":{"name":"n"}`, strings.Join(lines, "")},
+			{"no-name", `"resource":"event","format":"ndjson","filters":{"name":"m"}`, ""},
 			{"type", `"resource":"entity","format":"ndjson","filters":{"type":"person"}`, entity.body},
 			{"none", `"resource":"entity","format":"ndjson","filters":{"type":"ghost"}`, ""},
 			{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
@@ -75,7 +77,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 				t.Errorf("the CSV lacks %q:\n%s", want, csv)
 			}
 		}
-		if list := c.want(t, http.StatusOK, "GET", "/export_job", ""); strings.Count(list.body, `"succeeded"`) != 6 || !strings.HasPrefix(list.body, `{"data":[{"id":"csv"`) {
+		if list := c.want(t, http.StatusOK, "GET", "/export_job", ""); strings.Count(list.body, `"succeeded"`) != len(orders)+1 || !strings.HasPrefix(list.body, `{"data":[{"id":"csv"`) {
 			t.Errorf("the list is %s", list.body)
 		}
 	})

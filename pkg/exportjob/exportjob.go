@@ -54,6 +54,7 @@ func CheckFormulas(text string) error {
 type Filters struct {
 	Type     string       `json:"type,omitzero"`      // only entities of this type
 	EntityID string       `json:"entity_id,omitzero"` // only events of this entity
+	Name     string       `json:"name,omitzero"`      // only events of this name; the job reads the others too
 	From     *record.Time `json:"from,omitzero"`      // only events that occurred at this time or later
 	To       *record.Time `json:"to,omitzero"`        // only events that occurred before this time
 }
@@ -83,7 +84,7 @@ func (o Order) Validate() error {
 	f := o.Filters
 	switch o.Resource {
 	case record.Entity:
-		if f.EntityID != "" || f.From != nil || f.To != nil {
+		if f.EntityID != "" || f.Name != "" || f.From != nil || f.To != nil {
 			wrong.Add("filters", "for entities may have only type")
 		}
 		if f.Type != "" {
@@ -91,10 +92,13 @@ func (o Order) Validate() error {
 		}
 	case record.Event:
 		if f.Type != "" {
-			wrong.Add("filters", "for events may have only entity_id, from and to")
+			wrong.Add("filters", "for events may have only entity_id, name, from and to")
 		}
 		if f.EntityID != "" {
 			wrong.Check("filters/entity_id", record.CheckID(f.EntityID))
+		}
+		if f.Name != "" {
+			wrong.Check("filters/name", record.CheckName(f.Name))
 		}
 		if f.From != nil && f.To != nil && f.From.Compare(*f.To) > 0 {
 			wrong.Add("filters/from", "must not be later than to")

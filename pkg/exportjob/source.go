@@ -89,8 +89,8 @@ func (r *run) entitySource() source {
 // eventSource leaves out events that had expired when the job was created.
 func (r *run) eventSource() source {
 	q := event.Query{EntityID: event.OptionalID(r.Filters.EntityID), From: r.Filters.From, To: r.Filters.To, Ascending: true, Limit: pageLength}
-	workspace, until := r.Job.Workspace, r.Job.Until
-	return source{
+	workspace, until, name := r.Job.Workspace, r.Job.Until, r.Filters.Name
+	s := source{
 		list: func(ctx context.Context, after string) (p page, err error) {
 			q := q
 			if after != "" {
@@ -103,13 +103,27 @@ func (r *run) eventSource() source {
 			found, err := r.events.List(ctx, workspace, q)
 			p = page{last: after, more: found.More}
 			for _, e := range found.Records {
-				belongs := e.CreatedAt.Compare(until) <= 0 && !e.Expired(until)
+				belongs := e.CreatedAt.Compare(until) <= 0 && !e.Expired(until) && (name == "" || name == e.Name)
 				p.look(row{cursor: e.Position().String(), record: e, attributes: e.Attributes}, belongs)
 			}
 			return p, err
 		},
 		count: func(ctx context.Context) (int64, error) { return r.events.Count(ctx, workspace, q, until) },
 	}
+	if name != "" {
+		s.count = s.countRows
+	}
+	return s
+}
+
+// countRows counts the records of the job by reading them, which costs as much as a count of the
+// store.
+func (s source) countRows(ctx context.Context) (n int64, err error) {
+	err = s.eachPage(ctx, "", func(p page) error {
+		n += int64(len(p.rows))
+		return nil
+	})
+	return n, err
 }
 
 // eachPage calls do with each page after a cursor, and meanwhile reads the next. It stops at the

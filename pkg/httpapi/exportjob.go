@@ -19,6 +19,7 @@ func createExportJob(s *service, r *request) (response, error) {
 		"filters": record.Decoders{
 			"type":      record.Text(&o.Filters.Type, record.CheckName),
 			"entity_id": record.Text(&o.Filters.EntityID, record.CheckID),
+			"name":      record.Text(&o.Filters.Name, record.CheckName),
 			"from":      record.Instant(&o.Filters.From),
 			"to":        record.Instant(&o.Filters.To),
 		}.Decode,

@@ -34,7 +34,7 @@ func TestInvalidExportJobs(t *testing.T) {
 		`{"resource":"event","format":"csv","filters":[]}`:                                                              "filters must be a JSON object",
 		`{"resource":"event","format":"csv","filters":{"name":"n"}}`:                                                    "filters/name is not a field here",
 		`{"resource":"event","format":"csv","filters":{"from":"now"}}`:                                                  "from is not an RFC 3339",
-		`{"resource":"event","format":"csv","filters":{"type":"t"}}`:                                                    "filters for events may have only entity_id, from and to",
+		`{"resource":"event","format":"csv","filters":{"type":"t"}}`:                                                    "filters for events may have only entity_id, name, from and to",
 		`{"resource":"event","format":"csv","filters":{"entity_id":"a b"}}`:                                             "filters/entity_id must be",
 		`{"resource":"event","format":"csv","filters":{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}}`:     "filters/from must not be later than to",
 		`{"resource":"entity","format":"csv","filters":{"entity_id":"a"}}`:                                              "filters for entities may have only type",

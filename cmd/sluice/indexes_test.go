@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/dynamo"
+	"sluice/pkg/entity"
+	"sluice/pkg/index"
+	"sluice/pkg/record"
+)
+
+// await calls done until it returns true.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(time.Minute); !done(); <-again.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// declarations returns what "sluice indexes list" prints.
+func (s *server) declarations(t *testing.T) (all []index.Declaration) {
+	t.Helper()
+	out, _ := wantRun(t, inEnv(t, s.env, "indexes", "list", "--json"), 0, "", "")
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A server indexes what exists and what is written meanwhile, and stops when the index is removed.
+func TestIndexesOfARunningServer(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	c := s.client(t)
+	create := func(id, attributes string) {
+		t.Helper()
+		c.want(t, http.StatusCreated, "POST", "/create_entity", fmt.Sprintf(`{"id":%q,"type":"person","attributes":%s}`, id, attributes))
+	}
+	find := func(code int, want string, args ...string) {
+		t.Helper()
+		out, diagnostics, got := run(t, sluiceCommand(t, s.url, append([]string{"find", "person"}, args...)...))
+		var ids []string
+		for _, m := range regexp.MustCompile(`"id":"([^"]*)"`).FindAllStringSubmatch(out, -1) {
+			ids = append(ids, m[1])
+		}
+		if got != code || strings.Join(ids, " ") != want && !strings.Contains(diagnostics, want) {
+			t.Errorf("find %q: exit code %d, %q %s; want %d %s", args, got, ids, diagnostics, code, want)
+		}
+	}
+	create("ada", `{"email":"ada@example.com","born":1815}`)
+	create("odd", `{"email":7}`)
+	find(1, `the attribute "email" of the type "person" is not indexed`, "email", "ada@example.com")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "", "does the rest while it runs")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "born", "--number"), 0, "", "does the rest while it runs")
+	await(t, "ready", func() bool {
+		return !slices.ContainsFunc(s.declarations(t), func(d index.Declaration) bool { return d.State != index.Ready })
+	})
+	create("grace", `{"email":"grace@example.com","born":1906}`)
+	find(0, "ada", "email", "ada@example.com")
+	find(0, "grace ada", "born", "--gte", "1800", "--desc")
+	find(0, "grace", "email", "--prefix", "grace@")
+	find(0, "No entity matches", "email", "nobody@example.com")
+	find(2, "give a value", "email")
+	wantRun(t, inEnv(t, s.env, "indexes", "list"), 0, "email      text    ready  100 %  1        0       1", "")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "The index of person.email is ready", "")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already indexed, as text")
+	for _, attribute := range []string{"c", "d"} {
+		wantRun(t, inEnv(t, s.env, "indexes", "add", "person", attribute), 0, "", "")
+	}
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "e"), 1, "", "a type can have 4 indexed attributes")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "born[gte]"), 2, "", "must not end in [gte]")
+	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "unknown"), 1, "", "is not indexed")
+	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "email"), 0, "", "does the rest while it runs")
+	await(t, "removed", func() bool { return len(s.declarations(t)) == 3 })
+	find(1, "those that are: born (number)", "email", "ada@example.com")
+}
+
+// A build in DynamoDB that is killed again and again ends with every entity in the index, and
+// counts each once.
+func TestAKilledBuildContinues(t *testing.T) {
+	t.Parallel()
+	const entities, kills = 3000, 10
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+	store, declarations := fillTable(t, client, table, entities)
+	declared, err := declarations.Put(t.Context(), index.Declaration{
+		Workspace: "default", Type: "person", Attribute: "n", Kind: index.Number, Place: 1, State: index.Building, Build: index.Build{Expected: entities},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() int64 {
+		all, err := declarations.List(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		declared = all[0]
+		return declared.Build.Read
+	}
+	build := func() *exec.Cmd {
+		return inEnv(t, nil, "indexes", "add", "person", "n", "--number", "--rate", "2000", "--dynamodb", dynamolocal.Endpoint(t), "--table", table)
+	}
+	for range kills {
+		before, cmd := read(), build()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "progress", func() bool { return read() > before })
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("the build ended before it was killed")
+		}
+	}
+	wantRun(t, build(), 0, "The index of person.n is ready: 2000 entities indexed, 500 without the attribute, 500 with a value that cannot be indexed.", "")
+	q := index.Query{Declaration: declared, Limit: 200}
+	if err := q.Where(index.Condition{Operator: index.GreaterOrEqual, Value: "0"}); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for more := true; more; {
+		page, err := store.Find(t.Context(), "default", q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, q.After, more = found+len(page.Records), page.Last.ID, page.More
+	}
+	if found != 2000 {
+		t.Errorf("found %d entities, want 2000", found)
+	}
+}
+
+// fillTable stores n persons: of six, four have a number n, one has a text, and one nothing.
+func fillTable(t *testing.T, client *dynamodb.Client, table string, n int) (*dynamo.Entities, *dynamo.Indexes) {
+	t.Helper()
+	store, err := dynamo.NewEntities(client, table, dynamo.EntitiesConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	declarations, err := dynamo.NewIndexes(client, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		attributes := fmt.Sprintf(`{"n":%d}`, i)
+		switch i % 6 {
+		case 4:
+			attributes = `{"n":"four"}`
+		case 5:
+			attributes = `{}`
+		}
+		d := entity.Draft{ID: fmt.Sprintf("e%05d", i), Type: "person", Attributes: record.Attributes(attributes)}
+		if _, _, err := entity.Create(t.Context(), store, "default", d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store, declarations
+}
