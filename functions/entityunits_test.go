@@ -72,6 +72,21 @@ func (d deployment) unitsOf(t *testing.T, proxy *dynamoproxy.Proxy, instance *la
 	return strings.Join(got, ", ")
 }
 
+// index declares attributes as indexed, ready for queries.
+func (d deployment) index(t *testing.T, workspace, typ string, attributes ...string) {
+	t.Helper()
+	declarations, err := dynamo.NewIndexes(dynamolocal.Client(t), d.entities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, attribute := range attributes {
+		declared := index.Declaration{Workspace: workspace, Type: typ, Attribute: attribute, Kind: index.Text, Place: i + 1, State: index.Ready}
+		if _, err := declarations.Put(t.Context(), declared); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // An indexed attribute adds a unit to the creation of an entity, two to a change of its value
 // and none to other updates. docs/find.md has these figures.
 func TestUnitsOfIndexedAttributes(t *testing.T) {
@@ -79,18 +94,8 @@ func TestUnitsOfIndexedAttributes(t *testing.T) {
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
 	d.env = append(d.env, "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"))
-	declarations, err := dynamo.NewIndexes(dynamolocal.Client(t), d.entities)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for typ, attributes := range map[string][]string{"one": {"a"}, "four": {"a", "b", "c", "d"}} {
-		for i, attribute := range attributes {
-			declared := index.Declaration{Workspace: "default", Type: typ, Attribute: attribute, Kind: index.Text, Place: i + 1, State: index.Ready}
-			if _, err := declarations.Put(t.Context(), declared); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	d.index(t, "default", "one", "a")
+	d.index(t, "default", "four", "a", "b", "c", "d")
 	instances := make(map[string]*lambdatest.Instance)
 	for _, function := range []string{"create-entity", "update-entity", "delete-entity", "upsert-entities", "list-entity"} {
 		instances[function] = d.start(t, function, 1)[0]

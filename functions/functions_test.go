@@ -349,6 +349,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	d := deploy(t, dynamolocal.Endpoint(t))
 	keys := d.guard(t)
 	mine := "Bearer " + keys.create(t, "mine", access.Scopes()...)
+	d.index(t, "mine", "found", "a", "b", "c", "d")
 	steps := []struct {
 		function, method, path, body string
 		status                       int
@@ -389,7 +390,13 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"delete-entity", "POST", "/delete_entity", `{"id":"eve","events":true}`, 202, `{"id":"eve","status":"queued"}`},
 		{"get-erasure-job", "GET", "/erasure_job/eve", "", 200, `"status":"queued"`},
 		{"get-erasure-job", "GET", "/erasure_job/ada", "", 404, `"code":"not_found"`},
-		{"list-entity-index", "GET", "/entity_index", "", 200, `{"data":[],"next_cursor":null}`},
+		{"list-entity-index", "GET", "/entity_index", "", 200, `{"data":[{"type":"found","attribute":"a","kind":"text","state":"ready","done":1},`},
+		{"create-entity", "POST", "/create_entity", `{"id":"found","type":"found","attributes":{"a":"1","b":"1","c":"1","d":"1"}}`, 201, `"id":"found"`},
+		{"list-entity", "GET", "/entity?type=found&attributes.a=1", "", 200, `"id":"found"`},
+		{"list-entity", "GET", "/entity?type=found&attributes.b%5Bgte%5D=1", "", 200, `"id":"found"`},
+		{"list-entity", "GET", "/entity?type=found&attributes.c%5Bprefix%5D=&order=desc", "", 200, `"id":"found"`},
+		{"list-entity", "GET", "/entity?type=found&attributes.d%5Blt%5D=1", "", 200, `{"data":[],"next_cursor":null}`},
+		{"delete-entity", "POST", "/delete_entity", `{"id":"found"}`, 200, `{"id":"found","deleted":true}`},
 		{"list-entity", "GET", "/entity?type=robot&attributes.n=1", "", 400, `"code":"not_indexed"`},
 		{"get-entity", "GET", "/entity/ada", "", 404, `"code":"not_found"`},
 		{"list-entity", "GET", "/entity?updated_since=2000-01-01T00:00:00Z&include_deleted=true&order=desc", "", 200, `"deleted":true`},

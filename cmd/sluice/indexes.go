@@ -237,4 +237,3 @@ func printIndexes(w io.Writer, all []index.Declaration) error {
 	}
 	return table.Flush()
 }
-

@@ -133,7 +133,7 @@ func (w *writers) work(rt *rapid.T) {
 	case was != index.Building && w.now.Sub(w.changed) < index.TakeUp-record.SyncLag:
 		return
 	default:
-		removed := false
+		var removed bool
 		b := index.NewBuilder(w.declarations, w.instances[0], index.BuilderConfig{})
 		if w.declared, removed, err = b.Step(ctx, w.declared); removed {
 			w.declared = index.Declaration{}

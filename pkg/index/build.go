@@ -95,7 +95,7 @@ type Keeper interface {
 // Step is the result of Keeper.BuildKeys.
 type Step struct {
 	Indexed, Absent, Unfit int64  // as in Build
-	Last                   string // id of the last entity that was read; "" if there was none
+	Last                   string // id of the last entity that was read; "" without any
 	More                   bool   // whether others may follow
 }
 
@@ -154,7 +154,7 @@ func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err er
 	}
 	for d.State != Ready {
 		begun := time.Now()
-		done := false
+		var done bool
 		if d, done, err = b.Step(ctx, d); err != nil || done {
 			return d, err
 		}

@@ -63,7 +63,7 @@ func New[T any](load func(context.Context) (T, error), cfg Config) (*Cache[T], e
 // Stale is the error for a copy that has reached the maximum age.
 type Stale struct {
 	ReadAt time.Time // when the copy was read; zero if no read has succeeded
-	Err    error     // why the last read failed; nil if there was none
+	Err    error     // why the last read failed; nil if it did not
 }
 
 func (e *Stale) Error() string {

@@ -116,18 +116,18 @@ var connections = map[string]int{
 }
 
 // connect opens count connections to DynamoDB, or one if count is 0, so that the first
-// request can use them. One of them reads the id, and another one the indexed attributes.
+// request can use them. One of them reads the id and then the indexed attributes.
 func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var calls errgroup.Group
 	calls.Go(func() error {
 		_, err := id.Get(ctx)
+		if err == nil && indexes != nil {
+			err = indexes.Refresh(ctx)
+		}
 		return err
 	})
-	if indexes != nil {
-		calls.Go(func() error { return indexes.Refresh(ctx) })
-	}
 	for range count - 1 {
 		calls.Go(func() error { return counters.Connect(ctx) })
 	}

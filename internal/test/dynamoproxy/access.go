@@ -57,9 +57,12 @@ func accesses(operation string, body map[string]any) []Access {
 // partition returns the value of Access.Partition.
 func partition(body map[string]any) string {
 	key, _ := body["Key"].(map[string]any)
-	workspace, _ := key["workspace"].(map[string]any)
-	if name, _ := workspace["S"].(string); strings.HasPrefix(name, "#") {
-		return name
+	values, _ := body["ExpressionAttributeValues"].(map[string]any) // of a query
+	for _, v := range []any{key["workspace"], values[":partition"]} {
+		workspace, _ := v.(map[string]any)
+		if name, _ := workspace["S"].(string); strings.HasPrefix(name, "#") {
+			return name
+		}
 	}
 	return ""
 }
