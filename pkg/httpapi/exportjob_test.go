@@ -32,7 +32,7 @@ func TestInvalidExportJobs(t *testing.T) {
 		`{"id":"a b","resource":"event","format":"csv"}`:                                                                "id must be",
 		`{"resource":"event","format":"csv","csv_formulas":"run"}`:                                                      "csv_formulas must be neutralize or keep",
 		`{"resource":"event","format":"csv","filters":[]}`:                                                              "filters must be a JSON object",
-		`{"resource":"event","format":"csv","filters":{"name":"n"}}`:                                                    "filters/name is not a field here",
+		`{"resource":"event","format":"csv","filters":{"names":"n"}}`:                                                   "filters/names is not a field here",
 		`{"resource":"event","format":"csv","filters":{"from":"now"}}`:                                                  "from is not an RFC 3339",
 		`{"resource":"event","format":"csv","filters":{"type":"t"}}`:                                                    "filters for events may have only entity_id, name, from and to",
 		`{"resource":"event","format":"csv","filters":{"entity_id":"a b"}}`:                                             "filters/entity_id must be",

@@ -169,7 +169,7 @@ func TestRenderedTemplate(t *testing.T) {
 			stage := r.Resolved.Resources["ApiApiGatewayDefaultStage"].Properties
 			want("access log", valueAt(stage, "AccessLogSettings", "DestinationArn"), attribute("AccessLogs", "Arn"))
 			checkAccessLog(t, fmt.Sprint(valueAt(stage, "AccessLogSettings", "Format")))
-			want("rate of requests", valueAt(stage, "DefaultRouteSettings", "ThrottlingRateLimit"), "600")
+			want("rate of requests", valueAt(stage, "DefaultRouteSettings", "ThrottlingRateLimit"), "550")
 			want("burst of requests", valueAt(stage, "DefaultRouteSettings", "ThrottlingBurstLimit"), "200")
 			want("throttles of single routes", valueAt(stage, "RouteSettings"), nil)
 
