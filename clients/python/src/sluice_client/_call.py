@@ -53,7 +53,8 @@ class Reply:
 
     def begin(self, response: Response) -> None:
         """See Receiver."""
-        self.status, self.headers = response.status_code, response.headers
+        # A plain dict, because the pacer looks up many headers, and httpx decodes each anew.
+        self.status, self.headers = response.status_code, dict(response.headers.items())
 
     def feed(self, chunk: bytes) -> None:
         """See Receiver."""
