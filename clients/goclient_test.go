@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -82,6 +84,8 @@ type arguments struct {
 	Resource   record.Resource  `json:"resource"`
 	Format     exportjob.Format `json:"format"`
 	Offset     int64            `json:"offset"`
+
+	Where map[string]json.RawMessage `json:"where"` // attribute and descending, and a value for each operator
 }
 
 func (a arguments) entity() entity.Draft {
@@ -90,6 +94,26 @@ func (a arguments) entity() entity.Draft {
 
 func (a arguments) event() event.Draft {
 	return event.Draft{ID: a.ID, Name: a.Name, EntityID: a.EntityID, OccurredAt: a.OccurredAt, Attributes: a.Attributes}
+}
+
+// find returns the query for entities with an attribute. Of a text, it takes what is between the
+// quotes; the texts of this suite have no escapes.
+func (a arguments) find() client.FindQuery {
+	q := client.FindQuery{Type: a.Type, Limit: a.Limit, Cursor: a.Cursor}
+	for name, value := range a.Where {
+		text := strings.Trim(string(value), `"`)
+		switch name {
+		case "attribute":
+			q.Attribute = text
+		case "descending":
+			q.Descending = text == "true"
+		case "equal":
+			q.Where = append(q.Where, client.Condition{Operator: index.Equal, Value: text})
+		default:
+			q.Where = append(q.Where, client.Condition{Operator: index.Operator(name), Value: text})
+		}
+	}
+	return q
 }
 
 func drafts[T any](a arguments, draft func(arguments) T) (all []T) {
@@ -122,8 +146,14 @@ func callGo(ctx context.Context, c *client.Client, k call) (any, error) {
 	case "get_entity":
 		return c.GetEntity(ctx, a.ID)
 	case "list_entities":
+		if a.Where != nil {
+			return c.FindEntities(ctx, a.find())
+		}
 		return c.ListEntities(ctx, client.EntityQuery{Type: a.Type, Limit: a.Limit, Cursor: a.Cursor})
 	case "entities":
+		if a.Where != nil {
+			return all(c.Found(ctx, a.find()))
+		}
 		return all(c.Entities(ctx, client.EntityQuery{Type: a.Type, Limit: a.Limit, Cursor: a.Cursor}))
 	case "changes":
 		return changes(ctx, c, client.EntityChangeQuery{UpdatedSince: *a.Since, IncludeDeleted: a.Deleted, Type: a.Type, Limit: a.Limit, Cursor: a.Cursor})

@@ -43,6 +43,24 @@ var listCases = []testCase{
 		},
 	},
 	{
+		name: "entities found by an attribute",
+		calls: []call{
+			do("entities", `{"type":"person","where":{"attribute":"e mail","equal":"ada+1@example.com"},"limit":1}`, `[`+ada+`,`+eve+`]`),
+			do("list_entities", `{"type":"person","where":{"attribute":"born","gte":1815,"lt":1900.5,"descending":true},"limit":9}`, page(ada, "null")),
+			do("list_entities", `{"type":"person","where":{"attribute":"paid","equal":false},"limit":9}`, page(ada, "null")),
+			do("list_entities", `{"type":"person","where":{"attribute":"name","prefix":"é"},"limit":9}`, `{"error":{"status":400,"code":"not_indexed","tries":1,"retryable":false}}`),
+			do("list_entities", `{"type":"person","where":{"attribute":"name","gt":"A","lte":"B"},"limit":9}`, `{"error":{"kind":"error","status":409,"code":"index_building","tries":1,"retryable":false}}`),
+		},
+		script: []scripted.Exchange{
+			{Request: "GET /entity?attributes.e mail=ada%2B1@example.com&limit=1&type=person", Status: 200, Reply: page(ada, "c1")},
+			{Request: "GET /entity?attributes.e mail=ada%2B1@example.com&cursor=c1&limit=1&type=person", Status: 200, Reply: page(eve, "null")},
+			{Request: "GET /entity?attributes.born[gte]=1815&attributes.born[lt]=1900.5&limit=9&order=desc&type=person", Status: 200, Reply: page(ada, "null")},
+			{Request: "GET /entity?attributes.paid=false&limit=9&type=person", Status: 200, Reply: page(ada, "null")},
+			{Request: "GET /entity?attributes.name[prefix]=%C3%A9&limit=9&type=person", Status: 400, Reply: `{"code":"not_indexed","detail":"no"}`},
+			{Request: "GET /entity?attributes.name[gt]=A&attributes.name[lte]=B&limit=9&type=person", Status: 409, Reply: `{"code":"index_building","detail":"42 % is done"}`},
+		},
+	},
+	{
 		name:   "events of a time",
 		calls:  []call{do("events", `{"entity_id":"ada","since":"2026-01-02T00:00:00+01:00","until":"2026-01-03T00:00:00.123Z","ascending":true,"limit":7}`, `[`+e2+`]`)},
 		script: one("GET /event?entity_id=ada&from=2026-01-01T23:00:00.000Z&limit=7&order=asc&to=2026-01-03T00:00:00.123Z", "", 200, page(e2, "null")),

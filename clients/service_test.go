@@ -18,20 +18,30 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"sluice/internal/localserver"
 	"sluice/internal/test/servertest"
 	"sluice/pkg/access"
 	"sluice/pkg/bolt"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
+	"sluice/pkg/index"
 )
 
 // startService starts the server of `sluice serve`. It has an entity and an event that are an hour
-// old, so walks return them.
+// old, so walks return them, and an index of the attribute email of persons.
 func startService(t *testing.T) (url, key string) {
 	t.Helper()
 	dir := t.TempDir()
 	key = servertest.CreateKey(t, dir, access.DefaultWorkspace)
+	indexes, err := localserver.OpenIndexes(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	email := index.Declaration{Workspace: access.DefaultWorkspace, Type: "person", Attribute: "email", Kind: index.Text, Place: 1, State: index.Ready}
+	if _, err := indexes.Put(t.Context(), email); err != nil {
+		t.Fatal(err)
+	}
 	createOldRecords(t, filepath.Join(dir, "sluice.db"))
 	return servertest.Start(t, dir), key
 }
@@ -45,7 +55,7 @@ func createOldRecords(t *testing.T, path string) {
 	defer db.Close() //nolint:errcheck // if closing fails, the server fails too
 	db.MaxBatchSize = 1
 	now := func() time.Time { return time.Now().Add(-time.Hour) }
-	entities, err := bolt.NewEntities(db, entity.Clock{Now: now})
+	entities, err := bolt.NewEntities(db, entity.Clock{Now: now}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +83,7 @@ func TestThePythonExamplesOfTheDocs(t *testing.T) {
 		"order-2 True\n",
 		`order_placed {'total': 19.5}` + "\n" + `['ada', 'old'] None` + "\n",
 		"1 entities; the next walk starts at 20",
+		"ada {'email': 'ada@example.com'}\n",
 		"nobody is not there\n422 invalid_body ['name is required: 1 to 128 characters']\nchange the event\n",
 		"252 events\n",
 		"['ada', 'item-0', 'item-1', 'item-10',",

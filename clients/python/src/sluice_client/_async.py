@@ -160,12 +160,13 @@ class AsyncClient(Asyncio):
         id: str | None = None,
         type: str | None = None,
         entity_id: str | None = None,
+        name: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         csv_formulas: Literal["neutralize", "keep"] | None = None,
     ) -> tuple[ExportJob, bool]:
         """See Client.create_export_job."""
-        filters = {"type": type, "entity_id": entity_id, "from": since, "to": until}
+        filters = {"type": type, "entity_id": entity_id, "name": name, "from": since, "to": until}
         return await self._run(
             _routes.create_export_job(resource, format, id, filters, csv_formulas)
         )

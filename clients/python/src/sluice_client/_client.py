@@ -227,18 +227,20 @@ class Client(Blocking):
         id: str | None = None,
         type: str | None = None,
         entity_id: str | None = None,
+        name: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         csv_formulas: Literal["neutralize", "keep"] | None = None,
     ) -> tuple[ExportJob, bool]:
         """Create a job that writes to a file what is too large for lists.
 
-        The filters are those of entities and events. The bool is False if the job existed already.
+        The filters are those of entities and events, and the name of events. The bool is False if
+        the job existed already.
 
         Raises:
             ConflictError: If the id exists with different content.
         """
-        filters = {"type": type, "entity_id": entity_id, "from": since, "to": until}
+        filters = {"type": type, "entity_id": entity_id, "name": name, "from": since, "to": until}
         return self._run(_routes.create_export_job(resource, format, id, filters, csv_formulas))
 
     def get_export_job(self, id: str) -> ExportJob:
