@@ -106,6 +106,7 @@ func TestDashboard(t *testing.T) {
 		"users find records":                          dashboardFinds,
 		"users import files":                          dashboardImports,
 		"an import goes on after the page was closed": dashboardImportsAgain,
+		"a support person finds somebody":             dashboardWalk,
 		"times are in a zone":                         dashboardShowsTimesInAZone,
 		"users browse records":                        dashboardBrowses,
 		"the page waits while a limit is used up":     dashboardWaitsOutALimit,
@@ -535,6 +536,23 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("exports-empty") + ` && document.getElementById('records-empty').textContent.includes('There are no events yet') && !` + visible("hidden-parts"))
 }
 
+// focusOf returns the id, the name or the text of the element that has the keyboard focus.
+func focusOf(tab *browsertest.Tab) string {
+	return browsertest.Eval[string](tab, `(() => { const a = document.activeElement; return a.id || a.name || a.textContent.trim(); })()`)
+}
+
+// tabTo presses the Tab key until focusOf begins with want.
+func tabTo(t *testing.T, tab *browsertest.Tab, want string) {
+	t.Helper()
+	for range 120 {
+		if strings.HasPrefix(focusOf(tab), want) {
+			return
+		}
+		tab.Press(kb.Tab)
+	}
+	t.Fatalf("the Tab key never leads to %s", want)
+}
+
 // A user can start, cancel and restart an export with the keyboard only. The page never loses
 // the keyboard focus.
 func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
@@ -543,21 +561,12 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Open(s.url + "/dashboard")
 	tab.Wait(visible("exports-empty"))
-	focus := func() string {
-		return browsertest.Eval[string](tab, `(() => { const a = document.activeElement; return a.id || a.name || a.textContent.trim(); })()`)
-	}
 	to := func(want string) {
 		t.Helper()
-		for range 60 {
-			if strings.HasPrefix(focus(), want) {
-				return
-			}
-			tab.Press(kb.Tab)
-		}
-		t.Fatalf("the Tab key never leads to %s", want)
+		tabTo(t, tab, want)
 	}
 	tab.Press(kb.Tab)
-	if got := focus(); got != "Skip to content" {
+	if got := focusOf(tab); got != "Skip to content" {
 		t.Errorf("the first press of the Tab key leads to %s", got)
 	}
 	to("resource")
@@ -568,7 +577,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	to("start")
 	tab.Press(kb.Enter)
 	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
-	if got := focus(); got != "start" {
+	if got := focusOf(tab); got != "start" {
 		t.Errorf("after the start the focus is on %s", got)
 	}
 	if got := browsertest.Eval[string](tab, `document.querySelector('#exports .job-facts').textContent`); !strings.HasPrefix(got, "12 records") {

@@ -1,5 +1,5 @@
-// Package dashboard contains the web page on which users watch their limits, start large
-// exports and browse records. It is plain HTML, CSS and JavaScript.
+// Package dashboard contains the web page on which users find records, watch their limits,
+// start large exports and import files. It is plain HTML, CSS and JavaScript.
 //
 // The page calls the API and loads its own files by relative URLs, so it works under any
 // stage or domain. It must comply with the Content-Security-Policy that package httpapi

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/test/browsertest"
+	"sluice/pkg/index"
 )
 
 const recordTitle = `document.getElementById('record-title').textContent`
@@ -97,4 +99,79 @@ func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 		browsertest.Eval[float64](tab, fmt.Sprintf(`new Date(%q+'Z').getUTCDay()`, week[0])) != 1 {
 		t.Errorf("last week is %v, want seven days from a Monday", week)
 	}
+}
+
+// A support person who has only the beginning of an email address gets to the latest events, and
+// then imports a file, with the keyboard only.
+func dashboardWalk(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "", "does the rest while it runs")
+	await(t, "ready", func() bool { return s.declarations(t)[0].State == index.Ready })
+	c := s.clientAt(t, browserAddress)
+	for _, email := range []string{"ada@example.com", "ada@example.org", "grace@example.com"} {
+		id := strings.NewReplacer("@", "-", ".", "-").Replace(email)
+		c.want(t, http.StatusCreated, "POST", "/create_entity", fmt.Sprintf(`{"id":%q,"type":"person","attributes":{"email":%q}}`, id, email))
+	}
+	c.want(t, http.StatusCreated, "POST", "/create_event", `{"id":"called","name":"called","entity_id":"ada-example-org"}`)
+	tab := b.Tab(t, browsertest.Tablet)
+	to := func(want string) {
+		t.Helper()
+		tabTo(t, tab, want)
+	}
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(textOf("find-hint") + `.includes('person email')`)
+	to("find")
+	tab.Press("ada@", kb.Enter)
+	tab.Wait(textOf("found-title") + ` === '2 records for ada@' && document.activeElement.id === 'found-title'`)
+	tab.Audit("found")
+	to("ada-example-org")
+	tab.Press(kb.Enter)
+	tab.Wait(recordTitle + ` === 'Entity ada-example-org' && document.activeElement.id === 'record-title' && ` + textOf("record-events-count") + ` === '(1)'`)
+	to("Copy as curl")
+	tab.Press(kb.Enter)
+	tab.Wait(`document.activeElement.textContent.startsWith('Copied')`)
+	to("called")
+	tab.Press(kb.Enter)
+	tab.Wait(recordTitle + ` === 'Event called'`)
+	to("record-back")
+	tab.Press(kb.Enter)
+	tab.Wait(recordTitle + ` === 'Entity ada-example-org' && ` + visible("record-events-part"))
+	to("Export these events")
+	tab.Press(kb.Enter)
+	tab.Wait(`document.querySelector('#exports [data-status=succeeded] .job-filters')?.textContent === 'entity ada-example-org'`)
+	to("All events")
+	tab.Press(kb.Enter)
+	tab.Wait(`location.search === '?kind=event&entity_id=ada-example-org' && ` + names + ` === 'called'`)
+
+	// A value that one record has opens it.
+	to("Skip to content") // from the end, the Tab key begins again
+	to("find")
+	tab.Press("grace@", kb.Enter)
+	tab.Wait(recordTitle + ` === 'Entity grace-example-com' && document.activeElement.id === 'record-title'`)
+	to("Erase this entity")
+	tab.Press(kb.Enter)
+	to("erase-id")
+	tab.Press("grace-example-com", kb.Enter)
+	tab.Wait(textOf("erase-state") + ` === 'Erased: the entity and 0 events.' && document.activeElement.id === 'record-title'`)
+
+	path := filepath.Join(t.TempDir(), "calls.csv")
+	userFile(t, path, "name,entity_id,minutes\ncalled,ada-example-org,5\ncalled,ada-example-org,x y\n,ada-example-org,7\n")
+	to("import-file")
+	tab.Choose("#import-file", path) // Enter opens a dialog of the system
+	tab.Wait(`document.activeElement.id === 'import-title'`)
+	to("import-check")
+	tab.Press(kb.Enter)
+	tab.Wait(visible("import-report") + `&& ` + textOf("import-report-text") + `.startsWith('2 rows can be imported, and 1 would be rejected.')`)
+	to("import-start")
+	tab.Press(kb.Enter)
+	tab.Wait(textOf("import-counts") + ` === '2 new · 0 there already · 1 rejected' && document.activeElement.id === 'import-progress-title'`)
+	next := tab.DownloadInto(t.TempDir())
+	to("import-progress-download")
+	tab.Press(kb.Enter)
+	if file := next(); file.Name != "calls.csv.rejects.csv" || !strings.Contains(read(t, file.Path), "4,name is required") {
+		t.Errorf("%s: %s", file.Name, read(t, file.Path))
+	}
+	to("import-again")
+	tab.Press(kb.Enter)
+	tab.Wait(`document.activeElement.id === 'import-file'`)
 }
