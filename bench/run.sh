@@ -13,6 +13,7 @@ memory) package=limiter pattern=Memory rounds=10 time=0.3s ;;
 handler) package=handler pattern=. rounds=10 time=0.3s ;;
 server) package=server pattern=Server rounds=12 time=0.3s ;;
 writes) package=server pattern=Writes rounds=7 time=0.5s ;;
+find) package=server pattern=Find rounds=1 time=1x ;; # one round, because it stores a million entities
 records) package=server pattern=Records rounds=6 time=0.3s ;;
 coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # one round, because the processes take turns
 money) package=money pattern=. rounds=1 time=10x ;;         # one round, because no time is measured

@@ -41,11 +41,18 @@ func startSluice(b *testing.B, program string) *process {
 // startUnlimited is startSluice without limits for the addresses of a load.
 func startUnlimited(b *testing.B, program string) *process {
 	b.Helper()
-	dir := b.TempDir()
+	s, _ := startUnlimitedIn(b, program)
+	return s
+}
+
+// startUnlimitedIn is startUnlimited, and returns the data directory.
+func startUnlimitedIn(b *testing.B, program string) (s *process, dir string) {
+	b.Helper()
+	dir = b.TempDir()
 	if out, err := exec.Command(program, "limits", "set", "127.0.0.0/8", "--action", "unlimited", "--data-dir", dir).CombinedOutput(); err != nil {
 		b.Fatalf("set limits: %v\n%s", err, out)
 	}
-	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", dir)
+	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", dir), dir
 }
 
 // start starts a server that prints its address. The server stops at the end of the

@@ -13,6 +13,9 @@ const (
 	indexPoll    = time.Second // how often the server looks for changes of declarations
 	indexTimeout = 5 * time.Second
 
+	// indexPage is how many entities are indexed in a transaction, for which other writes wait.
+	indexPage = 1000
+
 	// indexShare is the part of the time in which an index is built, so that other writes find
 	// room between its transactions.
 	indexShare = 0.25
@@ -28,7 +31,7 @@ type indexes struct {
 }
 
 func newIndexes(store index.Store, keeper index.Keeper, current *index.Current) *indexes {
-	return &indexes{store, current, index.NewBuilder(store, keeper, index.BuilderConfig{})}
+	return &indexes{store, current, index.NewBuilder(store, keeper, index.BuilderConfig{Page: indexPage})}
 }
 
 // load reads the declarations, which "sluice indexes" may have changed.

@@ -1,8 +1,11 @@
 package dynamo
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +47,22 @@ func TestFindEntities(t *testing.T) {
 	})
 }
 
+// testClock is a clock that a test sets. Copies of declarations are read in the background.
+type testClock struct{ atomic.Pointer[time.Time] }
+
+func newTestClock() *testClock {
+	c, now := new(testClock), time.Now()
+	c.Store(&now)
+	return c
+}
+
+func (c *testClock) now() time.Time { return *c.Load() }
+
+func (c *testClock) pass(d time.Duration) {
+	now := c.now().Add(d)
+	c.Store(&now)
+}
+
 // instance is a function instance whose copy of the declarations may be old.
 type instance struct {
 	*Entities
@@ -64,7 +83,7 @@ func TestWritersWhoseDeclarationsDifferInAge(t *testing.T) {
 		w := newWriters(rt, client, table, declarations, fmt.Sprintf("writers-%d", checks))
 		rt.Repeat(map[string]func(*rapid.T){
 			"write": w.write, "write more": w.write,
-			"pass": w.pass,
+			"wait": w.wait,
 			"work": w.work, "work more": w.work, "work most": w.work,
 			"": w.find,
 		})
@@ -73,8 +92,8 @@ func TestWritersWhoseDeclarationsDifferInAge(t *testing.T) {
 
 // writers is a model of instances, of the command that indexes an attribute, and of time.
 type writers struct {
-	workspace    string
-	now          time.Time
+	workspace string
+	*testClock
 	instances    []instance
 	declarations *Indexes
 	declared     index.Declaration // zero if the attribute is not indexed
@@ -84,24 +103,24 @@ type writers struct {
 }
 
 func newWriters(rt *rapid.T, client *dynamodb.Client, table string, declarations *Indexes, workspace string) *writers {
-	w := &writers{workspace: workspace, now: time.Now(), declarations: declarations, values: make(map[string]string)}
+	w := &writers{workspace: workspace, testClock: newTestClock(), declarations: declarations, values: make(map[string]string)}
 	for range 2 {
-		indexes, err := index.NewCache(declarations, snapshot.Config{Now: func() time.Time { return w.now }})
+		indexes, err := index.NewCache(declarations, snapshot.Config{Now: w.now})
 		if err != nil {
 			rt.Fatal(err)
 		}
-		s, err := NewEntities(client, table, EntitiesConfig{Indexes: indexes, Clock: entity.Clock{Now: func() time.Time { return w.now }}})
+		s, err := NewEntities(client, table, EntitiesConfig{Indexes: indexes, Clock: entity.Clock{Now: w.now}})
 		if err != nil {
 			rt.Fatal(err)
 		}
 		w.instances = append(w.instances, instance{s, indexes})
-		w.pass(rt)
+		w.wait(rt)
 	}
 	return w
 }
 
-func (w *writers) pass(rt *rapid.T) {
-	w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{1, 29, 44}).Draw(rt, "seconds")) * time.Second)
+func (w *writers) wait(rt *rapid.T) {
+	w.pass(time.Duration(rapid.SampledFrom([]int{1, 29, 44}).Draw(rt, "seconds")) * time.Second)
 }
 
 func (w *writers) write(rt *rapid.T) {
@@ -130,7 +149,7 @@ func (w *writers) work(rt *rapid.T) {
 		w.declared, err = index.Add(ctx, w.declarations, index.Declaration{Workspace: w.workspace, Type: "person", Attribute: "email", Kind: index.Text})
 	case was == index.Ready:
 		w.declared, err = index.Remove(ctx, w.declarations, w.workspace, "person", "email")
-	case was != index.Building && w.now.Sub(w.changed) < index.TakeUp-record.SyncLag:
+	case was != index.Building && w.now().Sub(w.changed) < index.TakeUp-record.SyncLag:
 		return
 	default:
 		var removed bool
@@ -143,7 +162,7 @@ func (w *writers) work(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	if w.declared.State != was {
-		w.changed = w.now
+		w.changed = w.now()
 	}
 }
 
@@ -165,5 +184,63 @@ func (w *writers) find(rt *rapid.T) {
 	}
 	if !maps.Equal(got, w.values) {
 		rt.Fatalf("%q, want %q", got, w.values)
+	}
+}
+
+// unreadable is a store of declarations that can fail.
+type unreadable struct {
+	index.Store
+	down atomic.Bool
+}
+
+func (u *unreadable) List(ctx context.Context) ([]index.Declaration, error) {
+	if u.down.Load() {
+		return nil, errors.New("down")
+	}
+	return u.Store.List(ctx)
+}
+
+// An instance that does not know which attributes are indexed must not write entities, because
+// the indexes would lack them. A deletion only removes keys.
+func TestWritesNeedTheDeclarations(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+	clock := newTestClock()
+	u := &unreadable{Store: openIndexes(t, client, table)}
+	indexes, err := index.NewCache(u, snapshot.Config{Now: clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewEntities(client, table, EntitiesConfig{Indexes: indexes, Clock: entity.Clock{Now: clock.now}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(id string) error {
+		_, _, err := entity.Create(t.Context(), s, "default", entity.Draft{ID: id})
+		return err
+	}
+	if err := create("a"); err != nil {
+		t.Fatal(err)
+	}
+	u.down.Store(true)
+	clock.pass(snapshot.MaxAge - time.Millisecond)
+	if err := create("b"); err != nil {
+		t.Errorf("with a copy that is young enough: %v", err)
+	}
+	clock.pass(time.Millisecond)
+	if err := create("c"); record.KindOf(err) != record.Unavailable {
+		t.Errorf("with a copy that is too old: %v", err)
+	}
+	if err := entity.Delete(t.Context(), s, "default", "a"); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	u.down.Store(false)
+	clock.pass(time.Minute)
+	if err := create("d"); err != nil {
+		t.Errorf("after the copy was read again: %v", err)
+	}
+	page, err := s.List(t.Context(), "default", entity.Query{Limit: 10})
+	if err != nil || len(page.Records) != 2 {
+		t.Errorf("%+v, %v", page.Records, err)
 	}
 }

@@ -115,15 +115,13 @@ func (s *Step) Count(key string, present bool) {
 type BuilderConfig struct {
 	TakeUp   time.Duration     // wait after a change of state; negative for none; 0 means the constant
 	Rate     int               // maximum number of entities per second; 0 means DefaultRate
+	Page     int               // maximum number of entities between two changes of the declaration; 0 means 100
 	Progress func(Declaration) // called after every change; may be nil
 }
 
 // DefaultRate leaves three quarters of a DynamoDB partition to others: a key that is built takes
 // a write unit of the partition that holds the entities of a type, and of that of its index.
 const DefaultRate = 250
-
-// pageLength is how many entities get their keys between two changes of the declaration.
-const pageLength = 100
 
 // Builder takes declarations through their states.
 type Builder struct {
@@ -136,6 +134,7 @@ type Builder struct {
 func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
 	cfg.TakeUp = cmp.Or(cfg.TakeUp, TakeUp)
 	cfg.Rate = cmp.Or(cfg.Rate, DefaultRate)
+	cfg.Page = cmp.Or(cfg.Page, 100)
 	if cfg.Progress == nil {
 		cfg.Progress = func(Declaration) {}
 	}
@@ -159,7 +158,7 @@ func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err er
 			return d, err
 		}
 		b.cfg.Progress(d)
-		if err := sleep(ctx, time.Until(begun.Add(time.Second*pageLength/time.Duration(b.cfg.Rate)))); err != nil {
+		if err := sleep(ctx, time.Until(begun.Add(time.Second*time.Duration(b.cfg.Page)/time.Duration(b.cfg.Rate)))); err != nil {
 			return d, err
 		}
 	}
@@ -185,7 +184,7 @@ func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, remov
 	case Building:
 		err = b.build(ctx, &d)
 	case Removing:
-		found, err := b.keeper.ClearKeys(ctx, d, pageLength)
+		found, err := b.keeper.ClearKeys(ctx, d, b.cfg.Page)
 		if err != nil || found > 0 {
 			return d, false, err
 		}
@@ -200,7 +199,7 @@ func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, remov
 
 // build builds a page.
 func (b *Builder) build(ctx context.Context, d *Declaration) error {
-	step, err := b.keeper.BuildKeys(ctx, *d, d.Build.After, pageLength)
+	step, err := b.keeper.BuildKeys(ctx, *d, d.Build.After, b.cfg.Page)
 	if err != nil {
 		return err
 	}

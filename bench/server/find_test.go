@@ -1,0 +1,124 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// findEntities is how many entities BenchmarkFind stores.
+const findEntities = 1_000_000
+
+// BenchmarkFind measures lookups by an indexed attribute beside lookups by id, and how building
+// the index slows other requests. Metrics: p50-us and p99-us of single requests, one after the
+// other; seconds that the build takes; slowdown, the median during the build divided by the one
+// before.
+func BenchmarkFind(b *testing.B) {
+	b.Chdir("../..")
+	program := build(b, ".", "./cmd/sluice")
+	s, dir := startUnlimitedIn(b, program)
+	seedEntities(b, s.address)
+	c := dial(b, s.address, 0)
+	requests := map[string]func() []byte{
+		"get-entity":    func() []byte { return get("/entity/" + id(rand.IntN(findEntities))) },
+		"list-entity":   func() []byte { return get("/entity?limit=50") },
+		"create-entity": func() []byte { return post("/create_entity", `{"type":"person","attributes":{}}`) },
+	}
+	before := make(map[string]time.Duration)
+	for name, request := range requests {
+		before[name], _ = latencies(b, c, 1000, request)
+	}
+	if out, err := exec.Command(program, "indexes", "add", "person", "email", "--data-dir", dir).CombinedOutput(); err != nil {
+		b.Fatalf("add index: %v\n%s", err, out)
+	}
+	begun := time.Now()
+	during := make(map[string][]time.Duration)
+	for ready := false; !ready; {
+		for name, request := range requests {
+			for range 20 {
+				during[name] = append(during[name], latency(b, c, request()))
+			}
+		}
+		out, err := exec.Command(program, "indexes", "list", "--data-dir", dir).Output()
+		if err != nil {
+			b.Fatal(err)
+		}
+		ready = strings.Contains(string(out), " ready ")
+	}
+	took := time.Since(begun)
+	for name := range requests {
+		b.Run("build/route="+name, func(b *testing.B) {
+			for b.Loop() {
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(took.Seconds(), "s")
+			b.ReportMetric(float64(median(during[name]))/float64(before[name]), "slowdown")
+		})
+	}
+	for name, request := range map[string]func() []byte{
+		"id":    requests["get-entity"],
+		"email": func() []byte { return get("/entity?type=person&attributes.email=" + email(rand.IntN(findEntities))) },
+	} {
+		b.Run("lookup/by="+name, func(b *testing.B) {
+			for b.Loop() {
+			}
+			p50, p99 := latencies(b, c, 5000, request)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(p50.Nanoseconds())/1000, "p50-us")
+			b.ReportMetric(float64(p99.Nanoseconds())/1000, "p99-us")
+		})
+	}
+}
+
+func email(n int) string { return fmt.Sprintf("person-%d@example.com", n) }
+
+func seedEntities(b *testing.B, server string) {
+	const batch, writers = 100, 8
+	batches := make(chan int)
+	var group sync.WaitGroup
+	for n := range writers {
+		c := dial(b, server, n)
+		group.Go(func() {
+			for first := range batches {
+				var entities []string
+				for n := first; n < first+batch; n++ {
+					entities = append(entities, fmt.Sprintf(`{"id":%q,"type":"person","attributes":{"email":%q,"n":%d}}`, id(n), email(n), n))
+				}
+				send(b, c, post("/upsert_entities", `{"entities":[`+strings.Join(entities, ",")+`]}`))
+			}
+		})
+	}
+	for _, first := range rand.Perm(findEntities / batch) {
+		batches <- first * batch
+	}
+	close(batches)
+	group.Wait()
+}
+
+func latency(b *testing.B, c *connection, request []byte) time.Duration {
+	b.Helper()
+	begun := time.Now()
+	send(b, c, request)
+	return time.Since(begun)
+}
+
+// latencies returns the median and the 99th percentile of n requests, one after the other.
+func latencies(b *testing.B, c *connection, n int, request func() []byte) (p50, p99 time.Duration) {
+	b.Helper()
+	var all []time.Duration
+	for range n {
+		all = append(all, latency(b, c, request()))
+	}
+	slices.Sort(all)
+	return all[n/2], all[n*99/100]
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
