@@ -2,9 +2,11 @@ package bolt
 
 import (
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -143,6 +145,18 @@ func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
 	}
 }
 
+// A client may repeat a write once the disk has room again.
+func TestAFullDiskIsUnavailable(t *testing.T) {
+	t.Parallel()
+	words, _ := openWords(t, newFile(t))
+	err := words.update(t.Context(), "write", "default", func(records[string]) error {
+		return &fs.PathError{Op: "write", Path: "sluice.db", Err: syscall.ENOSPC}
+	})
+	if record.KindOf(err) != record.Unavailable {
+		t.Error(err)
+	}
+}
+
 func TestConstructorsRequireAFile(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -151,6 +165,7 @@ func TestConstructorsRequireAFile(t *testing.T) {
 		"Jobs":     ignore(NewJobs(nil, job.Kind{Name: "report"})),
 		"Keys":     ignore(NewKeys("")),
 		"Limits":   ignore(NewLimits("")),
+		"Indexes":  ignore(NewIndexes("")),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)

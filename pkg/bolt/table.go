@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"syscall"
 
 	"go.etcd.io/bbolt"
 
@@ -75,6 +76,8 @@ func (t *table[R]) update(ctx context.Context, op, workspace string, write func(
 	switch {
 	case late != nil:
 		return record.UnavailableError(op, late)
+	case errors.Is(err, syscall.ENOSPC): // the disk is full
+		return record.UnavailableError(op, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", op, err)
 	}
