@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/test/child"
+	"sluice/pkg/index"
 )
 
 // requireProgram skips the test if the program is not installed. If the environment
@@ -112,7 +113,9 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 	}
 	c, authorization := s.client(t), "Bearer "+key
 	c.do(t, "POST", "/create_events", `{"events":[`+strings.Join(list, ",")+`]}`, "Authorization", authorization)
-	c.do(t, "POST", "/create_entity", `{"id":"ada","type":"person"}`, "Authorization", authorization)
+	c.do(t, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"email":"ada@example.com"}}`, "Authorization", authorization)
+	wantRun(t, inEnv(t, env, "indexes", "add", "person", "email"), 0, "", "")
+	await(t, "ready", func() bool { return s.declarations(t)[0].State == index.Ready })
 	examples, languages := clientsOfTheDocs(t)
 	for _, tt := range []struct {
 		language, list, page, fails, failure string
@@ -129,6 +132,8 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 					continue // TestTheClientsOfTheDocsWait runs it, or the others import it
 				case lists:
 					want = tt.page
+				case strings.Contains(example, "c.Found("):
+					want = `found ada {"email":"ada@example.com"}`
 				case !strings.Contains(example, tt.fails):
 					t.Errorf("no test runs this example of docs/clients.md:\n%s", example)
 					continue

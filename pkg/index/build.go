@@ -34,7 +34,10 @@ func Add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 		return d, err
 	}
 	var names []string
-	free := []int{1, 2, 3, 4}
+	var free []int
+	for place := range Places {
+		free = append(free, place+1)
+	}
 	for _, other := range NewSet(all).Of(d.Workspace, d.Type) {
 		switch {
 		case other.Attribute != d.Attribute:
