@@ -33,6 +33,13 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	if got := browsertest.Eval[float64](tab, `document.querySelector('#records > li').getBoundingClientRect().bottom`); got > float64(browsertest.Phone.Height) {
 		t.Errorf("on a phone, the first result ends at %v pixels, below the first screen", got)
 	}
+	// While the limit is used up, the card keeps its rows, says so, and tries again.
+	tab.Answer(answers{"/event": problem(http.StatusTooManyRequests, "quota_exceeded", "the limit is used up")})
+	tab.Click("#records-next")
+	tab.Wait(textOf("records-notice") + `.startsWith('Your limit is used up for the moment.') && document.querySelectorAll('#records > li').length === 10`)
+	tab.Audit("nothing-left")
+	tab.Answer(nil)
+	tab.Wait(names + `.endsWith('came_late') && !` + visible("records-notice"))
 	tab.Click("#find")
 	find("nobody", visible("found-none")+`&& document.activeElement.id === 'found-title'`)
 	tab.Audit("not-found")
