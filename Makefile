@@ -230,8 +230,8 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the datab
 	@rm -rf .cache/dynamodb-local
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
-bench: dynamodb-local rate-limiter-flexible ## run the benchmarks and write bench/results; ONLY=memory runs one group
-	@for group in $(or $(ONLY),dynamodb memory handler server writes records find coldstart money); do \
+bench: dynamodb-local rate-limiter-flexible python-client requests ## run the benchmarks and write bench/results; ONLY=memory runs one group
+	@for group in $(or $(ONLY),dynamodb memory handler server writes records find clients coldstart money); do \
 		BENCHSTAT=$(BENCHSTAT) bench/run.sh $$group || exit 1; \
 	done
 

@@ -16,6 +16,7 @@ writes) package=server pattern=Writes rounds=7 time=0.5s ;;
 find) package=server pattern=Find rounds=1 time=1x ;; # one round, because it stores a million entities
 records) package=server pattern=Records rounds=6 time=0.3s ;;
 coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # one round, because the processes take turns
+clients) package=clients pattern=. rounds=1 time=1x ;;       # one round, because the limits set the time
 money) package=money pattern=. rounds=1 time=10x ;;         # one round, because no time is measured
 *)
 	echo "unknown group $1" >&2
