@@ -1,7 +1,8 @@
 // Command bare is a minimal function with a DynamoDB client that LoadDefaultConfig
 // configures. If the environment variable CALLS is a number n, the function scans a table
-// during init and then makes n concurrent calls. Sluice's functions make the same calls:
-// the scan to read the limits, and the concurrent calls to open connections.
+// during init and then makes n concurrent calls, as Sluice's functions do: the scan reads the
+// limits, and the calls open connections. The first one reads the id of the service and then, if
+// INDEXED is set, the indexed attributes.
 package main
 
 import (
@@ -30,7 +31,25 @@ func main() {
 		client.Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("limits"), ConsistentRead: aws.Bool(true)}) //nolint:errcheck // the rows are not needed
 	}
 	var wg sync.WaitGroup
-	for range calls {
+	if calls > 0 {
+		wg.Go(func() {
+			client.UpdateItem(ctx, &dynamodb.UpdateItemInput{ //nolint:errcheck // the id is not needed
+				TableName:                 aws.String("entities"),
+				Key:                       map[string]types.AttributeValue{"workspace": &types.AttributeValueMemberS{Value: "#service"}, "id": &types.AttributeValueMemberS{Value: "id"}},
+				UpdateExpression:          aws.String("SET service_id = if_not_exists(service_id, :new)"),
+				ExpressionAttributeValues: map[string]types.AttributeValue{":new": &types.AttributeValueMemberS{Value: "new"}},
+				ReturnValues:              types.ReturnValueAllNew,
+			})
+			if os.Getenv("INDEXED") != "" {
+				client.Query(ctx, &dynamodb.QueryInput{ //nolint:errcheck // the attributes are not needed
+					TableName: aws.String("entities"), ConsistentRead: aws.Bool(true),
+					KeyConditionExpression:    aws.String("workspace = :partition"),
+					ExpressionAttributeValues: map[string]types.AttributeValue{":partition": &types.AttributeValueMemberS{Value: "#indexes"}},
+				})
+			}
+		})
+	}
+	for range calls - 1 {
 		wg.Go(func() {
 			client.UpdateItem(ctx, &dynamodb.UpdateItemInput{ //nolint:errcheck // the call fails because of its condition
 				TableName:           aws.String("counters"),
