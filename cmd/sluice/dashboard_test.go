@@ -106,6 +106,7 @@ func TestDashboard(t *testing.T) {
 		"users find records":                          dashboardFinds,
 		"users import files":                          dashboardImports,
 		"an import goes on after the page was closed": dashboardImportsAgain,
+		"users pause and cancel imports":              dashboardPausesImports,
 		"a support person finds somebody":             dashboardWalk,
 		"times are in a zone":                         dashboardShowsTimesInAZone,
 		"users browse records":                        dashboardBrowses,

@@ -29,7 +29,7 @@ class Importer {
     $('import-start').addEventListener('click', () => this.#task(() => this.#send()));
     $('import-change').addEventListener('click', () => this.#step('setup'));
     $('import-pause').addEventListener('click', () => this.#pause());
-    $('import-cancel').addEventListener('click', () => this.stop());
+    $('import-cancel').addEventListener('click', () => this.#cancel());
     for (const button of document.querySelectorAll('.import-rejects')) button.addEventListener('click', () => this.#download());
     for (const button of document.querySelectorAll('.import-other')) button.addEventListener('click', () => this.#restart());
   }
@@ -170,11 +170,13 @@ class Importer {
     }
   }
 
-  #showBar(title, read) {
+  #begin(title) {
     say($('import-progress-title'), title);
-    $('import-bar').value = (100 * read) / this.#file.size;
     $('import-bar').setAttribute('aria-label', title);
+    this.#showBar(0);
   }
+
+  #showBar(read) { $('import-bar').value = (100 * read) / this.#file.size; }
 
   async #check() {
     if ($('import-columns-error').textContent) return;
@@ -183,7 +185,7 @@ class Importer {
     this.#rejects = [];
     this.#seed = '';
     let good = 0;
-    this.#showBar('Checking', 0);
+    this.#begin('Checking');
     this.#showButtons(false);
     say($('import-counts'), '');
     this.#step('progress');
@@ -192,7 +194,7 @@ class Importer {
         if (fault) this.#reject(row, fault);
         else good++;
       }
-      this.#showBar('Checking', read);
+      this.#showBar(read);
     });
     this.#seed = hash.hex();
     say($('import-report-text'), `${count(good, 'row')} can be imported, and ${this.#rejects.length === 0 ? 'none' : number(this.#rejects.length)} would be rejected. Nothing has been sent yet.`);
@@ -208,40 +210,42 @@ class Importer {
     this.#rejects = [];
     this.#paused = undefined;
     const tell = () => say($('import-counts'), `${number(counts.created)} new · ${number(counts.existing)} ${this.#kind === 'event' ? 'there already' : 'updated or there already'} · ${number(this.#rejects.length)} rejected`);
-    this.#showBar('Importing', 0);
+    this.#begin('Importing');
     this.#showButtons(true);
     this.#drawRejects($('import-progress-rejects'), 'progress');
     tell();
     this.#step('progress');
+    const sender = {
+      signal,
+      ready: async () => {
+        await this.#paused;
+        signal.throwIfAborted();
+      },
+      onResult: ({ row }, { status, problem }) => {
+        if (status === 201) counts.created++;
+        else if (status === 200) counts.existing++;
+        else this.#reject(row, problem?.detail ?? `status ${status}`);
+        tell();
+      },
+      onFailure: (error, wait) => report('import', error, { wait }), // the card says that the service does not take the batch
+    };
     try {
       await this.#eachSlice(signal, undefined, async (records, read) => {
         for (const { row, fault } of records) if (fault) this.#reject(row, fault);
         for (const batch of batches(records.filter((record) => record.json))) {
-          await this.#paused;
-          signal.throwIfAborted();
-          const results = await this.#deliver(batch, signal);
-          for (const [i, { status, problem }] of results.entries()) {
-            if (status === 201) counts.created++;
-            else if (status === 200) counts.existing++;
-            else this.#reject(batch[i].row, problem?.detail ?? `status ${status}`);
-          }
-          tell();
+          await sendBatch(this.#kind, batch, sender);
+          report('import');
         }
-        this.#showBar('Importing', read);
+        tell();
+        this.#showBar(read);
       });
       this.#end('Imported');
       this.#onImported();
     } catch (error) {
+      if (signal.aborted) report('import');
       this.#end(signal.aborted ? 'Cancelled. Choose the file again to import the rest; nothing is stored twice' : 'Stopped');
       throw error;
     }
-  }
-
-  /** Sends a batch. While the service does not take it, the card says so. */
-  async #deliver(batch, signal) {
-    const results = await sendBatch(this.#kind, batch, signal, (error, wait) => report('import', error, { wait }));
-    report('import');
-    return results;
   }
 
   #end(title) {
@@ -259,6 +263,14 @@ class Importer {
     $('import-again').hidden = true;
     $('import-progress-download').hidden = true;
     $('import-progress-rejects').replaceChildren();
+  }
+
+  /** Ends the import once the service has responded to the batch on its way, so that the counts are right. */
+  #cancel() {
+    this.stop();
+    say($('import-progress-title'), 'Cancelling');
+    this.#showButtons(false);
+    $('import-progress-title').focus();
   }
 
   #pause() {

@@ -26,44 +26,50 @@ function* batches(records) {
 }
 
 /**
- * Sends a batch until each record has a result, and returns the results in order:
- * { status, problem }. It leaves a tenth of the limits to others. Rejects with an
- * ApiError if the service does not take the batch after many tries.
+ * Sends a batch until each record has a result. It calls onResult with each record
+ * and its { status, problem }, and onFailure as insist does, and leaves a tenth of the
+ * limits to others. Before each request it waits for ready, which rejects to end the
+ * batch. A request on its way is not aborted, because the service may have stored its
+ * records. Rejects with an ApiError if the service does not take the batch after
+ * many tries.
  */
-async function sendBatch(kind, batch, signal, onFailure) {
+async function sendBatch(kind, batch, sender) {
+  const { ready, signal, onResult, onFailure } = sender;
   const { path, member } = batchRoutes[kind];
-  const results = new Array(batch.length);
-  let open = batch.map((_, i) => i);
+  let open = batch;
   const send = async () => {
-    const text = `{"${member}":[${open.map((i) => batch[i].json).join(',')}]}`;
+    await ready();
+    const text = `{"${member}":[${open.map((record) => record.json).join(',')}]}`;
     let answer;
     try {
-      answer = await call('POST', path, { text, signal });
+      answer = await call('POST', path, { text });
     } catch (error) {
       if (!(error instanceof ApiError) || !error.results) throw error;
       answer = { data: error };
     }
-    answer.data.results.forEach((result, n) => { results[open[n]] = result; });
-    open = open.filter((i) => results[i].status >= 500 || results[i].status === 429);
+    const { results } = answer.data;
+    const fails = (i) => results[i].status >= 500 || results[i].status === 429;
+    open.forEach((record, i) => fails(i) || onResult(record, results[i]));
+    open = open.filter((_, i) => fails(i));
     if (open.length > 0) throw new ApiError({ status: 503, code: 'unavailable', detail: 'The service could not store some records' });
     return answer;
   };
   try {
     const { remaining = 1, reset = 0 } = await insist(send, onFailure, signal, sendTries);
-    if (remaining < scarce) await sleep(Math.max(0, reset - (Date.now() + clockOffset)));
+    if (remaining < scarce) await sleep(Math.max(0, reset - (Date.now() + clockOffset)), signal);
   } catch (error) {
     if (!(error instanceof ApiError) || error.passing || error.status === 401 || error.status === 403) throw error;
-    return refusedBatch(kind, batch, error, signal, onFailure);
+    await refusedBatch(kind, open, error, sender);
   }
-  return results;
 }
 
 /** Finds the records for which the service refuses a whole batch. */
-async function refusedBatch(kind, batch, error, signal, onFailure) {
-  if (batch.length === 1) return [{ status: error.status, problem: { detail: error.message } }];
+async function refusedBatch(kind, batch, error, sender) {
+  if (batch.length === 1) {
+    sender.onResult(batch[0], { status: error.status, problem: { detail: error.message } });
+    return;
+  }
   const half = batch.length >> 1;
-  return [
-    ...await sendBatch(kind, batch.slice(0, half), signal, onFailure),
-    ...await sendBatch(kind, batch.slice(half), signal, onFailure),
-  ];
+  await sendBatch(kind, batch.slice(0, half), sender);
+  await sendBatch(kind, batch.slice(half), sender);
 }

@@ -99,11 +99,17 @@ async function insist(action, onFailure = () => {}, signal, tries = mostTries) {
     } catch (error) {
       if (!error.passing || failures >= tries) throw error;
       const wait = pause(error, failures);
+      signal?.throwIfAborted();
       onFailure(error, wait);
-      await sleep(wait);
+      await sleep(wait, signal);
       signal?.throwIfAborted();
     }
   }
 }
 
-const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+/** Waits, until the signal is aborted at the latest. */
+const sleep = (milliseconds, signal) => new Promise((resolve) => {
+  setTimeout(resolve, milliseconds);
+  signal?.addEventListener('abort', resolve);
+  if (signal?.aborted) resolve();
+});
