@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"sluice/pkg/index"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -202,7 +203,7 @@ func decodeCursor(text string) (c cursor, ok bool) {
 	if err != nil {
 		return cursor{}, false
 	}
-	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil || (record.CheckID(c.ID) == nil) == (len(c.Key) > 0) {
+	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil || (record.CheckID(c.ID) == nil) == (len(c.Key) > 0) || len(c.Key) > index.MaxKeyBytes {
 		return cursor{}, false
 	}
 	again, err := json.Marshal(c)

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"sluice/pkg/record"
 )
 
 // The bounds of values that are indexed.
@@ -17,7 +19,12 @@ const (
 	maxTextBytes = 800 // of the key, in which U+0000 takes two bytes; a DynamoDB key has at most 1,024
 	maxDigits    = 38  // significant digits of a number
 	maxExponent  = 125 // of a number in the form d.ddde±nnn
+
+	// MaxKeyBytes is the maximum size of a key, that of a text.
+	MaxKeyBytes = maxTextBytes + len(endOfText) + record.MaxIDLength
 )
+
+const endOfText = "\x00\x01"
 
 // A key sorts an entity by the value of an attribute and then by its id. It is the code of the
 // value, which ends in a way that no other code begins with, and the id. Codes sort by bytes:
@@ -111,8 +118,8 @@ func (k Kind) parse(value string) (string, error) {
 }
 
 func textCode(text string) (string, error) {
-	code := escape(text) + "\x00\x01"
-	if len(code) > maxTextBytes+len("\x00\x01") || !utf8.ValidString(text) {
+	code := escape(text) + endOfText
+	if len(code) > maxTextBytes+len(endOfText) || !utf8.ValidString(text) {
 		return "", errText
 	}
 	return code, nil
