@@ -41,7 +41,7 @@ func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declarati
 		if err := checkRevision(b, d); err != nil {
 			return err
 		}
-		d.Revision++
+		d.Revision = d.NextRevision()
 		return putRecord(b, d.ID(), d)
 	})
 	return d, err

@@ -78,7 +78,7 @@ func declarationFromItem(item attributeValues) (d index.Declaration, err error) 
 // Put implements index.Store.
 func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declaration, error) {
 	condition, values := revisionIs(d)
-	d.Revision++
+	d.Revision = d.NextRevision()
 	declaration, err := json.Marshal(d)
 	if err != nil {
 		return d, err

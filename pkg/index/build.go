@@ -179,7 +179,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // Step takes d one step further: to the next state, or by a page of entities. removed says
 // whether d has been removed. The caller has waited for TakeUp in the states Writing and Removing.
+// If d is not what is stored, Step changes nothing and returns ErrChanged: a process that was
+// suspended must not touch the keys of a later declaration.
 func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, removed bool, err error) {
+	all, err := b.store.List(ctx)
+	if err != nil {
+		return d, false, err
+	}
+	if !slices.Contains(all, d) {
+		return d, false, ErrChanged
+	}
 	switch d.State {
 	case Writing:
 		d.State = Building

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"sluice/pkg/record"
 )
@@ -53,7 +54,7 @@ type Declaration struct {
 	Place     int    `json:"place"` // 1 to Places; unique in the workspace and type
 	State     State  `json:"state"`
 	Build     Build  `json:"build"`
-	Revision  int64  `json:"revision"` // increases with every change
+	Revision  int64  `json:"revision"` // increases with every change, see NextRevision
 }
 
 // Build is how far the entities that existed before a declaration have their keys.
@@ -115,6 +116,10 @@ func (d Declaration) Validate() error {
 	}
 	return nil
 }
+
+// NextRevision returns the revision that follows that of d. It is the time in microseconds, so
+// that a declaration which is removed and added again has none of its earlier revisions.
+func (d Declaration) NextRevision() int64 { return max(d.Revision+1, time.Now().UnixMicro()) }
 
 // ErrChanged means that another process has changed a declaration. Nothing was stored.
 var ErrChanged = errors.New("another process has changed the indexed attribute; try again")

@@ -17,6 +17,7 @@ func Indexes(t *testing.T, open func(t *testing.T) index.Store) {
 		{"a list returns the declarations as they were put, in order", testIndexesReadBack},
 		{"only a declaration with the stored revision replaces or is removed", testIndexRevisions},
 		{"of concurrent changes with the same revision, one is stored", testConcurrentIndexes},
+		{"a builder leaves alone a declaration that was removed and added again", testBuilderOfEarlierIndex},
 	})
 }
 
@@ -104,5 +105,27 @@ func testConcurrentIndexes(t *testing.T, s index.Store) {
 	}
 	if won != 1 {
 		t.Errorf("%d changes were stored", won)
+	}
+}
+
+// noKeeper is a Keeper that must not be called.
+type noKeeper struct{ index.Keeper }
+
+func testBuilderOfEarlierIndex(t *testing.T, s index.Store) {
+	for _, state := range []index.State{index.Writing, index.Building, index.Removing} {
+		d := declaration("person", "a", 1)
+		d.State = state
+		earlier := putIndex(t, s, d)
+		if err := s.Remove(t.Context(), earlier); err != nil {
+			t.Fatal(err)
+		}
+		later := putIndex(t, s, d)
+		if _, _, err := index.NewBuilder(s, noKeeper{}, index.BuilderConfig{}).Step(t.Context(), earlier); !errors.Is(err, index.ErrChanged) {
+			t.Errorf("%s: %v", state, err)
+		}
+		wantIndexes(t, s, later)
+		if err := s.Remove(t.Context(), later); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
