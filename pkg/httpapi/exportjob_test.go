@@ -67,7 +67,7 @@ func TestARepeatOfAnExportJobMustBeTheSame(t *testing.T) {
 		{`{"id":"a","resource":"event","format":"csv"}`, 409},
 		{`{"id":"a","resource":"entity","format":"csv"}`, 409},
 		{strings.Replace(first, `"format"`, `"csv_formulas":"keep","format"`, 1), 409},
-		{`{"resource":"event","format":"csv","filters":{"entity_id":"ada","to":"2026-01-01T00:00:00Z"}}`, 201},
+		{`{"resource":"event","format":"csv","filters":{"entity_id":"ada","name":"signed_up","to":"2026-01-01T00:00:00Z"}}`, 201},
 		{`{"resource":"entity","format":"ndjson","filters":{"type":"person"}}`, 201},
 	} {
 		if resp := a.invoke(t, "create-export-job", post(t, "create-export-job", step.body)); resp.StatusCode != step.status {
