@@ -3,6 +3,8 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"sluice/pkg/entity"
@@ -13,13 +15,20 @@ import (
 // attributePath returns the path of the bucket with the keys of d.
 func attributePath(d index.Declaration) []string { return []string{byAttribute, d.Partition()} }
 
-// Find implements entity.Finder.
+var errIndexRemoved = errors.New("the index has been removed")
+
+// Find implements entity.Finder. The error has kind Unavailable if the index was removed since
+// the caller looked, because keys of it may be gone.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	low, high := q.Bounds()
 	if low > high {
 		return page, nil
 	}
-	err = s.table.view(ctx, "find entities", workspace, func(changes records[entity.Change]) error {
+	const op = "find entities"
+	err = s.table.view(ctx, op, workspace, func(changes records[entity.Change]) error {
+		if !slices.Contains(s.indexes.Load().Of(workspace, q.Declaration.Type), q.Declaration) {
+			return record.UnavailableError(op, errIndexRemoved)
+		}
 		size := 0
 		for key, id := range scan(changes.index(attributePath(q.Declaration)...), low, high, !q.Descending) {
 			c, _, err := changes.at(id)

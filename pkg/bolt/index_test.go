@@ -7,6 +7,7 @@ import (
 	"sluice/pkg/bolt"
 	"sluice/pkg/entity"
 	"sluice/pkg/index"
+	"sluice/pkg/record"
 	"sluice/pkg/storetest"
 )
 
@@ -30,4 +31,38 @@ func TestFindEntities(t *testing.T) {
 		}
 		return s, openIndexes(t)
 	})
+}
+
+// A query that looked at the declarations just before the server began to remove an index must
+// not return the entities whose keys are left.
+func TestFindWhileTheIndexIsRemoved(t *testing.T) {
+	t.Parallel()
+	indexed := new(index.Current)
+	s, err := bolt.NewEntities(openDB(t), entity.Clock{}, indexed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := index.Declaration{Workspace: "default", Type: "person", Attribute: "email", Kind: index.Text, Place: 1, State: index.Ready}
+	indexed.Store(index.NewSet([]index.Declaration{d}))
+	for _, id := range []string{"a", "b"} {
+		if _, _, err := entity.Create(t.Context(), s, "default", entity.Draft{ID: id, Type: "person", Attributes: record.Attributes(`{"email":"ada@example.com"}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := index.Query{Declaration: d, Limit: 10}
+	if err := q.Where(index.Condition{Value: "ada@example.com"}); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := s.Find(t.Context(), "default", q); err != nil || len(page.Records) != 2 {
+		t.Fatalf("%+v, %v", page.Records, err)
+	}
+	removing := d
+	removing.State = index.Removing
+	indexed.Store(index.NewSet([]index.Declaration{removing}))
+	if _, err := s.ClearKeys(t.Context(), removing, 1); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := s.Find(t.Context(), "default", q); record.KindOf(err) != record.Unavailable {
+		t.Errorf("%+v, %v", page.Records, err)
+	}
 }
