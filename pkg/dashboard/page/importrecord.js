@@ -11,7 +11,7 @@ const setByService = ['created_at', 'updated_at'];
 /** Returns what a column becomes, by its name. */
 function roleOf(kind, column) {
   if (setByService.includes(column)) return 'out';
-  return column !== 'attribute' && column !== 'out' && column in columnRoles[kind] ? column : 'attribute';
+  return column !== 'attribute' && column !== 'out' && Object.hasOwn(columnRoles[kind], column) ? column : 'attribute';
 }
 
 const attributeName = (column) => column.replace(/^attributes\./, '');
