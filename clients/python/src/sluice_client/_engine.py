@@ -6,6 +6,7 @@ blocking and the asynchronous client differ only in how they perform a step.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Generator
@@ -122,10 +123,11 @@ class Config:
     on_try: Callable[[Try], None] | None = None
 
     def __post_init__(self) -> None:
-        if self.max_tries < 1 or min(self.max_elapsed, self.try_timeout) <= 0:
-            raise ValueError("max_tries, max_elapsed and try_timeout must be above 0")
-        if self.min_backoff < 0 or self.max_backoff < 0:
-            raise ValueError("min_backoff and max_backoff must not be negative")
+        bounds = self.max_tries, self.max_elapsed, self.try_timeout
+        if not all(0 < n < math.inf for n in bounds):
+            raise ValueError("max_tries, max_elapsed and try_timeout must be finite and above 0")
+        if not all(0 <= n < math.inf for n in (self.min_backoff, self.max_backoff)):
+            raise ValueError("min_backoff and max_backoff must be finite and not negative")
         if self.rate is not None and self.rate < 1:
             raise ValueError("rate must be above 0, or None for no bound")
         if not 0 < self.share <= 1:
