@@ -293,11 +293,11 @@ class Client(Blocking):
         return self._drive(lambda e: _jobs.wait_for(self._engine, e, get, seen, timeout))
 
     def download_export(self, id: str, file: BinaryIO, offset: int = 0) -> int:
-        """Write the file of an export job to file, starting at a byte, and return its size.
+        """Write the file of an export job to file, starting at a byte.
 
-        The file is compressed with gzip. After an interruption, the download continues at the same
-        byte with a new link. It fails if max_tries consecutive tries, or those of max_elapsed,
-        receive no further byte.
+        It returns how many bytes it wrote. The file is compressed with gzip. After an interruption,
+        the download continues at the same byte with a new link. It fails if max_tries consecutive
+        tries, or those of max_elapsed, receive no further byte.
         """
         return self._drive(lambda e: _jobs.download(self._engine, e, id, offset, file))
 
