@@ -57,17 +57,17 @@ class Asyncio:
     async def _drive(self, start: Callable[[asyncio.Event], Steps[T]]) -> T:
         event = asyncio.Event()
         with contextlib.closing(start(event)) as steps:
-            try:
-                while True:
+            while True:
+                try:
                     step = next(steps)
-                    if isinstance(step, Wait):
-                        with contextlib.suppress(asyncio.TimeoutError):
-                            await asyncio.wait_for(event.wait(), step.seconds)
-                    else:
-                        await self._send(step)
-            except StopIteration as done:
-                result: T = done.value
-                return result
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                if isinstance(step, Wait):
+                    with contextlib.suppress(asyncio.TimeoutError):
+                        await asyncio.wait_for(event.wait(), step.seconds)
+                else:
+                    await self._send(step)
 
     async def _send(self, step: Send) -> None:
         try:

@@ -67,16 +67,16 @@ class Blocking:
     def _drive(self, start: Callable[[threading.Event], Steps[T]]) -> T:
         event = threading.Event()
         with contextlib.closing(start(event)) as steps:
-            try:
-                while True:
+            while True:
+                try:
                     step = next(steps)
-                    if isinstance(step, Wait):
-                        event.wait(step.seconds)
-                    else:
-                        self._send(step)
-            except StopIteration as done:
-                result: T = done.value
-                return result
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                if isinstance(step, Wait):
+                    event.wait(step.seconds)
+                else:
+                    self._send(step)
 
     def _send(self, step: Send) -> None:
         try:
