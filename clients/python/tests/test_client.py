@@ -10,6 +10,7 @@ import unittest
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from types import MappingProxyType
 
 import httpx
 
@@ -50,6 +51,12 @@ class Records(unittest.TestCase):
         got = self.stored('{"price":[1.50,"x",{"é":true}]}', sluice.Config(parse_float=Decimal))
         self.assertEqual('{"price":[1.50,"x",{"é":true}]}', _json.dumps(got.attributes).decode())
 
+    def test_attributes_may_be_any_mapping(self) -> None:
+        attributes = MappingProxyType({"a": 1})
+        self.assertEqual(
+            {"a": 1}, _records.draft(sluice.NewEntity("e", None, attributes))["attributes"]
+        )
+
     def test_times_are_aware_and_in_utc(self) -> None:
         at = self.stored("{}").occurred_at
         self.assertEqual(datetime(2026, 1, 2, 15, 4, 5, 678000, tzinfo=timezone.utc), at)
@@ -76,6 +83,9 @@ class BadInput(unittest.TestCase):
         self.rejects(ValueError, "share", lambda: sluice.Config(share=1.1))
         self.rejects(ValueError, "share", lambda: sluice.Config(share=float("nan")))
         self.rejects(ValueError, "max_tries", lambda: sluice.Config(max_tries=0))
+        for bad in (float("inf"), float("nan")):
+            self.rejects(ValueError, "finite", lambda bad=bad: sluice.Config(max_elapsed=bad))
+            self.rejects(ValueError, "finite", lambda bad=bad: sluice.Config(max_backoff=bad))
 
     def test_records(self) -> None:
         def create(**members: object) -> None:
@@ -92,6 +102,7 @@ class BadInput(unittest.TestCase):
     def test_lists(self) -> None:
         with sluice.Client("http://service", transport=service("{}")) as client:
             self.rejects(ValueError, "1 to 200", lambda: client.list_events(limit=0))
+        self.rejects(ValueError, "a bound of email", lambda: sluice.Where("email", None))
 
 
 class Calls(unittest.TestCase):

@@ -139,6 +139,8 @@ def draft(new: NewEntity | NewEvent) -> dict[str, Any]:
     """Return the JSON of a new record, with an id."""
     members = {k: v for k, v in vars(new).items() if v is not None}
     members["id"] = new.id or new_id()
+    if "attributes" in members:
+        members["attributes"] = dict(members["attributes"])
     if "occurred_at" in members:
         members["occurred_at"] = format_time(members["occurred_at"])
     return members

@@ -48,6 +48,10 @@ class Where:
     prefix: str | None = None
     descending: bool = False  # order by value, then id
 
+    def __post_init__(self) -> None:
+        if (self.equal, self.gt, self.gte, self.lt, self.lte, self.prefix) == (None,) * 6:
+            raise ValueError(f"Where needs a value or a bound of {self.attribute}, not only None")
+
     def query(self) -> dict[str, str]:
         """Return the query parameters."""
         name = "attributes." + self.attribute
