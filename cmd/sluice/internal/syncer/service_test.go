@@ -49,7 +49,7 @@ func newService(t *testing.T) *service {
 	}
 	mux := http.NewServeMux()
 	for path, name := range map[string]string{"/entity": "list-entity", "/event": "list-event"} {
-		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: s.events}, httpapi.Options{
+		api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{
 			Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler), Now: clock,
 		})
 		if err != nil {
