@@ -132,6 +132,8 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 					continue // TestTheClientsOfTheDocsWait runs it, or the others import it
 				case lists:
 					want = tt.page
+				case strings.Contains(example, "c.ListEntityChanges("):
+					want = " entities; the next walk starts at 20" // whether ada is old enough for a walk depends on the machine
 				case strings.Contains(example, "c.Found("):
 					want = `found ada {"email":"ada@example.com"}`
 				case !strings.Contains(example, tt.fails):
