@@ -16,7 +16,7 @@ import (
 
 // Maximum read units of GET /usage.
 const (
-	idleUnits = 12 // read units for an address without requests
+	idleUnits = 13 // read units for an address without requests
 	busyUnits = 20 // read units for an address that used every route in each of the 60 seconds
 )
 
