@@ -17,7 +17,7 @@ import (
 // Maximum read units of GET /usage.
 const (
 	idleUnits = 13 // read units for an address without requests
-	busyUnits = 20 // read units for an address that used every route in each of the 60 seconds
+	busyUnits = 22 // read units for an address that used every route in each of the 60 seconds
 )
 
 func TestUsageCostsFewReadUnits(t *testing.T) {
