@@ -54,8 +54,7 @@ const firstRecords = {
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
 /**
- * Returns the given order if lists of the kind have this order and take the
- * filters, otherwise the first order of the kind that takes them.
+ * order, if the kind has it and it takes the filters; otherwise the first that does.
  */
 const orderOf = (kind, order, { type, entity_id: entity } = {}) => {
   const orders = Object.keys(lists[kind]);

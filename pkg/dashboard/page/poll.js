@@ -17,11 +17,10 @@ class Poller {
   #task; #interval; #report; #timer; #run; #running = false; #failures = 0; #troubled = false;
 
   /**
-   * The function task receives an AbortSignal and resolves to the result of
-   * call. The function interval returns the milliseconds between two runs.
-   * After a failure, the function report receives the error, whether the poller
-   * has stopped, and otherwise how long it waits. After the first success that
-   * follows a failure, report receives no arguments.
+   * task receives an AbortSignal and resolves to the result of call. interval
+   * returns the milliseconds between two runs. After a failure, report receives
+   * the error, whether the poller has stopped, and otherwise how long it waits.
+   * After the first success that follows, it receives nothing.
    */
   constructor(task, interval, report) {
     this.#task = task;
