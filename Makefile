@@ -231,7 +231,7 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the datab
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
 bench: dynamodb-local rate-limiter-flexible python-client requests ## run the benchmarks and write bench/results; ONLY=memory runs one group
-	@for group in $(or $(ONLY),dynamodb memory handler server writes records find clients coldstart money); do \
+	@for group in $(or $(ONLY),dynamodb stores memory handler server writes records find clients coldstart money); do \
 		BENCHSTAT=$(BENCHSTAT) bench/run.sh $$group || exit 1; \
 	done
 

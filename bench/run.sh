@@ -14,6 +14,7 @@ handler) package=handler pattern=. rounds=10 time=0.3s ;;
 server) package=server pattern=Server rounds=12 time=0.3s ;;
 writes) package=server pattern=Writes rounds=7 time=0.5s ;;
 find) package=server pattern=Find rounds=1 time=1x ;; # one round, because it stores a million entities
+stores) package=store pattern=. rounds=6 time=0.5s ;;
 records) package=server pattern=Records rounds=6 time=0.3s ;;
 coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # one round, because the processes take turns
 clients) package=clients pattern=. rounds=1 time=1x ;;       # one round, because the limits set the time

@@ -34,15 +34,16 @@ type contender struct {
 
 var (
 	bare         = contender{"bare", prepareBare}
-	sluice       = contender{"sluice", prepareSluice}
+	sluice       = contender{"sluice", prepareSluice(requests)}
+	byKey        = contender{"sluice-key", prepareSluice(keyRequests)}
 	twoUpdates   = contender{"two-updates", prepareTwoUpdates}
 	transactions = contender{"transaction", prepareTransaction}
 )
 
 // BenchmarkDynamoDB measures decisions about requests that are subject to two rules. The
-// counters of 1,000 clients are in DynamoDB Local. The benchmark compares five ways to decide:
-// the limiter, the bare UpdateItem call that the limiter would make, one UpdateItem per rule,
-// one transaction of two updates, and rate-limiter-flexible, which runs in its own process.
+// counters of 1,000 clients are in DynamoDB Local. It compares the limiter, by address and by
+// API key, with the bare UpdateItem that the limiter would make, one UpdateItem per rule, one
+// transaction of two updates, and rate-limiter-flexible, which runs in its own process.
 //
 // calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op is missing
 // for rate-limiter-flexible. Each of its calls takes one write unit, but the engine reports no
@@ -50,7 +51,7 @@ var (
 func BenchmarkDynamoDB(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
-	contenders := []contender{bare, sluice, twoUpdates, transactions, {peerName, startPeer(b).prepare}}
+	contenders := []contender{bare, sluice, byKey, twoUpdates, transactions, {peerName, startPeer(b).prepare}}
 	for _, workers := range []int{1, 32} {
 		for _, c := range contenders {
 			b.Run(fmt.Sprintf("workers=%d/impl=%s", workers, c.impl), func(b *testing.B) {
@@ -222,13 +223,15 @@ func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) 
 	}
 }
 
-func prepareSluice(b *testing.B, client *dynamodb.Client, clients int) decider {
-	l := newLimiter(b, newStore(b, client, dynamolocal.Table(b, "CountersTable")), highest, clock(clients))
-	requests := requests(clients)
-	return workers(b, clients, func(ctx context.Context, n int) error {
-		d, err := l.Charge(ctx, requests[n])
-		return allowed(d.Allowed, err)
-	})
+func prepareSluice(requests func(clients int) []ratelimit.Request) func(*testing.B, *dynamodb.Client, int) decider {
+	return func(b *testing.B, client *dynamodb.Client, clients int) decider {
+		l := newLimiter(b, newStore(b, client, dynamolocal.Table(b, "CountersTable")), highest, clock(clients))
+		requests := requests(clients)
+		return workers(b, clients, func(ctx context.Context, n int) error {
+			d, err := l.Charge(ctx, requests[n])
+			return allowed(d.Allowed, err)
+		})
+	}
 }
 
 // recorder records the calls of a store.

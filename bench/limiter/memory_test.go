@@ -52,10 +52,37 @@ func addresses(clients int) []string {
 	return all
 }
 
-// newLimiter returns a limiter with the same limit for imports and requests.
+// keyRequests are requests that are counted by API key. newLimiter has a row for each key.
+func keyRequests(clients int) []ratelimit.Request {
+	all := requests(clients)
+	for n := range all {
+		all[n].Identity = ratelimit.KeyIdentity(keyID(n))
+	}
+	return all
+}
+
+func keyID(n int) string { return fmt.Sprintf("key%d", n) }
+
+// newLimiter returns a limiter with the same limit for imports and requests, and as many rows
+// of keys as a service can have.
 func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() time.Time) *ratelimit.Limiter {
 	b.Helper()
-	l, err := ratelimit.New(store, ratelimit.Config{Limits: ratelimit.Limits{Imports: limit, Requests: limit}, Now: now})
+	all := make([]ratelimit.Row, ratelimit.MaxRows)
+	for n := range all {
+		all[n] = ratelimit.Row{KeyID: keyID(n), Action: ratelimit.ActionLimit, Imports: limit, Requests: limit}
+	}
+	rows, err := ratelimit.NewRows(all)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := ratelimit.New(store, ratelimit.Config{
+		Limits: ratelimit.Limits{Imports: limit, Requests: limit},
+		LimitsFor: func(identity string) ratelimit.Limits {
+			r, _ := rows.Find(identity, time.Now())
+			return r.Limits()
+		},
+		Now: now,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -80,15 +107,21 @@ type memoryLimiter struct {
 	open func(b *testing.B, clients int) (decide func(n int) error)
 }
 
-var inMemory = []memoryLimiter{
-	{"sluice", func(b *testing.B, clients int) func(int) error {
+// sluiceInMemory opens the limiter for requests.
+func sluiceInMemory(requests func(clients int) []ratelimit.Request) func(*testing.B, int) func(int) error {
+	return func(b *testing.B, clients int) func(int) error {
 		l := newLimiter(b, memory.NewCounters(), highest, clock(clients))
 		requests := requests(clients)
 		return func(n int) error {
 			d, err := l.Charge(context.Background(), requests[n])
 			return allowed(d.Allowed, err)
 		}
-	}},
+	}
+}
+
+var inMemory = []memoryLimiter{
+	{"sluice", sluiceInMemory(requests)},
+	{"sluice-key", sluiceInMemory(keyRequests)},
 	{"go-limiter", func(b *testing.B, clients int) func(int) error {
 		// With an interval of one second, the store would refill only one token per second.
 		store, err := memorystore.New(&memorystore.Config{Tokens: unlimited, Interval: time.Hour})
