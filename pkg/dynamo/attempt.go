@@ -14,31 +14,29 @@ import (
 	"sluice/pkg/record"
 )
 
-// attempts watches the attempts of one write with a stamp. The SDK repeats a write that
+// attempts watches the attempts to send one stamped write. The SDK repeats a write that
 // failed, and a process may be paused before it sends one.
 type attempts struct {
 	now   func() time.Time
-	until time.Time // no attempt is sent at this time or later
-	lost  bool      // whether an attempt may have been applied although it failed
+	until time.Time // no attempt is sent from then on
+	lost  bool      // whether a failed attempt may still have been applied
 }
 
-// newAttempts returns the attempts of a write with the stamp at.
 func newAttempts(now func() time.Time, at time.Time) *attempts {
 	// Without its monotonic reading, the time includes pauses of the machine.
 	return &attempts{now: now, until: at.Round(0).Add(record.WriteTimeout)}
 }
 
-// watch is an option of the call.
+// watch is a call option.
 func (a *attempts) watch(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("Attempts", a.send), "Retry", middleware.After)
 	})
 }
 
-// errLate is not retryable.
+// errLate must not be retryable.
 var errLate = errors.New("the time for sending this write has passed")
 
-// send sends one attempt.
 func (a *attempts) send(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 	if !a.now().Before(a.until) {
 		return middleware.FinalizeOutput{}, middleware.Metadata{}, errLate
@@ -48,7 +46,7 @@ func (a *attempts) send(ctx context.Context, in middleware.FinalizeInput, next m
 	return out, metadata, err
 }
 
-// rejected reports whether err is a response that says that the call changed nothing.
+// rejected reports whether DynamoDB responded that the call changed nothing.
 func rejected(err error) bool {
 	response, ok := errors.AsType[*smithyhttp.ResponseError](err)
 	return ok && response.HTTPStatusCode() >= http.StatusBadRequest && response.HTTPStatusCode() < http.StatusInternalServerError

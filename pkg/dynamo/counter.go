@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// counterRetention is the time from the end of an item's window until the item may be
-// deleted. ratelimit.Usage needs one minute.
+// counterRetention is how long an item is kept after its window. ratelimit.Usage needs a
+// minute.
 const counterRetention = 5 * time.Minute
 
 // CountersClient is the part of *dynamodb.Client that Counters uses.
@@ -39,25 +39,22 @@ type CountersClient interface {
 //	expires_at  N  when the item may be deleted, as Unix time; the TTL attribute of the table
 //
 // With the minute in the partition key, an identity gets a new one every minute, and one Query
-// reads all windows of a scope and minute. Nothing depends on the deletion of items, because
-// each window has its own.
+// reads all windows of a scope and minute. No window depends on the deletion of older items.
 //
-// A charge is one UpdateItem. It adds all costs, on the condition that all of them fit.
+// A charge is one UpdateItem that adds all costs, on the condition that all of them fit.
 // DynamoDB serializes the updates of an item and applies each one completely or not at
 // all, so concurrent processes cannot exceed a limit together. A transaction would take
-// twice the write units, and would fail on a conflict with another charge, whereas an
-// UpdateItem waits. A read followed by a write would be a race.
+// twice the write units and fail if it met another charge. A read followed by a write would
+// be a race.
 type Counters struct {
-	// Timeout is the maximum duration of a charge, 2 seconds unless changed before the
-	// first one.
+	// Timeout bounds a charge: 2 seconds, unless changed before the first one.
 	Timeout time.Duration
 
 	client  CountersClient
 	table   string
-	retryer aws.Retryer // retryer of charges
+	retryer aws.Retryer // for charges
 }
 
-// NewCounters returns the counters in table.
 func NewCounters(client CountersClient, table string) (*Counters, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -65,10 +62,9 @@ func NewCounters(client CountersClient, table string) (*Counters, error) {
 	return &Counters{Timeout: 2 * time.Second, client: client, table: table, retryer: newRetryer()}, nil
 }
 
-// counterOptions returns the options of a call. They turn off the SDK's validation of
-// response checksums. DynamoDB Local sends no checksum with an error response, so
-// the SDK would log a warning for every refused charge. The validation only logs
-// warnings, and TLS already protects the responses.
+// counterOptions turns off the validation of response checksums. It would only log warnings,
+// and does so for every refused charge in DynamoDB Local, which sends no checksum with errors.
+// TLS protects the responses.
 func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.Retryer = retryer
@@ -76,11 +72,9 @@ func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 	}
 }
 
-// newRetryer returns a retryer that repeats a charge once if DynamoDB throttled the
-// charge or no connection was opened. In these cases, the charge cannot have been
-// applied. After any other failure, the charge may have been applied, and a repeated
-// charge would count twice. The SDK's default retryer also repeats a charge after such
-// failures.
+// newRetryer repeats a charge once if DynamoDB throttled it or no connection was opened,
+// because only then it was certainly not applied. The SDK's default retryer also repeats
+// charges that may have been applied, which would count them twice.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = 2
@@ -93,15 +87,14 @@ func newRetryer() aws.Retryer {
 	})
 }
 
-// notConnected reports whether err is a failure to connect.
 func notConnected(err error) aws.Ternary {
 	var op *net.OpError
 	return aws.BoolTernary(errors.As(err, &op) && op.Op == "dial")
 }
 
-// Charge implements ratelimit.Store with one UpdateItem, which takes one write unit. If
-// an amount is above its limit, Charge refuses the charge without a call. The condition
-// of the UpdateItem would admit such a charge as long as the counter does not exist.
+// Charge implements ratelimit.Store with one UpdateItem of one write unit. It refuses an
+// amount above its limit without a call, because the condition would admit that amount while
+// the counter does not exist.
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
@@ -132,11 +125,10 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	return result, nil
 }
 
-// Connect opens the connection that the first charge needs. It sends an UpdateItem
-// whose condition always fails, because the item does not exist. The call changes
-// nothing, takes one write unit and needs only the permission that a charge needs too.
-// Its partition key is random, so instances that start at the same time write to
-// different partitions.
+// Connect opens the connection that the first charge needs, with an UpdateItem whose condition
+// is false because the item does not exist. It changes nothing, takes one write unit and needs
+// no permission beyond that of a charge. The partition key is random, so that instances that
+// start together do not meet in one partition.
 func (s *Counters) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,
@@ -151,9 +143,7 @@ func (s *Counters) Connect(ctx context.Context) error {
 	return fmt.Errorf("connect to the counters: %w", err)
 }
 
-// update returns the UpdateItem that adds the costs to their counters. It leaves out costs
-// of 0, which always fit and add nothing. The response contains the counters of these costs
-// anyway.
+// update leaves out costs of 0, which always fit. The response has their counters anyway.
 func (s *Counters) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.UpdateItemInput {
 	names := map[string]string{"#expires_at": "expires_at"}
 	values := attributeValues{":expires_at": number(key.Window.Reset() + int64(counterRetention/time.Second))}
@@ -190,7 +180,6 @@ func (s *Counters) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.U
 	return in
 }
 
-// readCounters returns the counters of an item, by name.
 func readCounters(item attributeValues) (map[string]int64, error) {
 	counters, r := make(map[string]int64, len(item)), readItem(item)
 	for name := range item {
@@ -203,7 +192,6 @@ func readCounters(item attributeValues) (map[string]int64, error) {
 	return counters, r.err()
 }
 
-// counterKey returns the primary key of the item that holds the counters of key.
 func counterKey(key ratelimit.Key) attributeValues {
 	return attributeValues{
 		"pk":     counterPartition(key.Identity, key.Scope, minuteOf(key.Window)),
@@ -211,14 +199,13 @@ func counterKey(key ratelimit.Key) attributeValues {
 	}
 }
 
-// counterPartition returns the partition key of the counters of a minute.
 func counterPartition(identity string, scope ratelimit.Scope, minute ratelimit.Window) types.AttributeValue {
 	return text(fmt.Sprintf("%s#%s#%d", identity, scope, minute))
 }
 
 const windowsPerMinute = ratelimit.Window(time.Minute / ratelimit.WindowLength)
 
-// minuteOf returns the first window of the minute that contains w.
+// minuteOf returns the first window of w's minute.
 func minuteOf(w ratelimit.Window) ratelimit.Window {
 	return w - (w%windowsPerMinute+windowsPerMinute)%windowsPerMinute
 }

@@ -23,15 +23,12 @@ func openCounters(t *testing.T) ratelimit.Store {
 	return s
 }
 
-// The function one returns a slice with a single cost. The amount is 1, and the rule has the
-// given counter and limit.
 func one(counter string, limit int64) []ratelimit.Cost {
 	return []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: counter, Counter: counter, Limit: limit}, Amount: 1}}
 }
 
 func TestCounters(t *testing.T) { storetest.Counters(t, openCounters) }
 
-// counterMeter is a Client that counts its calls and the write units they consume.
 type counterMeter struct {
 	client *dynamodb.Client
 	calls  atomic.Int64
@@ -55,8 +52,7 @@ func TestAChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := ratelimit.Key{Identity: "2001:db8:1234:5678::/64", Scope: "usage", Window: 1_800_000_000}
-	// Even with more routes than the service has, the item stays within the 1 KB
-	// that one write unit covers.
+	// One write unit covers 1 KB, even with more routes than the service has.
 	for i := range 20 {
 		costs := append(one("records", 200), one("r_create_export_job_"+string(rune('a'+i)), 200)...)
 		if result, err := s.Charge(t.Context(), key, costs); !result.Admitted || err != nil {

@@ -7,7 +7,6 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// FuzzItemKey checks that different values of ratelimit.Key have different items.
 func FuzzItemKey(f *testing.F) {
 	f.Add("192.0.2.1", byte(0), int64(1_800_000_000), "192.0.2.1", byte(1), int64(1_800_000_000))
 	f.Add("192.0.2.1", byte(0), int64(1), "192.0.2.11", byte(0), int64(1))
@@ -35,8 +34,6 @@ func FuzzItemKey(f *testing.F) {
 	})
 }
 
-// All windows of a minute have the same partition key. The windows of other minutes have
-// other partition keys.
 func TestAMinuteSharesAPartitionKey(t *testing.T) {
 	key := func(w ratelimit.Window) any {
 		return counterKey(ratelimit.Key{Identity: "192.0.2.1", Scope: "export", Window: w})["pk"]

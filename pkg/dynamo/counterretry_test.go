@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// response writes the response to one call, or breaks the connection.
+// response responds to one call, or breaks the connection.
 type response func(w http.ResponseWriter, r *http.Request)
 
 func admits(w http.ResponseWriter, _ *http.Request) {
@@ -37,45 +37,42 @@ func failsWith(status int, code string) response {
 func reply(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.WriteHeader(status)
-	io.WriteString(w, body) //nolint:errcheck // if the write fails, the client fails the test
+	io.WriteString(w, body) //nolint:errcheck // a failed write fails the client, and so the test
 }
 
-// drops is a response that closes the connection after script has read the request.
+// drops closes the connection after the request has been read.
 func drops(_ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 
-// resets is a response that resets the connection after script has read the request. The
-// client sees a network failure.
+// resets resets the connection after the request has been read.
 func resets(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(err)
 	}
-	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // if SetLinger fails, the connection is closed without a reset
-	conn.Close()                     //nolint:errcheck // the test wants the connection to fail
+	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // without it, the connection is closed instead of reset
+	conn.Close()                     //nolint:errcheck // the connection is to fail
 }
 
-// cutsShort is a response whose connection closes in the middle of the body.
+// cutsShort closes the connection in the middle of the body.
 func cutsShort(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "1000")
 	reply(w, http.StatusOK, `{"Attributes":`)
 	panic(http.ErrAbortHandler)
 }
 
-// isSilent sends no response. It waits until the client gives up.
 func isSilent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// script is a fake DynamoDB that sends the given responses. It is also the dialer of its
-// clients.
+// script is a fake DynamoDB, and the dialer of its clients.
 type script struct {
 	mu        sync.Mutex
-	responses []response // responses to the first calls; all later calls succeed
-	refuse    int        // number of further connections that the dialer refuses
+	responses []response // to the first calls; later ones succeed
+	refuse    int        // how many more connections the dialer refuses
 	calls     int
 	dials     int
 }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	io.Copy(io.Discard, r.Body) //nolint:errcheck // reads the body, so that the server notices when the client disconnects
+	io.Copy(io.Discard, r.Body) //nolint:errcheck // the server notices a disconnect only after it has read the body
 	s.mu.Lock()
 	s.calls++
 	next := admits
@@ -126,10 +123,10 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	throttled := failsWith(http.StatusBadRequest, "ProvisionedThroughputExceededException")
 	tests := []struct {
 		name      string
-		responses []response // responses to the first calls; all later calls succeed
-		refuse    int        // number of connections that the dialer refuses at first
+		responses []response // to the first calls; later ones succeed
+		refuse    int        // how many connections the dialer refuses at first
 		calls     int
-		dials     int // 0: not checked
+		dials     int // 0 if not checked
 		fails     bool
 	}{
 		{"success at the first call", nil, 0, 1, 0, false},
@@ -168,8 +165,8 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	}
 }
 
-// An idle connection may break when it is used again. The server may have read the
-// charge by then, so the charge is not repeated.
+// A used connection may break before or after the server has read the charge, so nobody knows
+// whether it was applied.
 func TestADroppedResponseOnAUsedConnectionIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := &script{responses: []response{admits, drops}}
@@ -187,8 +184,6 @@ func TestADroppedResponseOnAUsedConnectionIsNotRepeated(t *testing.T) {
 	}
 }
 
-// If the server does not respond, Charge gives up at the caller's deadline or after
-// the store's timeout, whichever is earlier. It makes only one call.
 func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
 	for name, limits := range map[string]struct{ caller, store time.Duration }{
 		"by the caller": {100 * time.Millisecond, time.Minute},
@@ -207,14 +202,13 @@ func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.calls > 1 { // on a slow machine, the deadline can pass before the call, so 0 calls are valid
+			if s.calls > 1 { // 0 on a slow machine, if the deadline passes before the call
 				t.Errorf("%d calls", s.calls)
 			}
 		})
 	}
 }
 
-// silent is a Client that never responds.
 type silent struct{}
 
 func (silent) UpdateItem(ctx context.Context, _ *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
@@ -236,7 +230,6 @@ func TestAChargeTakesAtMostTwoSeconds(t *testing.T) {
 	})
 }
 
-// A refusal takes one call, whose response contains the counters.
 func TestARefusalShowsTheCounters(t *testing.T) {
 	t.Parallel()
 	s := &script{responses: []response{func(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,5 @@
-// Package dynamo implements the stores of the service on DynamoDB, one table and one file per
-// noun. Each store declares the part of *dynamodb.Client that it uses, so that a function
-// links only what it calls.
+// Package dynamo has the stores on DynamoDB, a file per noun. Each declares the part of
+// *dynamodb.Client that it uses, so that a function links only what it calls.
 package dynamo
 
 import (
@@ -20,7 +19,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// errNoTable is the error of a constructor that lacks an argument.
 var errNoTable = errors.New("dynamo: a client and a table name are required")
 
 // The parts of *dynamodb.Client that stores share.
@@ -44,13 +42,13 @@ type deleter interface {
 	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
 
-// createItem puts the item of r into a table, whose partition key is hashKey, if the table has
-// none with the same key. It returns the record that is stored after the call, and whether the
-// call created it. One API call is enough, because the response to a failed put contains the
-// existing item. edit may change the put, or be nil.
+// createItem puts item, unless the table has one with the same key; hashKey names the
+// partition key. stored is the record after the call, and created says whether this call
+// stored it. One API call is enough, because the error of a failed put carries the existing
+// item.
 //
-// If the SDK retries a put whose response was lost, the retry finds the item of the first
-// attempt. Then created is false and stored equals r.
+// If the SDK repeats a put whose response was lost, it finds its own item: created is false,
+// and stored equals r.
 func createItem[R any](ctx context.Context, client putter, table, hashKey string, r R, item attributeValues, decode func(attributeValues) (R, error), edit func(*dynamodb.PutItemInput), opts ...func(*dynamodb.Options)) (stored R, created bool, err error) {
 	in := &dynamodb.PutItemInput{
 		TableName:                           &table,
@@ -74,8 +72,7 @@ func createItem[R any](ctx context.Context, client putter, table, hashKey string
 	return stored, false, err
 }
 
-// getItem returns the record with a key, and whether the table has it, by a strongly
-// consistent read.
+// getItem reads consistently and reports whether the table has the item.
 func getItem[R any](ctx context.Context, client getter, table string, key attributeValues, decode func(attributeValues) (R, error)) (r R, found bool, err error) {
 	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
 	switch {
@@ -88,7 +85,7 @@ func getItem[R any](ctx context.Context, client getter, table string, key attrib
 	return r, true, err
 }
 
-// scanItems returns the records that a scan finds, in no particular order.
+// scanItems returns records in no particular order.
 func scanItems[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dynamodb.ScanInput, decode func(attributeValues) (R, error)) ([]R, error) {
 	var all []R
 	for pages := dynamodb.NewScanPaginator(client, in); pages.HasMorePages(); {
@@ -105,10 +102,9 @@ func scanItems[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dy
 	return all, nil
 }
 
-// storeError wraps the error of an SDK call as record stores return it. If DynamoDB rejects
-// the call itself, for example because a table is missing or access is denied, the service
-// has a fault, and the result is not a *record.Error. Otherwise the call may succeed later,
-// and the result has kind Unavailable.
+// storeError wraps an error of the SDK. If DynamoDB rejects the call itself, because a table
+// is missing or access is denied, the service has a fault, and the result is not a
+// *record.Error. Anything else may succeed later, so it has kind Unavailable.
 func storeError(op string, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)
@@ -116,10 +112,9 @@ func storeError(op string, err error) error {
 	return record.UnavailableError(op, err)
 }
 
-// isRefusal reports whether err is a response of DynamoDB that rejects the call itself,
-// so that a retry would fail too. It uses the HTTP status, because the SDK has no type
-// for many errors. Throttling is an exception: its status is 400, but a retry may
-// succeed.
+// isRefusal reports whether DynamoDB rejects the call itself, so that a retry would fail too.
+// It goes by the HTTP status, because the SDK has no types for many errors. Throttling also
+// has status 400, but may succeed later.
 func isRefusal(err error) bool {
 	var apiError smithy.APIError
 	var response *smithyhttp.ResponseError
@@ -128,7 +123,7 @@ func isRefusal(err error) bool {
 	}
 	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
 	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
-	// These codes usually mean that a transaction conflicts with another request.
+	// Their usual cause is a conflict with another request.
 	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction")
 	status := response.HTTPStatusCode()
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction

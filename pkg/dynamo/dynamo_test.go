@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// clientOf returns a client of the SDK for a server at url. It makes no retries.
+// clientOf returns a client that does not retry.
 func clientOf(url string) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		BaseEndpoint: &url,
@@ -104,7 +104,7 @@ func TestErrorsOfDynamoDBAreClassified(t *testing.T) {
 func TestAServerThatDoesNotRespondIsUnavailable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The server notices a disconnect of the client only after it has read the body.
+		// The server notices a disconnect only after it has read the body.
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	}))

@@ -29,14 +29,13 @@ type EntitiesClient interface {
 type EntitiesConfig struct {
 	Shards  Shards // of the index by_updated_at
 	Clock   entity.Clock
-	Indexes index.Source // the indexed attributes; nil for none
+	Indexes index.Source // nil for none
 }
 
 // Entities is an entity.Store in a DynamoDB table. It is safe for concurrent use.
 //
-// An entity is one item, live or deleted. The table's partition key is workspace (S) and its
-// sort key is id (S). DynamoDB sorts strings by bytes, and lists have the same order. The
-// other attributes are
+// An entity is one item, live or deleted. The partition key is workspace (S), and the sort key
+// is id (S), which DynamoDB sorts by bytes, as lists do. The other attributes are
 //
 //	type        S
 //	attributes  S  JSON text, because a DynamoDB number has at most 38 digits and no trailing
@@ -53,11 +52,13 @@ type EntitiesConfig struct {
 //	               Declaration.Partition; absent if the entity has no key there
 //	key_N       B  Declaration.Key; absent like index_N
 //
-// There are these global secondary indexes. by_type has the keys type_key and id and lists the
-// entities of one type. It projects all attributes, so that a list is one query.
-// by_updated_at has the keys shard and change and lists all items in order of their latest
-// change. It projects all attributes except type_key, index_N and key_N. by_attribute_N has the
-// keys index_N and key_N, and projects nothing else.
+// The global secondary indexes are
+//
+//	by_type         type_key, id       the entities of a type; projects everything, so that a
+//	                                   list is one query
+//	by_updated_at   shard, change      all items in order of their latest change; projects all
+//	                                   but type_key, index_N and key_N
+//	by_attribute_N  index_N, key_N     projects only keys
 type Entities struct {
 	client  EntitiesClient
 	table   string
@@ -66,7 +67,6 @@ type Entities struct {
 	indexes index.Source
 }
 
-// NewEntities returns the entities in table.
 func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Entities, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -81,8 +81,8 @@ func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Enti
 	return &Entities{client: client, table: table, shards: shards, clock: cfg.Clock, indexes: cfg.Indexes}, nil
 }
 
-// OpenEntities returns the entities in the table that ENTITIES_TABLE names, in the shards of
-// LoadShards. indexes may be nil if none are written.
+// OpenEntities opens the table that ENTITIES_TABLE names, with the shards of LoadShards.
+// indexes may be nil if the caller writes no entities.
 func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock, indexes index.Source) (*Entities, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
@@ -95,7 +95,7 @@ func OpenEntities(client EntitiesClient, getenv func(string) string, clock entit
 	return s, nil
 }
 
-// Get implements entity.Store. The read is strongly consistent.
+// Get implements entity.Store with a strongly consistent read.
 func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
 	c, found, err := getItem(ctx, s.client, s.table, entityKey(workspace, id), changeFromItem)
 	if err == nil && (!found || c.Deleted) {
@@ -104,14 +104,13 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 	return c.Entity, err
 }
 
-// maxBatchGet is how many keys a BatchGetItem takes.
 const maxBatchGet = 100
 
-// unreadWait is the longest random wait before the keys that DynamoDB has left unread are read
-// again. It leaves keys unread if their items exceed 16 MB or the table is throttled.
+// unreadWait is the longest random wait before reading what DynamoDB left unread, because the
+// items exceeded 16 MB or the table is throttled.
 const unreadWait = 100 * time.Millisecond
 
-// GetEach implements entity.Store. The reads are strongly consistent.
+// GetEach implements entity.Store with strongly consistent reads.
 func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {
 	const op = "get entities"
 	unique := make(map[string]attributeValues) // BatchGetItem rejects repeated keys
@@ -147,8 +146,8 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 	return found, nil
 }
 
-// List implements entity.Store. The read is eventually consistent, which costs half as
-// much as a consistent read. An entity may be missing for a moment after its creation.
+// List implements entity.Store with an eventually consistent read, at half the price. A new
+// entity may be missing for a moment.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error) {
 	page, err := queryPage(ctx, s.client, "id", q.Limit, entityFromItem, s.query(workspace, q.Type, q.AfterID))
 	if n := len(page.Records); n > 0 && page.Last.ID == "" {
@@ -157,13 +156,13 @@ func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (
 	return page, err
 }
 
-// Count implements entity.Store. The read is eventually consistent, as in List.
+// Count implements entity.Store, as consistent as List.
 func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
 	return countItems(ctx, s.client, until, s.query(workspace, q.Type, ""))
 }
 
-// query returns a query for the entities of a type after an id. If typ is empty, it is for
-// all types, and a filter drops tombstones.
+// query selects the entities of a type after an id, or of all types if typ is empty; then a
+// filter drops tombstones.
 func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
@@ -186,22 +185,19 @@ func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	return in
 }
 
-// Changes implements entity.Store. Reads of an index are eventually consistent.
+// Changes implements entity.Store from an index, which is eventually consistent.
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
 	ins := s.shards.syncQueries(s.table, "by_updated_at", "change", workspace, q)
 	return queryPage(ctx, s.client, "change", q.Limit, changeFromItem, ins...)
 }
 
-// entityKey returns the primary key of an entity.
 func entityKey(workspace, id string) attributeValues {
 	return attributeValues{"workspace": text(workspace), "id": text(id)}
 }
 
-// typeKey returns the partition key of by_type for the entities of a type in a workspace.
-// It is unique because the name of a workspace cannot contain '#'.
+// typeKey is unique, because the name of a workspace cannot contain '#'.
 func typeKey(workspace, typ string) string { return workspace + "#" + typ }
 
-// changeFromItem decodes an item of the table or of an index.
 func changeFromItem(item attributeValues) (entity.Change, error) {
 	r := readItem(item)
 	at := r.position("change").At

@@ -30,7 +30,6 @@ func openEntities(t *testing.T, client EntitiesClient, table string) *Entities {
 	return s
 }
 
-// entitiesIn returns the function that opens an empty table with a clock.
 func entitiesIn(t *testing.T, shards int) func(entity.Clock) (entity.Store, error) {
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
 	return func(clock entity.Clock) (entity.Store, error) {
@@ -52,7 +51,7 @@ func TestWalks(t *testing.T) {
 	storetest.WalkEntities(t, func(t *testing.T) func(entity.Clock) (entity.Store, error) { return entitiesIn(t, 1) })
 }
 
-// callLog is a client that records its calls and the units that they consume.
+// callLog records calls and their units.
 type callLog struct {
 	*dynamodb.Client
 	mu    sync.Mutex
@@ -65,7 +64,7 @@ func (l *callLog) add(format string, args ...any) {
 	l.calls = append(l.calls, fmt.Sprintf(format, args...))
 }
 
-// take returns the calls since the last call of take.
+// take returns the calls since it was last called.
 func (l *callLog) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,8 +110,8 @@ func (l *callLog) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...fu
 	return out, err
 }
 
-// An entity of less than a kilobyte takes one write unit for the table and one for each index
-// whose item changes, and two for an index whose key changes.
+// An entity below 1 KB takes one write unit for the table and for each index whose item
+// changes, and two if the key in the index changes.
 func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 	t.Parallel()
 	l := &callLog{Client: dynamolocal.Client(t)}
@@ -180,7 +179,6 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 	}
 }
 
-// counter is a client that counts writes.
 type counter struct {
 	EntitiesClient
 	writes atomic.Int64
@@ -191,8 +189,7 @@ func (c *counter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, 
 	return c.EntitiesClient.UpdateItem(ctx, in, opts...)
 }
 
-// Each concurrent update is applied or returns an error. Together the updates make few writes
-// (see also TestConcurrentUpdatesBackOff in package entity).
+// TestConcurrentUpdatesBackOff in package entity bounds the number of writes too.
 func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	t.Parallel()
 	const updates = 200
@@ -201,7 +198,7 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	if _, _, err := entity.Create(t.Context(), s, "default", entity.Draft{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // like the timeout of the API
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // as in the API
 	defer cancel()
 	applied := make([]bool, updates)
 	var wg sync.WaitGroup
@@ -239,8 +236,6 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCreateEntity creates entities on DynamoDB Local, with one client and with several at
-// the same time.
 func BenchmarkCreateEntity(b *testing.B) {
 	for _, workers := range []int{1, 32} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

@@ -20,13 +20,12 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// at is a clock that shows the same time until a test changes it.
+// at is a clock that a test sets.
 type at struct{ now time.Time }
 
 func (c *at) clock() entity.Clock { return entity.Clock{Now: func() time.Time { return c.now }} }
 
-// An entity is one item, live or deleted. Lists by id read tombstones, but do not return them,
-// and lists of a type do not read them.
+// Lists by id read tombstones and drop them. Lists of a type do not read them.
 func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
@@ -86,9 +85,8 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	item(live)
 }
 
-// TestReadUnitsOfChanges creates many entities, changes some of them, and then lists
-// these changes in pages of 200. The environment variable SYNC_ENTITIES sets the number
-// of entities. SYNC_CHANGES sets the number of changes.
+// TestReadUnitsOfChanges lists the changes of SYNC_CHANGES of SYNC_ENTITIES entities in pages
+// of 200. Both are environment variables.
 func TestReadUnitsOfChanges(t *testing.T) {
 	total, changed := count(t, "SYNC_ENTITIES", 2_000), count(t, "SYNC_CHANGES", 400)
 	for _, shards := range []int{1, 16} {
@@ -145,8 +143,7 @@ func count(t *testing.T, variable string, n int) int {
 	return n
 }
 
-// fill puts entities into a table, with noon as the time of creation. It updates some of
-// them.
+// fill creates total entities at noon and then updates some.
 func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shards Shards, total, changed int) {
 	t.Helper()
 	at := record.TimeOf(noon).String()
@@ -172,5 +169,5 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shar
 	}
 }
 
-// spread returns the i-th id of a series. Sorted by their bytes, the ids are in random order.
+// spread returns ids whose order by bytes is random.
 func spread(i int) string { return fmt.Sprintf("%032x", uint64(i)*0x9e3779b97f4a7c15) }

@@ -17,13 +17,12 @@ import (
 	"sluice/pkg/record"
 )
 
-// indexKey is the key of an item in an index by_attribute_N. Its zero value is that of no key.
+// indexKey is the key of an item in an index by_attribute_N; zero if it has none.
 type indexKey struct{ partition, key string }
 
-// indexKeys are the keys of an item by place.
+// indexKeys are an item's keys by place.
 type indexKeys [index.Places]indexKey
 
-// keysOf returns the keys that the item of c must have.
 func keysOf(workspace string, c entity.Change, indexed index.Set) (keys indexKeys) {
 	if c.Deleted {
 		return keys
@@ -36,8 +35,8 @@ func keysOf(workspace string, c entity.Change, indexed index.Set) (keys indexKey
 	return keys
 }
 
-// setKeys adds or removes the keys of every place. A key that stays the same costs nothing, nor
-// does the removal of one that the item lacks.
+// setKeys writes the keys of every place. Setting a key to what it is costs nothing, nor does
+// removing one that is not there.
 func (u *updateExpression) setKeys(keys indexKeys) {
 	for i, k := range keys {
 		u.setKey(i+1, k)
@@ -55,14 +54,14 @@ func (u *updateExpression) setKey(place int, k indexKey) {
 	u.set(key, blob(k.key))
 }
 
-// placeNames returns the names of the attributes with the keys of a place.
+// placeNames returns the names of the attributes that hold the key of a place.
 func placeNames(place int) (partition, key string) {
 	return fmt.Sprintf("index_%d", place), fmt.Sprintf("key_%d", place)
 }
 
-// Find implements entity.Finder. It reads keys from an index, which is eventually consistent,
-// and then the entities, consistently: an erased entity, or a value that the entity no longer
-// has, is never returned.
+// Find implements entity.Finder. It reads keys from an eventually consistent index, but the
+// entities consistently, so it never returns an erased entity or a value that an entity no
+// longer has.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	const op = "find entities"
 	low, high := q.Bounds()
@@ -104,7 +103,7 @@ func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (p
 	return page, nil
 }
 
-// findAtOnce is how many entities Find reads before it looks whether the page is full.
+// findAtOnce is how many entities Find reads before it checks whether the page is full.
 const findAtOnce = 50
 
 func idsOf(items []attributeValues) (ids []string) {
@@ -114,7 +113,7 @@ func idsOf(items []attributeValues) (ids []string) {
 	return ids
 }
 
-// keyQuery returns a query of the keys of d between low and high.
+// keyQuery selects the keys of d between low and high.
 func (s *Entities) keyQuery(d index.Declaration, low, high string) *dynamodb.QueryInput {
 	partition, key := placeNames(d.Place)
 	in := &dynamodb.QueryInput{
@@ -137,11 +136,10 @@ func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64,
 	return s.Count(ctx, workspace, entity.Query{Type: typ}, record.TimeOf(s.clock.Time().Add(time.Hour)))
 }
 
-// keyWriters is how many keys are written or removed at once.
 const keyWriters = 8
 
-// BuildKeys implements index.Keeper. An item gets its key on the condition that it has not
-// changed since it was read; otherwise BuildKeys looks at what it is now.
+// BuildKeys implements index.Keeper. It writes a key only if the item has not changed since it
+// was read, and otherwise reads the item again.
 func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (step index.Step, err error) {
 	in := s.query(d.Workspace, d.Type, after)
 	in.Limit = aws.Int32(int32(limit))
@@ -166,7 +164,6 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after str
 	return step, group.Wait()
 }
 
-// buildKey gives an item its key for d.
 func (s *Entities) buildKey(ctx context.Context, d index.Declaration, item attributeValues) error {
 	partition, name := placeNames(d.Place)
 	for {

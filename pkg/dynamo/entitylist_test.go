@@ -18,7 +18,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// putAll puts items into a table.
 func putAll(t *testing.T, client *dynamodb.Client, table string, n int, item func(i int) attributeValues) {
 	t.Helper()
 	var group errgroup.Group
@@ -38,7 +37,7 @@ func putAll(t *testing.T, client *dynamodb.Client, table string, n int, item fun
 	}
 }
 
-// pageMeter is a client that adds up the calls, the read units and the items of queries.
+// pageMeter adds up the calls, read units and items of queries.
 type pageMeter struct {
 	*dynamodb.Client
 	calls, items int
@@ -57,8 +56,7 @@ func (m *pageMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...
 	return out, nil
 }
 
-// A list by id passes tombstones, at most a megabyte of them for a page. The environment variable
-// TOMBSTONES sets their number. An export reads pages of 2,000.
+// TOMBSTONES sets how many there are. An export reads pages of 2,000.
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	const live = 100
 	tombstones := count(t, "TOMBSTONES", 20_000)
@@ -109,15 +107,15 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 		if slices.Sort(ids); len(slices.Compact(ids)) != live || len(ids) != live {
 			t.Errorf("by %d: %d entities, want %d", limit, len(ids), live)
 		}
-		// A megabyte is 128 units, and each call rounds up. A page of one entity also reads up to
-		// the next one, to learn whether there is one.
+		// A megabyte is 128 units, and each call rounds up. A page of one entity also reads the next
+		// one, to learn whether it exists.
 		if most.units > 128+4 || slowest > 3*time.Second || all.items > 3*(tombstones+live) || limit > 1 && all.items > (tombstones+live)*11/10 {
 			t.Errorf("by %d: %.1f units and %s for a page, %d items in all", limit, most.units, slowest, all.items)
 		}
 	}
 }
 
-// A list without tombstones reads as much as it returns, and one entity more.
+// To know whether more follow, a list reads one more than it returns.
 func TestAListWithoutTombstonesReadsWhatItReturns(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
@@ -176,7 +174,7 @@ func TestEntitiesThatExceedOneResponseAreAllRead(t *testing.T) {
 	}
 }
 
-// unread is a client that leaves all keys but one unread.
+// unread leaves all keys but one unread.
 type unread struct{ *dynamodb.Client }
 
 func (c unread) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {

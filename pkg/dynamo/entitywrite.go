@@ -16,9 +16,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// The condition of a write that has not seen the item, by its kind, and of one that has. An
-// item with expires_at is a tombstone. The stamps of an item are compared as texts of
-// positions, which have the same id.
+// unseen has the condition of a write that has not read the item, and seen that of one that
+// has. An item with expires_at is a tombstone. Texts of positions with the same id sort by
+// their stamps.
 var unseen = map[entity.Kind]string{
 	entity.CreateWrite:  "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change",
 	entity.ReplaceWrite: "attribute_not_exists(expires_at) AND " + seen,
@@ -29,12 +29,12 @@ var unseen = map[entity.Kind]string{
 const seen = "#change = :was"
 
 // Write implements entity.Store with one conditional UpdateItem. If the condition is false,
-// the response contains the item. Then the write either has nothing to change, or it is tried
+// the response contains the item. Then the write either has nothing to change, or is sent
 // again with a later stamp, on the condition that the item still has the stamp that was seen.
 //
-// The SDK repeats an UpdateItem whose response was lost, and the repeated one finds what the
-// first has stored. If the item is anything else, the outcome is unknown: the first may have
-// been applied before others changed the item, so another try could undo their changes.
+// The SDK repeats an UpdateItem whose response was lost. If the second one finds what the
+// first stored, all is well. If it finds anything else, the outcome is unknown: others may
+// have changed the item after the first was applied, and another try could undo their changes.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	op := string(w.Kind) + " entity"
 	latest, condition := presumed(w), unseen[w.Kind]
@@ -86,8 +86,8 @@ func presumed(w entity.Write) entity.Change {
 	return entity.Change{}
 }
 
-// update returns the UpdateItem that stores next in place of latest, on a condition. It leaves
-// alone what a change of this kind keeps, because latest may only be presumed.
+// update returns the UpdateItem that puts next in place of latest. It does not touch what this
+// kind of change keeps, because latest may only be presumed.
 func (s *Entities) update(workspace string, latest, next entity.Change, condition string, indexed index.Set) *dynamodb.UpdateItemInput {
 	u := newUpdateExpression()
 	u.set("shard", text(s.shards.key(workspace, next.ID)))
@@ -104,7 +104,7 @@ func (s *Entities) update(workspace string, latest, next entity.Change, conditio
 		u.remove("expires_at")
 	}
 	u.setKeys(keysOf(workspace, next, indexed))
-	if next.Deleted && next.ErasedAt == next.DeletedAt { // an erasure, of an entity that may not exist
+	if next.Deleted && next.ErasedAt == next.DeletedAt { // an erasure; the entity may not exist
 		u.set("erased_at", text(next.ErasedAt.String()))
 		u.setIfAbsent("type", text(next.Type))
 		u.setIfAbsent("created_at", text(next.CreatedAt.String()))
@@ -117,7 +117,7 @@ func (s *Entities) update(workspace string, latest, next entity.Change, conditio
 	return in
 }
 
-// conditional returns an UpdateItem of an item, whose error has the item if condition is false.
+// conditional returns an UpdateItem whose error has the item if condition is false.
 func (s *Entities) conditional(workspace, id, condition string, u updateExpression) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,
@@ -130,7 +130,6 @@ func (s *Entities) conditional(workspace, id, condition string, u updateExpressi
 	}
 }
 
-// updateExpression collects the parts of an update expression.
 type updateExpression struct {
 	sets, removes []string
 	names         map[string]string

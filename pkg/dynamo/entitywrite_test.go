@@ -23,7 +23,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// lossy is a network that forwards requests and loses responses to writes, one at a time.
+// lossy forwards requests and loses responses to writes, one at a time.
 type lossy struct {
 	next aws.HTTPClient
 	lose func() bool // called after each write
@@ -47,7 +47,6 @@ func (l *lossy) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-// behind returns a client whose requests pass through a lossy network.
 func behind(t *testing.T, lose func() bool) (*dynamodb.Client, *lossy) {
 	t.Helper()
 	options := dynamolocal.Client(t).Options()
@@ -56,7 +55,7 @@ func behind(t *testing.T, lose func() bool) (*dynamodb.Client, *lossy) {
 	return dynamodb.New(options), l
 }
 
-// step is something that a client does to the entity ada.
+// step is one client's call about the entity ada.
 type step func(s entity.Store) error
 
 func creates(typ, attributes string) step {
@@ -83,7 +82,6 @@ func erases(s entity.Store) error {
 	return err
 }
 
-// steps runs steps one after the other.
 func steps(all ...step) step {
 	return func(s entity.Store) (err error) {
 		for _, do := range all {
@@ -93,7 +91,6 @@ func steps(all ...step) step {
 	}
 }
 
-// ada describes the entity ada.
 func ada(t *testing.T, s entity.Store) string {
 	t.Helper()
 	page, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 10})
@@ -110,8 +107,8 @@ func ada(t *testing.T, s entity.Store) string {
 	}
 }
 
-// The first response to a write is lost, and the SDK repeats it. Others may have changed the
-// entity in between. The call must not change it again then, because it may have been applied.
+// The SDK repeats the write, but others may have changed the entity in between. Changing it
+// again could undo what they did.
 func TestAWriteWhoseResponseIsLost(t *testing.T) {
 	t.Parallel()
 	create := creates("person", `{"a":1}`)
@@ -161,8 +158,7 @@ func TestAWriteWhoseResponseIsLost(t *testing.T) {
 	}
 }
 
-// DynamoDB throttles a write and applies the write of another client. The first write has not
-// been applied, so an update merges again.
+// The throttled write was not applied, and another client's was, so the update merges again.
 func TestAThrottledWriteIsNotLost(t *testing.T) {
 	t.Parallel()
 	table := dynamolocal.Table(t, "EntitiesTable")
@@ -191,8 +187,7 @@ func TestAThrottledWriteIsNotLost(t *testing.T) {
 	}
 }
 
-// No attempt is sent when WriteTimeout has passed since the clock was read for the stamp, and
-// the attempts before it may have been applied.
+// Attempts sent before WriteTimeout may have been applied.
 func TestNoAttemptIsSentTooLate(t *testing.T) {
 	t.Parallel()
 	entities, events := dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EventsTable")
@@ -230,7 +225,7 @@ func TestNoAttemptIsSentTooLate(t *testing.T) {
 	}
 }
 
-// serial is a network that forwards one request at a time.
+// serial forwards one request at a time.
 type serial struct {
 	next aws.HTTPClient
 	then func() // called after each request
@@ -244,9 +239,8 @@ func (s *serial) Do(r *http.Request) (*http.Response, error) {
 	return s.next.Do(r)
 }
 
-// Twelve clients update one entity, each update with a value of its own, and a proxy loses a
-// third of the responses to writes. No client repeats its request. Once another value has
-// replaced a value, it does not come back.
+// Twelve clients update one entity with values of their own, while a proxy loses a third of
+// the responses. Nobody repeats a request. A value that was replaced does not come back.
 func TestNoValueComesBackAfterLostResponses(t *testing.T) {
 	t.Parallel()
 	const clients, each = 12, 4
@@ -264,7 +258,7 @@ func TestNoValueComesBackAfterLostResponses(t *testing.T) {
 		}
 		return dynamoproxy.Fault{Drop: drop}
 	})
-	var values []string // in the order in which they were stored
+	var values []string // in the order of storage
 	s := openEntities(t, dynamolocal.Client(t, func(o *dynamodb.Options) {
 		o.BaseEndpoint = &proxy.URL
 		o.HTTPClient = &serial{next: o.HTTPClient, then: func() {

@@ -22,17 +22,16 @@ type EventsClient interface {
 // EventsConfig tunes Events. Its zero value is ready to use.
 type EventsConfig struct {
 	Shards Shards           // of each of the indexes by_position and by_created_at
-	Now    func() time.Time // clock; time.Now by default
+	Now    func() time.Time // time.Now by default
 }
 
 // Events is an event.Store. It is safe for concurrent use.
 //
-// The partition key of the table is pk (S): the workspace, '#' and the id. This makes an id
-// unique in its workspace and spreads writes over all partitions. The other attributes are
-// id, name, entity_id, occurred_at, attributes (JSON text, to preserve its bytes),
-// created_at, expires_at (N, the TTL attribute, in Unix seconds) and the keys of three
-// global secondary indexes. All but expires_at are strings; entity_id and expires_at may be
-// absent.
+// The partition key is pk (S): the workspace, '#' and the id. It makes an id unique in its
+// workspace and spreads writes over all partitions. The other attributes are id, name,
+// entity_id, occurred_at, attributes (JSON text, to preserve its bytes), created_at,
+// expires_at (N, the TTL attribute, in Unix seconds) and the keys of three global secondary
+// indexes. All but expires_at are strings; entity_id and expires_at may be absent.
 //
 //   - by_position has the keys shard and position, and lists the events of a workspace.
 //     shard is the workspace, '#' and the number of the shard, from 0 (Shards). position
@@ -40,8 +39,8 @@ type EventsConfig struct {
 //   - by_entity has the keys entity_key and position, and lists the events of an entity.
 //     entity_key is the workspace, '#' and entity_id.
 //   - by_created_at has the keys shard and change, and lists the events of a workspace in
-//     order of creation. change is the text of Event.SyncPosition, so this index projects
-//     neither id nor created_at, nor the keys of the others, which project everything.
+//     order of creation. change is the text of Event.SyncPosition. The index projects
+//     neither id nor created_at, which are in it, nor the keys of the others.
 type Events struct {
 	client EventsClient
 	table  string
@@ -49,7 +48,6 @@ type Events struct {
 	now    func() time.Time
 }
 
-// NewEvents returns the events in table.
 func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -64,7 +62,7 @@ func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, er
 	return &Events{client: client, table: table, shards: shards, now: cfg.Now}, nil
 }
 
-// OpenEvents returns the events in the table that EVENTS_TABLE names, in the shards of LoadShards.
+// OpenEvents opens the table that EVENTS_TABLE names, with the shards of LoadShards.
 func OpenEvents(client EventsClient, getenv func(string) string) (*Events, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
@@ -77,8 +75,8 @@ func OpenEvents(client EventsClient, getenv func(string) string) (*Events, error
 	return s, nil
 }
 
-// Create implements event.Store with one conditional PutItem. It overwrites an expired
-// item, because DynamoDB may take days to remove it.
+// Create implements event.Store with one conditional PutItem. It overwrites an expired item,
+// which DynamoDB may take days to remove.
 func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
 	now := s.now()
 	e := d.At(now)
@@ -89,7 +87,7 @@ func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (s
 	}, newAttempts(s.now, now).watch)
 }
 
-// Get implements event.Store. The read is strongly consistent.
+// Get implements event.Store with a strongly consistent read.
 func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, error) {
 	item := attributeValues{"pk": text(eventKey(workspace, id))}
 	e, found, err := getItem(ctx, s.client, s.table, item, eventFromItem)
@@ -99,26 +97,25 @@ func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, er
 	return e, err
 }
 
-// List implements event.Store. Reads of an index are eventually consistent, so an event
-// may be missing for a moment after its creation.
+// List implements event.Store from an index, which is eventually consistent: a new event may
+// be missing for a moment.
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error) {
 	return queryPage(ctx, s.client, "position", q.Limit, eventFromItem, s.queries(workspace, q)...)
 }
 
-// Changes implements event.Store. The read is eventually consistent, as in List.
+// Changes implements event.Store, as consistent as List.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Event], error) {
 	ins := s.shards.syncQueries(s.table, "by_created_at", "change", workspace, q)
 	return queryPage(ctx, s.client, "change", q.Limit, eventFromItem, ins...)
 }
 
-// Count implements event.Store. The read is eventually consistent, as in List.
+// Count implements event.Store, as consistent as List.
 func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After = nil
 	return countItems(ctx, s.client, until, s.queries(workspace, q)...)
 }
 
-// queries returns the queries for the events that q selects. It returns no queries if q
-// cannot select any event.
+// queries returns none if q cannot select any event.
 func (s *Events) queries(workspace string, q event.Query) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	if q.EntityID == "" {
@@ -131,9 +128,8 @@ func (s *Events) queries(workspace string, q event.Query) []*dynamodb.QueryInput
 	return []*dynamodb.QueryInput{in}
 }
 
-// eventKey returns a partition key. If name is the id of an event, the result is the key of
-// this event in the table. If name is the id of an entity, the result is the key of its
-// events in by_entity.
+// eventKey returns the partition key of an event in the table, or, if name is the id of an
+// entity, that of its events in by_entity.
 func eventKey(workspace, name string) string { return workspace + "#" + name }
 
 func (s *Events) toItem(workspace string, e event.Event) attributeValues {
@@ -158,7 +154,6 @@ func (s *Events) toItem(workspace string, e event.Event) attributeValues {
 	return item
 }
 
-// eventFromItem decodes an item of the table or of an index.
 func eventFromItem(item attributeValues) (event.Event, error) {
 	r := readItem(item)
 	created := r.position("change")

@@ -18,7 +18,6 @@ import (
 	"sluice/pkg/storetest"
 )
 
-// eventsIn returns the function that opens an empty table with a clock.
 func eventsIn(t *testing.T, client EventsClient, shards int) func(now func() time.Time) (event.Store, error) {
 	table := dynamolocal.Table(t, "EventsTable")
 	return func(now func() time.Time) (event.Store, error) {
@@ -80,8 +79,7 @@ func TestItemsOfEventsHaveTheDocumentedAttributes(t *testing.T) {
 	}
 }
 
-// When the number of shards grows, existing events stay in their shards, and ids stay
-// unique over all shards.
+// Events stay in their shards, and ids stay unique over all shards.
 func TestTheNumberOfShardsMayGrow(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")

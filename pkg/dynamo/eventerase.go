@@ -13,13 +13,12 @@ import (
 	"sluice/pkg/event"
 )
 
-// eraseWriters is the maximum number of items that Erase deletes at the same time.
 const eraseWriters = 10
 
-// Erase implements event.Store. It finds the events in by_entity, which is eventually
-// consistent, and deletes each on the condition that it belongs to the entity and was created
-// at or before q.Until: another event may have taken the id of an expired one. Erase deletes
-// all that it can.
+// Erase implements event.Store. It finds events in by_entity, which is eventually consistent.
+// It deletes an event only if it still belongs to the entity and was created at or before
+// q.Until, because another event may have taken the id of an expired one. Erase deletes all
+// that it can.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
 	after := ""
 	if q.After != nil {
@@ -48,18 +47,16 @@ func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (
 	return erased, err
 }
 
-// maxErasePage is the maximum number of items per query of Erase.
 const maxErasePage = 1000
 
-// placeOf returns an event with only the fields that Erase needs.
+// placeOf decodes only what Erase needs.
 func placeOf(item attributeValues) (event.Event, error) {
 	r := readItem(item)
 	e := event.Event{ID: r.text("id"), OccurredAt: r.time("occurred_at"), CreatedAt: r.time("created_at")}
 	return e, r.err()
 }
 
-// deleteEach deletes the items of the events that were created at or before q.Until. It
-// returns the number of deleted items, and the errors of the others.
+// deleteEach returns how many it deleted, and the errors of the others.
 func (s *Events) deleteEach(ctx context.Context, workspace string, events []event.Event, q event.Erasure) (int64, error) {
 	var deleted atomic.Int64
 	var group errgroup.Group
@@ -86,7 +83,7 @@ func (s *Events) deleteEach(ctx context.Context, workspace string, events []even
 			case !errors.As(err, &gone):
 				errs[i] = storeError("erase event", err)
 			}
-			return nil // the others are deleted too
+			return nil // go on with the others
 		})
 	}
 	_ = group.Wait() // the errors are in errs

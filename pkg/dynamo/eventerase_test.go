@@ -12,8 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// staleIndex is a Client. After each query, it calls change and then returns the result of the
-// query.
+// staleIndex calls change after each query, and then returns the result from before.
 type staleIndex struct {
 	*dynamodb.Client
 	change func()
@@ -25,8 +24,8 @@ func (c staleIndex) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...
 	return out, err
 }
 
-// While the index still has an expired event, an event with the same id is created for
-// another entity. Both events were created before the Until of the erasure.
+// While the index still has an expired event, an event with the same id is created for another
+// entity, before the Until of the erasure.
 func TestEraseLeavesAnEventOfAnotherEntityWithTheSameID(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")

@@ -14,16 +14,13 @@ import (
 
 func textOf(v types.AttributeValue) string { return v.(*types.AttributeValueMemberS).Value }
 
-// units returns the read units of an eventually consistent query that reads a number of
-// bytes. Every query takes at least half a read unit.
+// units returns the read units of an eventually consistent query. Each takes at least half a
+// unit.
 func units(bytes int) float64 { return max(math.Ceil(float64(bytes)/4096), 1) / 2 }
 
-// The test compares the read units of pages with two figures:
-//
-//   - ideal is the number of units that a single query would need to read exactly the
-//     returned items.
-//   - least is the number of units that one query per shard would need in total, if each
-//     query read exactly the returned items of its shard.
+// The units of a page are compared with two figures:
+//   - ideal: what one query for exactly the returned items would take.
+//   - least: what one query per shard for exactly its returned items would take.
 func TestWalksAndTheirReadUnits(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {

@@ -15,25 +15,24 @@ import (
 )
 
 // IndexesPartition is the partition of EntitiesTable that holds the declarations of indexed
-// attributes. The name of a workspace cannot contain '#'.
+// attributes. No workspace has that name, because names cannot contain '#'.
 const IndexesPartition = "#indexes"
 
-// IndexesClient is the part of *dynamodb.Client that Indexes uses. The functions only need Query.
+// IndexesClient is the part of *dynamodb.Client that Indexes uses. Functions need only Query.
 type IndexesClient interface {
 	querier
 	putter
 	deleter
 }
 
-// Indexes is an index.Store in the table of entities. It is safe for concurrent use. The key of
-// an item is IndexesPartition and Declaration.ID. Its other attributes are declaration (S, JSON)
+// Indexes is an index.Store in the table of entities. It is safe for concurrent use. The key
+// of an item is IndexesPartition and Declaration.ID. Its attributes are declaration (S, JSON)
 // and revision (N), which conditions compare.
 type Indexes struct {
 	client IndexesClient
 	table  string
 }
 
-// NewIndexes returns the declarations in the table of entities.
 func NewIndexes(client IndexesClient, table string) (*Indexes, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -41,7 +40,7 @@ func NewIndexes(client IndexesClient, table string) (*Indexes, error) {
 	return &Indexes{client, table}, nil
 }
 
-// List implements index.Store. It takes a read unit for each 4 KB, and at least one.
+// List implements index.Store. It takes one read unit for each 4 KB, and at least one.
 func (s *Indexes) List(ctx context.Context) (all []index.Declaration, err error) {
 	pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
 		TableName: &s.table, ConsistentRead: aws.Bool(true),
@@ -90,7 +89,7 @@ func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declarati
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
 	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		// The SDK repeats a put whose response was lost, and finds what the first has stored.
+		// The SDK repeats a put whose response was lost, and finds its own item.
 		if stored, err := declarationFromItem(refused.Item); err == nil && stored == d {
 			return d, nil
 		}
@@ -121,7 +120,7 @@ func declarationKey(d index.Declaration) attributeValues {
 	return attributeValues{"workspace": text(IndexesPartition), "id": text(d.ID())}
 }
 
-// revisionIs returns a condition that is true if the stored declaration has the revision of d.
+// revisionIs is true if the stored declaration has the revision of d.
 func revisionIs(d index.Declaration) (condition string, values attributeValues) {
 	if d.Revision == 0 {
 		return "attribute_not_exists(id)", nil

@@ -47,7 +47,7 @@ func TestFindEntities(t *testing.T) {
 	})
 }
 
-// testClock is a clock that a test sets. Copies of declarations are read in the background.
+// testClock is set by tests and read by background refreshes.
 type testClock struct{ atomic.Pointer[time.Time] }
 
 func newTestClock() *testClock {
@@ -69,9 +69,9 @@ type instance struct {
 	indexes *index.Cache
 }
 
-// Two instances write entities while an attribute is indexed and its index is removed. Their
-// copies of the declarations have different ages, up to the maximum. Whenever the index is ready,
-// it has every entity.
+// While an attribute is indexed and its index removed, two instances write entities with
+// copies of the declarations of different ages. Whenever the index is ready, it has every
+// entity.
 func TestWritersWhoseDeclarationsDifferInAge(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
@@ -90,7 +90,7 @@ func TestWritersWhoseDeclarationsDifferInAge(t *testing.T) {
 	})
 }
 
-// writers is a model of instances, of the command that indexes an attribute, and of time.
+// writers models instances, the command that indexes an attribute, and time.
 type writers struct {
 	workspace string
 	*testClock
@@ -139,7 +139,7 @@ func (w *writers) write(rt *rapid.T) {
 	}
 }
 
-// work does what the command does next, if it has waited for long enough.
+// work takes the command's next step, if it has waited long enough.
 func (w *writers) work(rt *rapid.T) {
 	ctx := rt.Context()
 	was := w.declared.State
@@ -187,7 +187,6 @@ func (w *writers) find(rt *rapid.T) {
 	}
 }
 
-// unreadable is a store of declarations that can fail.
 type unreadable struct {
 	index.Store
 	down atomic.Bool
@@ -200,8 +199,8 @@ func (u *unreadable) List(ctx context.Context) ([]index.Declaration, error) {
 	return u.Store.List(ctx)
 }
 
-// An instance that does not know which attributes are indexed must not write entities, because
-// the indexes would lack them. A deletion only removes keys.
+// Without the declarations, an instance could store an entity that the indexes lack. A
+// deletion only removes keys.
 func TestWritesNeedTheDeclarations(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")

@@ -9,26 +9,23 @@ import (
 	"sluice/pkg/record"
 )
 
-// attributeValues is an item of a table. It maps names of attributes to values.
+// attributeValues is an item, by the names of its attributes.
 type attributeValues = map[string]types.AttributeValue
 
-// text returns s as a string attribute value (S).
 func text(s string) types.AttributeValue {
 	return &types.AttributeValueMemberS{Value: s}
 }
 
-// number returns n as a number attribute value (N).
 func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// blob returns the bytes of s as a binary attribute value (B).
 func blob(s string) types.AttributeValue {
 	return &types.AttributeValueMemberB{Value: []byte(s)}
 }
 
-// itemSize returns the approximate size of the record in item, as JSON, in bytes. It counts the
-// bytes of names and values, as DynamoDB does.
+// itemSize is about the size of the record as JSON, in bytes. It adds up names and values, as
+// DynamoDB does.
 func itemSize(item attributeValues) int {
 	n := 0
 	for name, value := range item {
@@ -40,8 +37,8 @@ func itemSize(item attributeValues) int {
 	return n
 }
 
-// itemReader reads attributes of an item. It keeps the first error, which err returns. After
-// an error, the values that it returns have no meaning.
+// itemReader reads attributes and keeps the first error. What it returns after an error has no
+// meaning.
 type itemReader struct {
 	item  attributeValues
 	first error
@@ -49,13 +46,11 @@ type itemReader struct {
 
 func readItem(item attributeValues) *itemReader { return &itemReader{item: item} }
 
-// text returns the value of a string attribute, which must exist.
 func (r *itemReader) text(name string) string {
 	r.require(name)
 	return r.optionalText(name)
 }
 
-// optionalText returns the value of a string attribute, or "" if it does not exist.
 func (r *itemReader) optionalText(name string) string {
 	switch v := r.item[name].(type) {
 	case nil:
@@ -68,7 +63,6 @@ func (r *itemReader) optionalText(name string) string {
 	}
 }
 
-// binary returns the value of a binary attribute, which must exist.
 func (r *itemReader) binary(name string) string {
 	v, ok := r.item[name].(*types.AttributeValueMemberB)
 	if !ok {
@@ -78,13 +72,11 @@ func (r *itemReader) binary(name string) string {
 	return string(v.Value)
 }
 
-// number returns the value of a number attribute, which must exist.
 func (r *itemReader) number(name string) int64 {
 	r.require(name)
 	return r.optionalNumber(name)
 }
 
-// optionalNumber returns the value of a number attribute, or 0 if it does not exist.
 func (r *itemReader) optionalNumber(name string) int64 {
 	switch v := r.item[name].(type) {
 	case nil:
@@ -101,8 +93,6 @@ func (r *itemReader) optionalNumber(name string) int64 {
 	}
 }
 
-// time returns the value of an attribute that contains the text of a record.Time. The
-// attribute must exist.
 func (r *itemReader) time(name string) record.Time {
 	t, err := record.ParseTime(r.text(name))
 	if err != nil {
@@ -111,8 +101,6 @@ func (r *itemReader) time(name string) record.Time {
 	return t
 }
 
-// position returns the value of a required attribute that contains the text of a
-// record.Position.
 func (r *itemReader) position(name string) record.Position {
 	p, err := record.ParsePosition(r.text(name))
 	if err != nil {
@@ -136,8 +124,6 @@ func (r *itemReader) fail(name, detail string) {
 // err returns the first error: an attribute is missing, or has the wrong type or format.
 func (r *itemReader) err() error { return r.first }
 
-// each calls the function read for each item. It returns the records, or the first error
-// that the function returns.
 func each[R any](items []attributeValues, read func(attributeValues) (R, error)) ([]R, error) {
 	records := make([]R, len(items))
 	for i, item := range items {

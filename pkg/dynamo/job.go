@@ -30,8 +30,8 @@ type JobsClient interface {
 
 // Jobs is the job.Backlog of one kind, in a table of its own. It is safe for concurrent use.
 //
-// The table's partition key is workspace (S) and its sort key is id (S). The attributes job and
-// progress (S) hold the whole job, as JSON. DynamoDB needs the others:
+// The partition key is workspace (S), and the sort key is id (S). The attributes job and
+// progress (S) hold the whole job, as JSON. The others are for DynamoDB:
 //
 //   - status and lane (S) are for the filters of the table's stream. A job that waits for no run
 //     has no lane.
@@ -43,17 +43,17 @@ type JobsClient interface {
 // job can have. Its attribute jobs (SS) holds their ids. It changes in the same transaction as
 // a job that begins or ends, so it always agrees with the jobs.
 //
-// The index by_position has the keys workspace and position, for List. It projects job, but not
-// progress. The index by_status has the keys status and position, for OldestUnfinished. It projects
-// only keys, so saving progress writes nothing to it. A table needs only the indexes of the
-// methods that are called.
+// The index by_position has the keys workspace and position, for List. It projects job, but
+// not
+// progress. The index by_status has the keys status and position, for OldestUnfinished. It
+// projects only keys, so saving progress writes nothing to it. A table needs only the indexes
+// of the methods that are called.
 type Jobs struct {
 	client JobsClient
 	kind   job.Kind
 	table  string
 }
 
-// NewJobs returns the store of a kind's jobs in the named table.
 func NewJobs(client JobsClient, kind job.Kind, table string) (*Jobs, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -61,8 +61,8 @@ func NewJobs(client JobsClient, kind job.Kind, table string) (*Jobs, error) {
 	return &Jobs{client: client, kind: kind, table: table}, nil
 }
 
-// OpenJobs returns the store of a kind's jobs in the table that an environment variable names,
-// such as REPORT_JOBS_TABLE for report jobs.
+// OpenJobs opens the table that an environment variable names, such as REPORT_JOBS_TABLE for
+// report jobs.
 func OpenJobs(client JobsClient, kind job.Kind, getenv func(string) string) (*Jobs, error) {
 	variable := strings.ToUpper(kind.Name) + "_JOBS_TABLE"
 	s, err := NewJobs(client, kind, getenv(variable))
@@ -72,9 +72,9 @@ func OpenJobs(client JobsClient, kind job.Kind, getenv func(string) string) (*Jo
 	return s, nil
 }
 
-// A write that conflicts with a transaction, or a transaction that is throttled, is tried again
-// after a random wait, at most maxTries times. The first wait is at most firstWait; the longest
-// one doubles with each try.
+// A write that conflicts with a transaction, and a transaction that is throttled, is tried
+// again after a random wait. The first wait is at most firstWait, and the bound doubles with
+// each try.
 const (
 	maxTries  = 10
 	firstWait = 5 * time.Millisecond
@@ -97,7 +97,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 			return j, true, nil
 		case err == nil:
 			stored, err = jobFromItem(there)
-			// The SDK repeats a put whose response was lost, and then finds what it has put.
+			// The SDK repeats a put whose response was lost, and finds its own item.
 			return stored, !counts(j) && reflect.DeepEqual(there, item), err
 		case errors.As(err, &conflict), errors.As(err, &cancelled) && hasCode(cancelled.CancellationReasons, passing...):
 		case record.KindOf(err) != 0:
@@ -113,15 +113,15 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 	return job.Job{}, false, record.UnavailableError(op, err)
 }
 
-// passing are the codes of a cancelled transaction that may succeed if it is repeated.
+// passing are the codes of cancelled transactions that may succeed if repeated.
 var passing = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
-// counts reports whether a put of j changes the count of unfinished jobs.
+// counts reports whether a put of j changes the number of unfinished jobs.
 func counts(j job.Job) bool { return j.Quota > 0 && (j.StartedAt == nil || j.Status.Final()) }
 
-// write tries once to put j, whose item is item. If a condition fails, it returns the item that
-// is there instead, or an error of kind NotFound or TooMany. The SDK repeats a transaction with
-// the same token if the response was lost, and DynamoDB then reports success without writing
+// write tries once to put j, whose item is item. If a condition is false, it returns the item
+// that is there, or an error of kind NotFound or TooMany. If the response was lost, the SDK
+// repeats the transaction with the same token, and DynamoDB reports success without writing
 // again.
 func (s *Jobs) write(ctx context.Context, j job.Job, item attributeValues) (there attributeValues, err error) {
 	condition, names, values := aws.String("attribute_not_exists(#revision)"), map[string]string{"#revision": "revision"}, attributeValues(nil)
@@ -165,12 +165,11 @@ func (s *Jobs) write(ctx context.Context, j job.Job, item attributeValues) (ther
 	return nil, err
 }
 
-// hasCode reports whether any of the reasons has one of the codes.
 func hasCode(reasons []types.CancellationReason, codes ...string) bool {
 	return slices.ContainsFunc(reasons, func(r types.CancellationReason) bool { return slices.Contains(codes, aws.ToString(r.Code)) })
 }
 
-// count returns the update of the workspace's unfinished jobs that belongs to a put of j.
+// count returns the update of the workspace's unfinished jobs that goes with a put of j.
 func (s *Jobs) count(j job.Job) *types.Update {
 	u := &types.Update{
 		TableName:                 &s.table,
@@ -187,7 +186,7 @@ func (s *Jobs) count(j job.Job) *types.Update {
 	return u
 }
 
-// Get implements job.Store. The read is strongly consistent.
+// Get implements job.Store with a strongly consistent read.
 func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 	j, found, err := getItem(ctx, s.client, s.table, jobKey(workspace, id), jobFromItem)
 	if err == nil && !found {
@@ -196,8 +195,8 @@ func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 	return j, err
 }
 
-// List implements job.Store. The index is eventually consistent, so a job may be missing or in
-// an earlier state for a moment after a change.
+// List implements job.Store from an index, which is eventually consistent: a job may be
+// missing or in an earlier state for a moment.
 func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[job.Job], error) {
 	low, high := record.Bounds(nil, nil, after, false)
 	in := between(s.table, "by_position", "workspace", workspace, "position", low, high, false)
@@ -218,9 +217,9 @@ func (s *Jobs) Unfinished(ctx context.Context) ([]job.Key, error) {
 	})
 }
 
-// OldestUnfinished returns the creation time of the oldest job in all workspaces that is queued
-// or running, and whether there is one. It reads two items of the index by_status, which is
-// eventually consistent.
+// OldestUnfinished returns when the oldest job that is queued or running was created, over all
+// workspaces; ok is false if there is none. It reads two items of the index by_status, which
+// is eventually consistent.
 func (s *Jobs) OldestUnfinished(ctx context.Context) (created record.Time, ok bool, err error) {
 	op := "find the oldest unfinished " + s.kind.String()
 	for _, status := range []job.Status{job.Queued, job.Running} {

@@ -25,7 +25,7 @@ var reports = job.Kind{Name: "report", Keep: 30 * 24 * time.Hour}
 
 func openJobs(t *testing.T, client JobsClient, kind job.Kind) *Jobs {
 	t.Helper()
-	s, err := NewJobs(client, kind, dynamolocal.Table(t, "ExportJobsTable")) // the table with both indexes
+	s, err := NewJobs(client, kind, dynamolocal.Table(t, "ExportJobsTable")) // it has both indexes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +36,10 @@ func TestJobs(t *testing.T) {
 	storetest.Jobs(t, func(t *testing.T, kind job.Kind) job.Backlog { return openJobs(t, dynamolocal.Client(t), kind) })
 }
 
-// report returns a new job.
 func report(id string, quota int, at time.Time) job.Job {
 	return job.Job{ID: id, Workspace: "default", Status: job.Queued, Quota: quota, CreatedAt: record.TimeOf(at), Until: record.TimeOf(at), Revision: 1}
 }
 
-// putJob stores the next revision of a job.
 func putJob(t *testing.T, s *Jobs, j job.Job) job.Job {
 	t.Helper()
 	if stored, put, err := s.Put(t.Context(), j); !put || err != nil || stored.Run != j.Run {
@@ -51,11 +49,10 @@ func putJob(t *testing.T, s *Jobs, j job.Job) job.Job {
 	return j
 }
 
-// loses is an HTTP client that sends every request. For the first requests, it returns an error
-// instead of the response, as if the response had been lost.
+// loses sends every request, and loses the first responses.
 type loses struct {
 	next aws.HTTPClient
-	left atomic.Int64 // number of responses that are still to be lost
+	left atomic.Int64 // how many responses are still to be lost
 }
 
 func (c *loses) Do(r *http.Request) (*http.Response, error) {
@@ -67,8 +64,7 @@ func (c *loses) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-// The SDK repeats a call whose response was lost. The repeated call must not apply the
-// change again, and must report that it was applied.
+// A repeated call must neither apply the change twice nor report that it was not applied.
 func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	t.Parallel()
 	for _, quota := range []int{0, 1} {
@@ -83,7 +79,7 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 		network.left.Store(1)
 		j = putJob(t, s, j)
 		for _, changed := range []func(*job.Job){
-			func(j *job.Job) { j.Progress = json.RawMessage(`{"n":2}`) }, // the same revision and run, but not what is stored
+			func(j *job.Job) { j.Progress = json.RawMessage(`{"n":2}`) }, // same revision and run, but other content
 			func(j *job.Job) { j.Run = "other" },
 		} {
 			again := j
@@ -103,11 +99,10 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	}
 }
 
-// cancels is a client that cancels the first transactions. The reasons of each cancellation have
-// the given codes.
+// cancels cancels the first transactions with codes as reasons.
 type cancels struct {
 	*dynamodb.Client
-	left  int // number of transactions that are still to be cancelled
+	left  int // how many are still to be cancelled
 	codes []string
 }
 
@@ -137,7 +132,7 @@ func TestWritesThatConflictAreRepeated(t *testing.T) {
 		quota int
 		times int
 		codes []string
-		kind  record.Kind // kind of the error; 0 for no error
+		kind  record.Kind // 0 for no error
 	}{
 		"another transaction writes the job":         {100, 3, []string{"TransactionConflict", "None"}, 0},
 		"another transaction writes the count":       {100, 3, []string{"None", "TransactionConflict"}, 0},
@@ -186,8 +181,7 @@ func TestItemsOfJobsHaveTheDocumentedAttributes(t *testing.T) {
 	j.Status, j.StartedAt, j.Run, j.Tries, j.Progress = job.Running, &j.CreatedAt, "r", 1, json.RawMessage(`{"after":"x"}`)
 	wants(attributeValues{"status": text("running"), "progress": text(`{"after":"x"}`), "job": text(head + `"running","created_at":"` + at + `","started_at":"` + at + `","until":"` + at + `","quota":1,"revision":2,"run":"r","tries":1,"details":{"events":5}}`)})
 
-	// A job expires some time after its end. If one that has not ended expired, it would count
-	// towards the quota forever.
+	// A job that expired before its end would count towards the quota forever.
 	j = reports.Finish(j, job.Succeeded, noon.Add(time.Hour))
 	wants(attributeValues{
 		"status": text("succeeded"), "expires_at": number(noon.Add(time.Hour).AddDate(0, 0, 30).Unix()),
@@ -195,7 +189,6 @@ func TestItemsOfJobsHaveTheDocumentedAttributes(t *testing.T) {
 	})
 }
 
-// readable returns the values of the strings and numbers in an item.
 func readable(item attributeValues) map[string]any {
 	values := make(map[string]any)
 	for name, value := range item {
@@ -209,7 +202,7 @@ func readable(item attributeValues) map[string]any {
 	return values
 }
 
-// lists is a client that counts the bytes of the items that queries return.
+// lists adds up the bytes of the items that queries return.
 type lists struct {
 	*dynamodb.Client
 	bytes int
@@ -256,8 +249,8 @@ func TestOldestUnfinished(t *testing.T) {
 	}
 	want("no jobs", time.Time{}, false)
 
-	// The jobs belong to two workspaces. The oldest job is neither the first by id nor
-	// the first that the test creates.
+	// The oldest job is neither the first by id nor the first created, and there are two
+	// workspaces.
 	var oldest job.Job
 	for _, tt := range []struct {
 		workspace, id string

@@ -17,8 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// KeysClient is the part of *dynamodb.Client that Keys uses. The Lambda functions need only
-// GetItem.
+// KeysClient is the part of *dynamodb.Client that Keys uses. Functions need only GetItem.
 type KeysClient interface {
 	putter
 	getter
@@ -26,7 +25,7 @@ type KeysClient interface {
 	dynamodb.ScanAPIClient
 }
 
-// Keys is an access.Manager. It is safe for concurrent use. The attributes of an item are:
+// Keys is an access.Manager. It is safe for concurrent use. The attributes of an item are
 //
 //	id           S   partition key
 //	workspace    S
@@ -38,13 +37,12 @@ type KeysClient interface {
 //	expires_at   S   absent if the key does not expire
 //	revoked_at   S   absent if the key is not revoked
 //
-// Expired and revoked keys stay in the table as a record of former access.
+// Expired and revoked keys stay as a record of former access.
 type Keys struct {
 	client KeysClient
 	table  string
 }
 
-// NewKeys returns the keys in table.
 func NewKeys(client KeysClient, table string) (*Keys, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -52,8 +50,8 @@ func NewKeys(client KeysClient, table string) (*Keys, error) {
 	return &Keys{client: client, table: table}, nil
 }
 
-// Get implements access.Store. The read is strongly consistent, so it sees every
-// earlier revocation.
+// Get implements access.Store with a strongly consistent read, so a revocation takes effect at
+// once.
 func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
 	k, found, err := getItem(ctx, s.client, s.table, attributeValues{"id": text(id)}, keyFromItem)
 	if err == nil && !found {
@@ -62,8 +60,8 @@ func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
 	return k, err
 }
 
-// Create implements access.Manager. If the response to a put is lost, the SDK retries the
-// put. The retry finds the key that the first attempt stored, and Create succeeds.
+// Create implements access.Manager. If the SDK repeats a put whose response was lost, it finds
+// its own key, and Create succeeds.
 func (s *Keys) Create(ctx context.Context, k access.Key) error {
 	stored, _, err := createItem(ctx, s.client, s.table, "id", k, keyToItem(k), keyFromItem, nil)
 	if err == nil && stored.SecretHash != k.SecretHash {
@@ -72,7 +70,7 @@ func (s *Keys) Create(ctx context.Context, k access.Key) error {
 	return err
 }
 
-// List implements access.Manager with a strongly consistent Scan of the table.
+// List implements access.Manager with a strongly consistent Scan.
 func (s *Keys) List(ctx context.Context) ([]access.Key, error) {
 	keys, err := scanItems(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, keyFromItem)
 	if err != nil {

@@ -30,7 +30,6 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// keyReader is a Client that records whether its reads are strongly consistent.
 type keyReader struct {
 	*dynamodb.Client
 	consistent bool
@@ -49,7 +48,6 @@ func TestAKeyIsReadStronglyConsistently(t *testing.T) {
 	}
 }
 
-// The SDK repeats a put whose response was lost. The repeated put must succeed.
 func TestARepeatedCreateSucceeds(t *testing.T) {
 	t.Parallel()
 	s := openKeys(t, dynamolocal.Client(t), dynamolocal.Table(t, "KeysTable"))

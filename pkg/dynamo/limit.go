@@ -15,8 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// LimitsClient is the part of *dynamodb.Client that Limits uses. The Lambda functions need
-// only Scan.
+// LimitsClient is the part of *dynamodb.Client that Limits uses. Functions need only Scan.
 type LimitsClient interface {
 	putter
 	deleter
@@ -24,7 +23,7 @@ type LimitsClient interface {
 }
 
 // Limits is a ratelimit.RowManager. It is safe for concurrent use. The attributes of an item
-// are:
+// are
 //
 //	cidr        S  partition key: the subject, such as 192.0.2.0/24 or key:7m3kq2xw9abc
 //	action      S
@@ -33,15 +32,12 @@ type LimitsClient interface {
 //	imports     N  absent means the default
 //	requests    N  absent means the default
 //	note        S  absent if empty
-//	expires_at  N  Unix time in seconds; absent if the row does not expire
-//
-// expires_at is the TTL attribute of the table.
+//	expires_at  N  Unix time in seconds, for the TTL; absent if the row does not expire
 type Limits struct {
 	client LimitsClient
 	table  string
 }
 
-// NewLimits returns the rows in table.
 func NewLimits(client LimitsClient, table string) (*Limits, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -49,8 +45,8 @@ func NewLimits(client LimitsClient, table string) (*Limits, error) {
 	return &Limits{client: client, table: table}, nil
 }
 
-// List implements ratelimit.RowStore with a strongly consistent Scan, which takes one read
-// unit for each 4 KB, and at least one.
+// List implements ratelimit.RowStore with a strongly consistent Scan. It takes one read unit
+// for each 4 KB, and at least one.
 func (s *Limits) List(ctx context.Context) ([]ratelimit.Row, error) {
 	var rows []ratelimit.Row
 	var invalid ratelimit.InvalidRows
@@ -87,8 +83,7 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	return nil
 }
 
-// countOthers returns the number of rows of subjects other than that of r. Rows that have
-// expired by r.UpdatedAt do not count.
+// countOthers counts the rows of subjects other than r's that have not expired by r.UpdatedAt.
 func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:        &s.table,
@@ -109,8 +104,8 @@ func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err e
 	return n, nil
 }
 
-// Remove implements ratelimit.RowManager with one DeleteItem. If its response is lost, the
-// SDK repeats it and finds no row, so Remove returns ErrNoRow.
+// Remove implements ratelimit.RowManager with one DeleteItem. If its response is lost, the SDK
+// repeats it and finds no row, so Remove returns ErrNoRow.
 func (s *Limits) Remove(ctx context.Context, subject string) error {
 	out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table, Key: attributeValues{"cidr": text(subject)}, ReturnValues: types.ReturnValueAllOld,
@@ -165,7 +160,7 @@ func rowFromItem(item attributeValues) (r ratelimit.Row, err error) {
 	return r, nil
 }
 
-// unixTime converts a Unix time in seconds. It returns the zero Time for 0.
+// unixTime returns the zero Time for 0.
 func unixTime(seconds int64) time.Time {
 	if seconds == 0 {
 		return time.Time{}

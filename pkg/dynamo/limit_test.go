@@ -35,7 +35,6 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// limitReader is a Client that records whether its reads are strongly consistent.
 type limitReader struct {
 	*dynamodb.Client
 	consistent bool
@@ -54,7 +53,7 @@ func TestRowsAreReadStronglyConsistently(t *testing.T) {
 	}
 }
 
-// The cost estimates in docs/deploy.md use these figures.
+// docs/cost.md uses these figures.
 func TestReadUnitsOfAList(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -66,7 +65,7 @@ func TestReadUnitsOfAList(t *testing.T) {
 	for _, tt := range []struct {
 		rows  int
 		calls int
-		most  float64 // maximum number of read units
+		most  float64 // of read units
 	}{{0, 1, 1}, {20, 1, 1}, {ratelimit.MaxRows, 1, 30}} {
 		for ; count < tt.rows; count++ {
 			item := attributeValues{
@@ -94,7 +93,7 @@ func TestReadUnitsOfAList(t *testing.T) {
 	}
 }
 
-// Somebody may edit the table in the console.
+// As if somebody had edited the table in the console.
 func TestAnInvalidItemOfLimitsIsNamedAndTheOthersAreReturned(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "LimitsTable")

@@ -12,8 +12,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// meter is a client that adds up the read units of queries, and keeps what determines the cost
-// of the items that they returned.
+// meter adds up the read units of queries, and keeps what decides the price of the items.
 type meter struct {
 	*dynamodb.Client
 

@@ -16,32 +16,29 @@ import (
 )
 
 const (
-	readUnitBytes  = 4096 // number of bytes per read unit, by which DynamoDB bills a query
-	fillFactor     = 0.9  // fraction of the billed read units to fill; less than 1 because sizes vary
-	maxConcurrency = 16   // maximum number of concurrent queries for one page
+	readUnitBytes  = 4096 // by which DynamoDB bills a query
+	fillFactor     = 0.9  // part of the billed units to fill; less than 1, because sizes vary
+	maxConcurrency = 16   // of the queries for one page
 
-	// aheadBytes limits how many queries a merger continues at the same time. Their number
-	// is at most the number of items of the mean size that fit into aheadBytes, or 1 if no
-	// such item fits. The limit exists because the page may not need the items that these
-	// queries return. aheadBytes is the size of one large item.
+	// aheadBytes bounds what the queries that continue at the same time may return, because the
+	// page may not need it. As many continue as items of the mean size fit, and at least one. It
+	// is the size of one large item.
 	aheadBytes = record.MaxAttributesBytes
 
-	// If a page has manyParts queries or more, a query requests only one item as long as
-	// the size of items is not known. If many queries requested their full shares of the
-	// page, the responses could be too large together. With fewer queries, a query that
-	// requests only one item would often need another call.
+	// With at least manyParts queries, a query requests a single item until the size of items is
+	// known, because full shares of the page could be too large together. With fewer, a single
+	// item would often cost a second call.
 	manyParts = 48
 
-	// countLimit is the maximum number of items that one call counts. DynamoDB ends a
-	// response after a megabyte, but without a limit DynamoDB Local would first read all
-	// items of the query.
+	// countLimit is how many items one call counts at most. DynamoDB ends a response after a
+	// megabyte, but DynamoDB Local would read all items of the query first.
 	countLimit = 1000
 )
 
-// countItems returns the number of items in the results of queries that were created by until
-// and had not expired by then. created_at (S) is the text of a record.Time, and expires_at (N,
-// Unix time in seconds) is absent from items that do not expire. DynamoDB bills a count like a
-// read of all items, but does not send them.
+// countItems counts what queries find that was created by until and had not expired by then.
+// created_at (S) is the text of a record.Time. expires_at (N, Unix time in seconds) is absent
+// from items that do not expire. DynamoDB bills a count like a read of all items, but does not
+// send them.
 func countItems(ctx context.Context, client querier, until record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
 		in.Select, in.Limit = types.SelectCount, aws.Int32(countLimit)
@@ -66,24 +63,21 @@ func countItems(ctx context.Context, client querier, until record.Time, ins ...*
 	return n, nil
 }
 
-// queryPage merges the results of queries and returns the first records. Their number is at
-// most limit, and smaller if the page is full earlier (record.PageFull, by the size of
-// items). The result more is true if further records follow. If there are several queries,
-// each must return its items in the order of the string attribute sortKey, in the direction
-// of the first query, and no item may be in two results. Page sets the Limit and the
-// ExclusiveStartKey of the queries. It makes a call for each megabyte, because DynamoDB
-// ends a response after a megabyte.
+// queryPage merges the results of queries and returns the first records: at most limit, and
+// fewer if the page is full before (record.PageFull, by the size of items). page.More says
+// whether others follow. Several queries must return their items in the order of the string
+// attribute sortKey, in the direction of the first query, and no item twice. queryPage sets
+// their Limit and ExclusiveStartKey. DynamoDB ends a response after a megabyte, so there is at
+// least one call for each.
 //
-// A query with a filter passes at most about record.MaxPassedBytes of the items that the filter
-// drops. Then the page ends, and the ID of page.Last is that of the last item that was read.
+// A query with a filter passes about record.MaxPassedBytes of dropped items at most. Then the
+// page ends, and page.Last.ID is the id of the last item that was read.
 //
-// Page reads few items that it does not return. First it runs one query for its share of
-// the page, to learn the size of items. Then it runs all other queries concurrently. Then
-// it continues the queries that may have further items of the page, until the page is
-// complete. At any time, it continues at most n queries, where n is the number of items
-// of the mean size that fit into aheadBytes, and at least 1. The limit of each query
-// depends on the mean size of the items that it has returned. If a query has returned no
-// items, its limit depends on the items of all queries.
+// queryPage reads few items that it does not return. It runs the first query for its share of
+// the page, to learn the size of items, and then all others at once. Then it continues those
+// that may have further items of the page, as many at a time as aheadBytes allows. The limit
+// of a query follows from the mean size of the items that it has returned, or that all have
+// returned if it has returned none.
 func queryPage[R any](ctx context.Context, client querier, sortKey string, limit int, decode func(attributeValues) (R, error), ins ...*dynamodb.QueryInput) (page record.Page[R], err error) {
 	if len(ins) == 0 {
 		return page, nil
@@ -104,7 +98,7 @@ func queryPage[R any](ctx context.Context, client querier, sortKey string, limit
 	return page, err
 }
 
-// merger is the state of one call of Page.
+// merger is the state of one queryPage.
 type merger struct {
 	client     querier
 	sortKey    string
@@ -113,11 +107,10 @@ type merger struct {
 
 	mu      sync.Mutex // guards the other fields while queries run
 	parts   []*part
-	sizes   mean            // mean size of the items of all parts
+	sizes   mean            // over all parts
 	stopped attributeValues // key of the last item that was read, if a query has passed too much
 }
 
-// page reads items until the page is complete, and returns it.
 func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, err error) {
 	for _, parts := range [][]*part{m.parts[:1], m.parts[1:]} {
 		if err := m.read(ctx, parts, 0); err != nil {
@@ -133,7 +126,7 @@ func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, 
 			}
 			return items, end != nil, nil
 		}
-		settled := 0 // number of items whose place at the start of the page is final, because no unread item can precede them
+		settled := 0 // how many items have their final place, because no unread item can precede them
 		for settled < len(page) && m.reached(missing[0], page[settled].key) {
 			settled++
 		}
@@ -144,32 +137,30 @@ func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, 
 	}
 }
 
-// part is one query and the items that were read from it.
+// part is one query and what it has returned.
 type part struct {
 	in      *dynamodb.QueryInput
 	items   []candidate
-	sizes   mean // mean size of items
-	scanned int  // number of items that DynamoDB has read, including those that the filter drops
+	sizes   mean // of items
+	scanned int  // how many items DynamoDB has read, with those that the filter dropped
 	bytes   int  // their size
-	done    bool // whether the query is not continued
+	done    bool // whether the query has ended
 }
 
-// passed returns the size of the items that the filter has dropped.
+// passed returns how many bytes the filter has dropped.
 func (p *part) passed() int { return p.bytes - p.sizes.sum }
 
-// candidate is an item that may be on the page.
 type candidate struct {
 	item attributeValues
 	key  string // value of the sort key
-	size int    // size of the item in bytes
+	size int    // in bytes
 }
 
-// mean is the mean of a series of numbers.
 type mean struct{ sum, count int }
 
 func (m *mean) add(n int) { m.sum, m.count = m.sum+n, m.count+1 }
 
-// value returns the mean, or 0 if no number was added.
+// value returns 0 for no numbers.
 func (m mean) value() float64 { return float64(m.sum) / float64(max(m.count, 1)) }
 
 // compare orders keys in the direction of the page.
@@ -180,8 +171,8 @@ func (m *merger) compare(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// merge returns the items of the page that have been read so far. The result end is the
-// first item after the page, or nil if that item has not been read.
+// merge returns as much of the page as has been read. end is the first item after it, or nil
+// if that has not been read.
 func (m *merger) merge() (page []candidate, end *candidate) {
 	var all []candidate
 	for _, p := range m.parts {
@@ -198,8 +189,8 @@ func (m *merger) merge() (page []candidate, end *candidate) {
 	return all, nil
 }
 
-// missing returns the parts that may have unread items before the end of the page, sorted
-// by the earliest possible position of an unread item.
+// missing returns the parts that may have unread items before end, sorted by the earliest
+// possible position of such an item.
 func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
 		if !p.done && (end == nil || !m.reached(p, end.key)) {
@@ -220,8 +211,8 @@ func (m *merger) reached(p *part, key string) bool {
 	return len(p.items) > 0 && m.compare(p.items[len(p.items)-1].key, key) >= 0
 }
 
-// read reads further items from all given parts at the same time. The parameter settled is
-// the number of items whose place on the page is final.
+// read reads further items from parts at the same time. settled is how many items have their
+// final place on the page.
 func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrency)
@@ -231,11 +222,9 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	return group.Wait()
 }
 
-// share returns the number of items to request from p. It divides the number of items
-// that the page lacks by the number of unfinished parts. DynamoDB rounds the size of the
-// result of a query up to whole read units. If these units probably have room for further
-// items that the page lacks, share adds the number of these items to its result. They cost
-// nothing and may save a call.
+// share returns how many items to request from p: what the page lacks, divided by the
+// unfinished parts. DynamoDB rounds a query up to whole read units, so share also fills the
+// last unit with items that the page lacks. They cost nothing and may save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {
@@ -247,7 +236,7 @@ func (m *merger) share(p *part, settled int) int {
 			unread++
 		}
 	}
-	lacking := m.limit + 1 - settled // including one item after the page, which shows that the list continues
+	lacking := m.limit + 1 - settled // and one more, which shows that the list continues
 	if mean := m.sizes.value(); mean > 0 {
 		lacking = min(lacking, int(record.MaxPageBytes/mean)+2-settled)
 	}
@@ -267,7 +256,6 @@ func (m *merger) share(p *part, settled int) int {
 	return max(room, 1)
 }
 
-// readPart reads the next items of p.
 func (m *merger) readPart(ctx context.Context, p *part, settled int) error {
 	m.mu.Lock()
 	p.in.Limit = aws.Int32(int32(m.share(p, settled)))

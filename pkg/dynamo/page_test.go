@@ -19,8 +19,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// responses is a Querier that returns one response after another. It keeps the limits and
-// the start keys of its calls.
+// responses returns one response after another, and keeps the limits and start keys of the
+// calls.
 type responses struct {
 	outputs []dynamodb.QueryOutput
 	limits  []int32
@@ -42,7 +42,6 @@ func recordItem(id string) attributeValues {
 	return attributeValues{"id": text(id)}
 }
 
-// same is a decode function that returns the item itself.
 func same(item attributeValues) (attributeValues, error) { return item, nil }
 
 func TestAPageContinuesAfterTheLastKeyOfAResponse(t *testing.T) {
@@ -75,13 +74,12 @@ func TestAnErrorOfALaterCallFailsThePage(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// partitions is a Querier over the sorted keys of several partitions. It counts its
-// queries.
+// partitions has the sorted keys of several partitions, and counts queries.
 type partitions struct {
 	keys map[string][]string
 	mu   sync.Mutex
-	read map[string]int // number of items read, by partition
-	asks map[string]int // number of queries, by partition
+	read map[string]int // items read, by partition
+	asks map[string]int // queries, by partition
 }
 
 func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
@@ -98,7 +96,7 @@ func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func
 	for _, key := range keys[:n] {
 		out.Items = append(out.Items, attributeValues{"key": text(key)})
 	}
-	if n == int(*in.Limit) { // DynamoDB also returns a LastEvaluatedKey here, even if no items follow
+	if n == int(*in.Limit) { // as DynamoDB does, even if no items follow
 		out.LastEvaluatedKey = out.Items[n-1]
 	}
 	p.asks[name]++
@@ -147,7 +145,7 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 	}
 }
 
-// Page exceeds the share of a shard only if the page needs more items of that shard.
+// A merge exceeds a shard's share only if the page needs more of its items.
 func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
@@ -155,7 +153,7 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	for p := range 8 {
 		name := strconv.Itoa(p)
 		for i := range 100 {
-			// Two items of this length do not fit into one read unit.
+			// Two of this length do not fit into one read unit.
 			client.keys[name] = append(client.keys[name], fmt.Sprintf("%03d.%d%s", i, p, strings.Repeat("x", 3000)))
 		}
 		ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
@@ -173,15 +171,14 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	}
 }
 
-// sized is a Querier over parts. The items of a part have the same size. The order of
-// the items of all parts is random. As in DynamoDB, a call returns at most about a
-// megabyte.
+// sized has parts whose items differ in size from part to part, in random order. As in
+// DynamoDB, a call returns about a megabyte at most.
 type sized struct {
-	sizes []int      // size of the items of each part, in bytes
-	keys  [][]string // sorted keys of the items of each part
+	sizes []int      // of each part's items, in bytes
+	keys  [][]string // sorted, by part
 
 	mu           sync.Mutex
-	items, bytes int // number and size of the items that were read
+	items, bytes int // what was read
 }
 
 func newSized(seed uint64, sizes ...int) *sized {
@@ -220,7 +217,7 @@ func (s *sized) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dyn
 	return out, nil
 }
 
-// merge reads a page of at most 200 items and checks that it has the first items.
+// merge reads a page of at most 200 items and checks that it has the first ones.
 func (s *sized) merge(t *testing.T) []attributeValues {
 	t.Helper()
 	var ins []*dynamodb.QueryInput
@@ -247,7 +244,7 @@ func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
 	for seed := range uint64(20) {
 		s := newSized(seed, slices.Repeat([]int{large}, 64)...)
 		if seed == 0 {
-			s.keys[0] = nil // the first query returns no item, so the size of items stays unknown
+			s.keys[0] = nil // the first query returns nothing, so the size of items stays unknown
 		}
 		if page := s.merge(t); len(page) != 9 || s.items > len(s.sizes)+len(page) {
 			t.Errorf("seed %d: %d items were read from %d parts for a page of %d", seed, s.items, len(s.sizes), len(page))
@@ -255,8 +252,7 @@ func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
 	}
 }
 
-// A merge reads few unnecessary bytes even if the parts that it reads first have small
-// items and the other parts have large items.
+// The parts that are read first have small items, and the others large ones.
 func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
 	t.Parallel()
 	const parts, bound = 64, 36 << 20
@@ -289,7 +285,7 @@ func TestACountContinuesAfterTheLastKeyOfAResponse(t *testing.T) {
 		{Count: 3, LastEvaluatedKey: recordItem("c")},
 		{LastEvaluatedKey: recordItem("x")},
 		{Count: 2},
-		{Count: 10}, // response to the second query
+		{Count: 10}, // of the second query
 	}}
 	in := func() *dynamodb.QueryInput {
 		return &dynamodb.QueryInput{ExpressionAttributeNames: map[string]string{}, ExpressionAttributeValues: attributeValues{}}

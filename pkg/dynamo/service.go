@@ -8,19 +8,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ServicePartition is the partition of EntitiesTable that holds the id of the service. The name of
-// a workspace cannot contain '#'.
+// ServicePartition is the partition of EntitiesTable that holds the id of the service. No
+// workspace has that name, because names cannot contain '#'.
 const ServicePartition = "#service"
 
-// Service is the id of the service's data, in one item of the table of entities, so that it is
-// restored and deleted with them. The key of the item is ServicePartition and "id"; its attribute
+// Service is the id of the service's data. It is one item of the table of entities, so that it
+// is restored and deleted with them. The key is ServicePartition and "id"; the attribute
 // service_id is the id (S). It is safe for concurrent use.
 type Service struct {
 	client updater
 	table  string
 }
 
-// NewService returns the service whose entities are in table.
 func NewService(client updater, table string) (*Service, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -28,7 +27,7 @@ func NewService(client updater, table string) (*Service, error) {
 	return &Service{client: client, table: table}, nil
 }
 
-// ID returns the id, which it creates if necessary.
+// ID returns the id and creates it if there is none.
 func (s *Service) ID(ctx context.Context) (string, error) {
 	update := "SET service_id = if_not_exists(service_id, :new)"
 	out, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

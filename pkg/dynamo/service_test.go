@@ -9,7 +9,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// The first reads create one id. If an operator removes it, the next read creates another.
+// The first readers agree on one id. If an operator removes it, the next creates another.
 func TestTheIDOfTheServiceIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")

@@ -13,18 +13,17 @@ import (
 	"sluice/pkg/record"
 )
 
-// maxShards is the maximum number of shards.
 const maxShards = 64
 
 // Shards says over how many partition keys an index in order of time spreads the records of a
-// workspace. Each shard accepts 1,000 write units a second, and a list reads every shard.
+// workspace. Each shard takes 1,000 write units a second, and a list reads every shard.
 //
-// Every reader must read n shards before any writer writes n, because instances of two versions
-// run at the same time while a version is deployed or rolled back. So there are two numbers, and
-// Read is raised one deployment before Write. Read must never be lowered.
+// Every reader must read n shards before any writer writes n, because two versions run at the
+// same time while one is deployed or rolled back. So there are two numbers: raise Read one
+// deployment before Write, and never lower it.
 type Shards struct {
-	Write int // number of shards to which records are written, from 1 (the default) to Read
-	Read  int // number of shards from which lists read, up to maxShards; Write by default
+	Write int // how many are written, from 1 (the default) to Read
+	Read  int // how many lists read, up to maxShards; Write by default
 }
 
 // checked returns s with its defaults, or an error if a number is out of range.
@@ -37,9 +36,9 @@ func (s Shards) checked() (Shards, error) {
 	return s, nil
 }
 
-// LoadShards returns the shards that the environment variables EVENT_SHARDS (Write) and
-// EVENT_READ_SHARDS (Read) set. A function sets only the one that it needs; EVENT_READ_SHARDS is
-// EVENT_SHARDS by default. The error for an invalid value names the variable.
+// LoadShards reads EVENT_SHARDS (Write) and EVENT_READ_SHARDS (Read). A function sets only the
+// one that it needs; EVENT_READ_SHARDS is EVENT_SHARDS by default. An error names the
+// variable.
 func LoadShards(getenv func(string) string) (Shards, error) {
 	var n [2]int
 	for i, name := range []string{"EVENT_SHARDS", "EVENT_READ_SHARDS"} {
@@ -59,21 +58,20 @@ func LoadShards(getenv func(string) string) (Shards, error) {
 	return s, nil
 }
 
-// key returns the partition key of the shard to which a record is written. A hash of the id
-// spreads the records evenly, even if the ids are consecutive.
+// key returns the partition key to which a record is written. A hash of the id spreads records
+// evenly, even if ids are consecutive.
 func (s Shards) key(workspace, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return shardKey(workspace, int(binary.BigEndian.Uint64(sum[:8])%uint64(s.Write)))
 }
 
-// shardKey returns the partition key of the n-th shard of a workspace. It is unique
-// because the name of a workspace cannot contain '#'.
+// shardKey is unique, because the name of a workspace cannot contain '#'.
 func shardKey(workspace string, n int) string { return workspace + "#" + strconv.Itoa(n) }
 
-// queries returns one query for each shard of a workspace in an index, for the items
-// whose sort keys are between low and high, inclusive. The partition key of the index is
-// the attribute shard (S). The sort key (S) begins with the text of a record.Time. If low or
-// high is empty, there is no such bound. queries returns nil if low is greater than high.
+// queries returns one query for each shard, for the items whose sort keys are between low and
+// high, inclusive. The sort key (S) begins with the text of a record.Time, and the partition
+// key of the index is the attribute shard (S). An empty bound is none. queries returns nil if
+// low is greater than high.
 func (s Shards) queries(table, index, sortKey, workspace, low, high string, ascending bool) (ins []*dynamodb.QueryInput) {
 	for n := range s.Read {
 		in := between(table, index, "shard", shardKey(workspace, n), sortKey, low, high, ascending)
@@ -85,9 +83,8 @@ func (s Shards) queries(table, index, sortKey, workspace, low, high string, asce
 	return ins
 }
 
-// between returns a query for items of an index. key is the value of their partition key, and
-// their sort keys are between low and high, as in queries. between returns nil if low is
-// greater than high, because DynamoDB rejects such a query.
+// between returns a query for the items under key whose sort keys are between low and high, or
+// nil if low is greater than high, which DynamoDB rejects.
 func between(table, index, partitionKey, key, sortKey, low, high string, ascending bool) *dynamodb.QueryInput {
 	// Times begin with a digit, so all of them sort after "0" and before ":".
 	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")
@@ -106,7 +103,7 @@ func between(table, index, partitionKey, key, sortKey, low, high string, ascendi
 	}
 }
 
-// syncQueries returns the result of queries for the bounds and the direction of q.
+// syncQueries is queries with the bounds and the direction of q.
 func (s Shards) syncQueries(table, index, sortKey, workspace string, q record.SyncQuery) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	return s.queries(table, index, sortKey, workspace, low, high, !q.Descending)

@@ -37,12 +37,12 @@ func TestShardsAreInRange(t *testing.T) {
 	}
 }
 
-// While a version is deployed or rolled back, instances of two versions read and write. If the
-// number of shards is raised for readers first, each of them returns every event at every step,
-// even after a rollback. Raised at once, readers of the old version miss what the new one writes.
+// Two versions read and write while one is deployed or rolled back. If readers get the higher
+// number first, each returns every event at every step. If all get it at once, old readers
+// miss what new writers store.
 func TestTheNumberOfShardsIsRaisedInTwoDeployments(t *testing.T) {
 	t.Parallel()
-	const each = 10 // events that each version writes during a step
+	const each = 10 // how many events each version writes in a step
 	client := dynamolocal.Client(t)
 	for name, tt := range map[string]struct {
 		deployed []Shards // one version after the other

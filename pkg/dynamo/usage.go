@@ -15,17 +15,16 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// UsageReaders is the maximum number of concurrent queries of one call of Usage.Used.
+// UsageReaders is how many queries a call of Usage.Used runs at once.
 const UsageReaders = 4
 
-// Usage is a ratelimit.UsageStore that reads the table of Counters. Its reads are eventually
+// Usage is a ratelimit.UsageStore on the table of Counters. Its reads are eventually
 // consistent, so charges of the last second may be missing. It is safe for concurrent use.
 type Usage struct {
 	client querier
 	table  string
 }
 
-// NewUsage returns the usage of the counters in table.
 func NewUsage(client querier, table string) (*Usage, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -33,9 +32,9 @@ func NewUsage(client querier, table string) (*Usage, error) {
 	return &Usage{client: client, table: table}, nil
 }
 
-// Used implements ratelimit.UsageStore with one Query for each scope and minute.
-// The windows of the result lie in one minute or in two. A Query takes half a read unit
-// for each 4 KB that it finds, and at least half a read unit.
+// Used implements ratelimit.UsageStore with a Query for each scope and minute. The windows are
+// in one minute or two. A Query takes half a read unit for each 4 KB that it finds, and at
+// least half a unit.
 func (s *Usage) Used(ctx context.Context, identity string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	used := make([]map[string]int64, ratelimit.UsageWindows)
 	for i := range used {
@@ -67,8 +66,8 @@ func (s *Usage) Used(ctx context.Context, identity string, scopes []ratelimit.Sc
 	return used, nil
 }
 
-// query returns the counters in the items of a partition key, by window. The items fit
-// into one page, because there are at most 60 items of less than 1 KB each.
+// query returns the counters under a partition key, by window. They fit into one page: at most
+// 60 items below 1 KB.
 func (s *Usage) query(ctx context.Context, pk types.AttributeValue, first, last ratelimit.Window) (map[ratelimit.Window]map[string]int64, error) {
 	out, err := s.client.Query(ctx, &dynamodb.QueryInput{
 		TableName:                &s.table,

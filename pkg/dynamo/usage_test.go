@@ -30,7 +30,6 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// silentQuery is a QueryClient that never responds.
 type silentQuery struct{}
 
 func (silentQuery) Query(ctx context.Context, _ *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
@@ -52,7 +51,7 @@ func TestUsageGivesUpAtItsDeadline(t *testing.T) {
 	})
 }
 
-// brokenQuery is a QueryClient that returns one invalid item.
+// brokenQuery returns one invalid item.
 type brokenQuery map[string]types.AttributeValue
 
 func (item brokenQuery) Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
