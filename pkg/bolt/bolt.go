@@ -1,6 +1,6 @@
-// Package bolt implements the stores of the local server on bbolt, a Go file per noun. Records
-// and jobs share a database that stays open. API keys and limits have files of their own, which
-// are open only during an operation, so that commands can change them while a server runs.
+// Package bolt has the stores of the local server on bbolt, a file per noun. Records and jobs
+// share a database that stays open. API keys and limits have files of their own, open only
+// during an operation, so that commands can change them while a server runs.
 package bolt
 
 import (
@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// encode returns r in JSON. Strings in attributes keep their bytes.
+// encode keeps the bytes of strings in attributes.
 func encode(r any) ([]byte, error) {
 	value, err := json.Marshal(r, jsontext.PreserveRawStrings(true))
 	if err != nil {
@@ -21,7 +21,7 @@ func encode(r any) ([]byte, error) {
 	return value, nil
 }
 
-// putRecord puts r under key, in JSON, in place of an existing record.
+// putRecord replaces an existing record.
 func putRecord(b *bbolt.Bucket, key string, r any) error {
 	value, err := encode(r)
 	if err != nil {
@@ -30,11 +30,11 @@ func putRecord(b *bbolt.Bucket, key string, r any) error {
 	return b.Put([]byte(key), value)
 }
 
-// stored skips the checks that were made before a record was stored.
+// stored skips checks that were made before a record was stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// decode decodes a record in JSON. The result does not share memory with value, which is valid
-// only during its transaction.
+// decode returns a record that shares no memory with value, which is valid only during its
+// transaction.
 func decode[R any](value []byte) (r R, err error) {
 	if err := json.Unmarshal(value, &r, stored); err != nil {
 		return r, fmt.Errorf("decode record: %w", err)
@@ -42,9 +42,9 @@ func decode[R any](value []byte) (r R, err error) {
 	return r, nil
 }
 
-// scan iterates over the entries of b whose keys are between low and high, inclusive, in
-// ascending or descending byte order. An empty bound means no bound. b may be nil. Keys and
-// values are valid only during the transaction.
+// scan iterates over the entries of b whose keys are between low and high, inclusive, by their
+// bytes. An empty bound is none, and b may be nil. Keys and values are valid only during the
+// transaction.
 func scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		if b == nil {
@@ -64,11 +64,11 @@ func scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
-// following returns the first key after another in byte order.
+// following returns the next key by bytes.
 func following(key string) string { return key + "\x00" }
 
-// start moves c to the entry at which a scan begins, and returns it. It may be beyond the end
-// of the scan. key is nil after the last entry.
+// start moves c to the first entry of a scan, which may be beyond its end. key is nil after
+// the last entry.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	if ascending {
 		return c.Seek([]byte(low))
@@ -81,7 +81,6 @@ func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte
 	return c.Last()
 }
 
-// decodeAll decodes all values.
 func decodeAll[R any](values iter.Seq2[[]byte, []byte]) (records []R, err error) {
 	for _, value := range values {
 		r, err := decode[R](value)

@@ -18,8 +18,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// openWords opens a table of words in the file at path. close closes the file, as does the end
-// of the test.
+// openWords opens a file at path, which close closes, as does the end of the test.
 func openWords(t *testing.T, path string) (words *table[string], close func()) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)

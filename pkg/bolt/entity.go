@@ -32,8 +32,9 @@ type Entities struct {
 	indexes *index.Current
 }
 
-// NewEntities returns the entities in db, which other stores may share. The caller closes db.
-// indexes are the indexed attributes, or nil for none; a transaction goes by those that it finds.
+// NewEntities fails if db or its tables cannot be used. Other stores may share db, which the
+// caller closes. indexes may be nil for none. A transaction writes keys for the indexes that
+// it finds.
 func NewEntities(db *bbolt.DB, clock entity.Clock, indexes *index.Current) (*Entities, error) {
 	if indexes == nil {
 		indexes = new(index.Current)
@@ -73,8 +74,8 @@ func (s *Entities) entries(workspace string, c entity.Change) []entry {
 	return entries
 }
 
-// Write implements entity.Store. The stamp is taken inside the transaction, so that writes
-// are committed in the order of their stamps. Each write also drops some expired tombstones.
+// Write implements entity.Store. It reads the clock inside the transaction, so that writes are
+// committed in the order of their stamps. Each write also drops some expired tombstones.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	var was entity.Change
 	err = s.table.update(ctx, string(w.Kind)+" entity", workspace, func(changes records[entity.Change]) (err error) {
@@ -107,7 +108,6 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 	return latest, written, nil
 }
 
-// Get implements entity.Store.
 func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
 	c, err := s.table.get(ctx, "entity", workspace, id)
 	if err == nil && c.Deleted {
@@ -116,7 +116,6 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 	return c.Entity, err
 }
 
-// GetEach implements entity.Store.
 func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {
 	found := make(map[string]entity.Entity)
 	err := s.table.view(ctx, "get entities", workspace, func(changes records[entity.Change]) error {
@@ -134,7 +133,6 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 	return found, err
 }
 
-// List implements entity.Store.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page record.Page[entity.Entity], err error) {
 	err = s.table.view(ctx, "list entities", workspace, func(changes records[entity.Change]) error {
 		found, err := s.table.page(scanEntities(changes, q.Type, following(q.AfterID)), q.Limit, func(c entity.Change) bool { return c.Deleted })
@@ -148,7 +146,6 @@ func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (
 	return page, err
 }
 
-// Count implements entity.Store.
 func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
 	return s.table.count(ctx, "count entities", workspace, "",
 		func(changes records[entity.Change], low string) iter.Seq2[[]byte, []byte] {
@@ -157,8 +154,8 @@ func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, 
 		func(c entity.Change) bool { return !c.Deleted && c.CreatedAt.Compare(until) <= 0 })
 }
 
-// scanEntities iterates over the entities of a type whose ids are at least low, or over all and
-// the tombstones if typ is empty.
+// scanEntities iterates over the entities of a type from the id low on. If typ is empty, it
+// iterates over everything, tombstones included.
 func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]byte, []byte] {
 	if typ == "" {
 		return scan(changes.index(byKey), low, "", true)
@@ -166,7 +163,6 @@ func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]b
 	return changes.lookup(scan(changes.index(byType, typ), low, "", true))
 }
 
-// Changes implements entity.Store.
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[entity.Change], err error) {
 	err = s.table.view(ctx, "list changes of entities", workspace, func(changes records[entity.Change]) (err error) {
 		low, high := q.Bounds()

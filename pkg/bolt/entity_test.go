@@ -45,9 +45,8 @@ func TestWalksOfEntities(t *testing.T) {
 	storetest.WalkEntities(t, openEntities)
 }
 
-// A merge may take long, and bbolt allows only one writing transaction at a time. An
-// update therefore merges before its transaction. While the test holds a writing
-// transaction, updates that write nothing must return.
+// bbolt has one writing transaction at a time, and a merge may take long, so it comes before
+// the transaction: updates that write nothing return while the test holds one.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
@@ -94,7 +93,7 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// transactions returns the number of writing transactions so far.
+// transactions counts the writing transactions so far.
 func transactions(t *testing.T, db *bbolt.DB) (n int) {
 	t.Helper()
 	if err := db.View(func(tx *bbolt.Tx) error { n = tx.ID(); return nil }); err != nil {
@@ -103,7 +102,6 @@ func transactions(t *testing.T, db *bbolt.DB) (n int) {
 	return n
 }
 
-// create creates an entity with the attributes {"a":1}.
 func create(t *testing.T, s entity.Store, id string) {
 	t.Helper()
 	d := entity.Draft{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`)}

@@ -13,8 +13,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Each write drops at most ten expired tombstones, also a write of another kind, and adds at
-// most one.
+// Each write, of any kind, drops at most ten expired tombstones and adds at most one.
 func TestWritesSweepExpiredTombstones(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -38,7 +37,6 @@ func TestWritesSweepExpiredTombstones(t *testing.T) {
 	}
 }
 
-// A create over an expired tombstone must not be swept with it.
 func TestAnEntityThatIsCreatedAgainDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -55,9 +53,8 @@ func TestAnEntityThatIsCreatedAgainDoesNotExpire(t *testing.T) {
 	}
 }
 
-// While the test holds the write transaction, creates of an entity and of an event wait. Their
-// stamps must be of the time when they are stored, because a sync that ended in between would
-// never return records with earlier stamps.
+// Creates wait while the test holds the write transaction. Their stamps must be from when they
+// are stored, because a sync that ended in between would never return earlier ones.
 func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
@@ -104,7 +101,7 @@ func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	}
 }
 
-// lateContext is done from the second look at it on.
+// lateContext is done from the second look on.
 type lateContext struct {
 	context.Context
 	looks int
@@ -117,7 +114,6 @@ func (c *lateContext) Err() error {
 	return nil
 }
 
-// A write whose caller gives up before its turn comes is not stored.
 func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
 	t.Parallel()
 	s := openIn(t, openDB(t), entity.Clock{})
@@ -130,7 +126,7 @@ func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
 	}
 }
 
-// A page of a list by id passes a megabyte of tombstones, and may then be empty.
+// A page passes a megabyte of tombstones at most, so it may be empty.
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	t.Parallel()
 	const tombstones = 9_000

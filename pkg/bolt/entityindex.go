@@ -12,13 +12,12 @@ import (
 	"sluice/pkg/record"
 )
 
-// attributePath returns the path of the bucket with the keys of d.
 func attributePath(d index.Declaration) []string { return []string{byAttribute, d.Partition()} }
 
 var errIndexRemoved = errors.New("the index has been removed")
 
 // Find implements entity.Finder. The error has kind Unavailable if the index was removed since
-// the caller looked, because keys of it may be gone.
+// the caller looked, because some of its keys may be gone.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	low, high := q.Bounds()
 	if low > high {
@@ -49,12 +48,11 @@ func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (p
 	return page, err
 }
 
-// CountType implements index.Keeper.
 func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64, error) {
 	return s.Count(ctx, workspace, entity.Query{Type: typ}, record.TimeOf(s.clock.Time().Add(time.Hour)))
 }
 
-// BuildKeys implements index.Keeper. It is one transaction.
+// BuildKeys implements index.Keeper in one transaction.
 func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (step index.Step, err error) {
 	err = s.table.update(ctx, "build index", d.Workspace, func(changes records[entity.Change]) error {
 		step = index.Step{} // the transaction may be repeated
@@ -83,7 +81,7 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after str
 	return step, err
 }
 
-// ClearKeys implements index.Keeper. It is one transaction.
+// ClearKeys implements index.Keeper in one transaction.
 func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, limit int) (found int, err error) {
 	err = s.table.update(ctx, "remove index", d.Workspace, func(changes records[entity.Change]) error {
 		b := changes.index(attributePath(d)...)

@@ -30,7 +30,8 @@ type Events struct {
 	now   func() time.Time
 }
 
-// NewEvents returns the events in db, which other stores may share. The caller closes db.
+// NewEvents fails if db or its tables cannot be used. Other stores may share db, which the
+// caller closes.
 func NewEvents(db *bbolt.DB, now func() time.Time) (*Events, error) {
 	t, err := openTable(db, "events", schema[event.Event]{func(e event.Event) string { return e.Position().String() }, eventFields, eventEntries})
 	if err != nil {
@@ -60,9 +61,9 @@ func eventEntries(_ string, e event.Event) []entry {
 	return entries
 }
 
-// Create implements event.Store. Concurrent calls share an fsync. The time of creation is
-// taken inside the transaction, so that events are committed in the order of their creation.
-// Each call also removes some expired events.
+// Create implements event.Store. Concurrent calls share an fsync. It reads the clock inside
+// the transaction, so that events are committed in the order of their creation. Each call also
+// removes some expired events.
 func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
 	err = s.table.update(ctx, "create event", workspace, func(events records[event.Event]) error {
 		e := d.At(s.now())
@@ -82,12 +83,10 @@ func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (s
 	return stored, created, err
 }
 
-// Get implements event.Store.
 func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, error) {
 	return s.table.get(ctx, "event", workspace, id)
 }
 
-// List implements event.Store.
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (page record.Page[event.Event], err error) {
 	err = s.table.view(ctx, "list events", workspace, func(events records[event.Event]) (err error) {
 		page, err = s.table.page(scanEvents(events, q), q.Limit, nil)
@@ -96,7 +95,6 @@ func (s *Events) List(ctx context.Context, workspace string, q event.Query) (pag
 	return page, err
 }
 
-// Changes implements event.Store.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[event.Event], err error) {
 	err = s.table.view(ctx, "list changes of events", workspace, func(events records[event.Event]) (err error) {
 		low, high := q.Bounds()
@@ -106,7 +104,6 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 	return page, err
 }
 
-// Count implements event.Store.
 func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After, q.Ascending = nil, true
 	low, high := q.Bounds()
@@ -117,13 +114,12 @@ func (s *Events) Count(ctx context.Context, workspace string, q event.Query, unt
 		func(e event.Event) bool { return e.CreatedAt.Compare(until) <= 0 && !e.Expired(until) })
 }
 
-// scanEvents iterates over the events that q selects.
 func scanEvents(events records[event.Event], q event.Query) iter.Seq2[[]byte, []byte] {
 	low, high := q.Bounds()
 	return scanBetween(events, q, low, high)
 }
 
-// scanBetween is scanEvents with other bounds than those of q.
+// scanBetween is scanEvents with bounds other than q's.
 func scanBetween(events records[event.Event], q event.Query, low, high string) iter.Seq2[[]byte, []byte] {
 	if q.EntityID == "" {
 		return scan(events.index(byKey), low, high, q.Ascending)
@@ -131,7 +127,7 @@ func scanBetween(events records[event.Event], q event.Query, low, high string) i
 	return events.lookup(scan(events.index(byEntity, string(q.EntityID)), low, high, q.Ascending))
 }
 
-// Erase implements event.Store with one transaction.
+// Erase implements event.Store in one transaction.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
 	err = s.table.update(ctx, "erase events", workspace, func(events records[event.Event]) error {
 		of := event.Query{EntityID: event.OptionalID(q.EntityID), After: q.After, Ascending: true}
@@ -159,8 +155,8 @@ func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (
 	return erased, nil
 }
 
-// removeEmpty removes the bucket of an entity's events if it is empty. Its name is the id of
-// the entity, which must not remain after an erasure.
+// removeEmpty removes the bucket of an entity's events if it is empty, because its name is the
+// id of the entity, which must not remain after an erasure.
 func removeEmpty(entities *bbolt.Bucket, entityID string) error {
 	b := nested(entities, entityID)
 	if b == nil {

@@ -25,7 +25,6 @@ func TestWalksOfEvents(t *testing.T) {
 	storetest.WalkEvents(t, openEvents, false)
 }
 
-// Creating an event removes expired events.
 func TestExpiredEventsAreSwept(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -55,8 +54,7 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	}
 }
 
-// A file that must grow waits for the transactions that read it, and all requests wait for the
-// file.
+// The file can grow only when no transaction reads it, and meanwhile all requests wait.
 func TestACountIsSeveralShortTransactions(t *testing.T) {
 	t.Parallel()
 	const n = 11_000

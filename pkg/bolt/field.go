@@ -8,10 +8,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// fields reads or writes the value of a record, field by field. One function per kind of record
-// names its fields, for both directions. With JSON, a list would take twice the processor time
-// and the file half as much again. Every field is a uvarint, which is a time in milliseconds or
-// the length of the text that follows.
+// fields reads or writes a record field by field. One function per kind of record names its
+// fields, for both directions. As JSON, a list would take twice the processor time and the
+// file half as much again. A field is a uvarint: a time in milliseconds, or the length of the
+// text that follows.
 type fields struct {
 	value   []byte // what is left to read, or has been written
 	writing bool
@@ -33,8 +33,8 @@ func (f *fields) number(n *uint64) {
 	*n, f.value = read, f.value[size:]
 }
 
-// text reads or writes a string or bytes. What it reads does not share memory with the value,
-// which is valid only during its transaction.
+// text reads or writes a string or bytes, which share no memory with the value. That is valid
+// only during its transaction.
 func text[T ~string | ~[]byte](f *fields, s *T) {
 	n := uint64(len(*s))
 	f.number(&n)

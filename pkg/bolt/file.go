@@ -11,15 +11,15 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// lockTimeout is the maximum wait for another operation on a lockedFile.
+// lockTimeout is how long an operation on a lockedFile waits for another.
 const lockTimeout = time.Second
 
-// lockedFile is a bbolt file with one bucket. bbolt locks a file while it is open, so the file
-// is open only during an operation, and several processes can use it. It is safe for
-// concurrent use.
+// lockedFile is a bbolt file with one bucket. bbolt locks a file while it is open, so it is
+// open only during an operation, and several processes can use it. It is safe for concurrent
+// use.
 //
-// A method whose context is already done does nothing and returns an error. It does not look
-// again.
+// A method whose context is done when it is called returns an error and does nothing. It does
+// not check again.
 type lockedFile struct {
 	path   string // in an existing directory
 	bucket string
@@ -37,8 +37,8 @@ func (f lockedFile) view(ctx context.Context, op string, read func(*bbolt.Bucket
 	})
 }
 
-// update calls write with the bucket, in a transaction that fails with it. It creates the file
-// and the bucket if necessary.
+// update calls write with the bucket, which it creates with the file if necessary. If write
+// fails, nothing changes.
 func (f lockedFile) update(ctx context.Context, op string, write func(*bbolt.Bucket) error) error {
 	return f.withDB(ctx, op, &bbolt.Options{Timeout: lockTimeout}, func(db *bbolt.DB) error {
 		return db.Update(func(tx *bbolt.Tx) error {

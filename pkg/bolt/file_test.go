@@ -17,13 +17,11 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// opened is a store with a file of its own.
 type opened struct {
 	write, remove func(context.Context) error
-	read          func(context.Context) (found bool, err error) // whether the store has what write wrote and remove has not removed
+	read          func(context.Context) (found bool, err error) // whether the store has what write wrote and remove did not remove
 }
 
-// files opens each store that has a file of its own, at a path.
 func files(t *testing.T) map[string]func(path string) opened {
 	k, _ := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
 	row := ratelimit.Row{CIDR: netip.MustParsePrefix("10.0.0.0/8"), Action: "block", UpdatedAt: time.Unix(1_800_000_000, 0).UTC()}
@@ -56,7 +54,7 @@ func files(t *testing.T) map[string]func(path string) opened {
 	}
 }
 
-// A process that was killed while it created the file has left an empty one.
+// A process that was killed while it created the file left an empty one.
 func TestAFileOfZeroBytesIsEmpty(t *testing.T) {
 	for name, open := range files(t) {
 		path := filepath.Join(t.TempDir(), name)
@@ -92,7 +90,7 @@ func TestOnlyAWriteCreatesAFile(t *testing.T) {
 	}
 }
 
-// A command can change a file while a server runs, because the server does not keep it open.
+// A server does not keep the file open.
 func TestAServerAndACommandShareAFile(t *testing.T) {
 	for name, open := range files(t) {
 		path := filepath.Join(t.TempDir(), name)

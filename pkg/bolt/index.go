@@ -10,14 +10,14 @@ import (
 	"sluice/pkg/index"
 )
 
-// Indexes is an index.Store, for several processes. It is safe for concurrent use. The bucket
+// Indexes is an index.Store for several processes. It is safe for concurrent use. The bucket
 // "indexes" of its file maps Declaration.ID to the declaration in JSON.
 type Indexes struct {
 	file lockedFile
 }
 
-// NewIndexes returns the declarations in the file at path. The directory must exist; the first
-// call of Put creates the file.
+// NewIndexes opens nothing yet. The directory of path must exist; the first Put creates the
+// file.
 func NewIndexes(path string) (*Indexes, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
@@ -25,7 +25,6 @@ func NewIndexes(path string) (*Indexes, error) {
 	return &Indexes{file: lockedFile{path, "indexes"}}, nil
 }
 
-// List implements index.Store.
 func (s *Indexes) List(ctx context.Context) (all []index.Declaration, err error) {
 	err = s.file.view(ctx, "list indexes", func(b *bbolt.Bucket) (err error) {
 		all, err = decodeAll[index.Declaration](scan(b, "", "", true))
@@ -35,7 +34,6 @@ func (s *Indexes) List(ctx context.Context) (all []index.Declaration, err error)
 	return all, err
 }
 
-// Put implements index.Store.
 func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declaration, error) {
 	err := s.file.update(ctx, "put index", func(b *bbolt.Bucket) error {
 		if err := checkRevision(b, d); err != nil {
@@ -47,7 +45,6 @@ func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declarati
 	return d, err
 }
 
-// Remove implements index.Store.
 func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
 	return s.file.update(ctx, "remove index", func(b *bbolt.Bucket) error {
 		if b.Get([]byte(d.ID())) == nil {
@@ -60,7 +57,7 @@ func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
 	})
 }
 
-// checkRevision returns index.ErrChanged if the stored declaration has another revision than d.
+// checkRevision returns index.ErrChanged unless the stored declaration has d's revision.
 func checkRevision(b *bbolt.Bucket, d index.Declaration) error {
 	var stored index.Declaration
 	if value := b.Get([]byte(d.ID())); value != nil {

@@ -27,8 +27,8 @@ type Jobs struct {
 	kind  job.Kind
 }
 
-// NewJobs returns the store of a kind's jobs in db, which other stores may share. The caller
-// closes db.
+// NewJobs fails if db or its tables cannot be used. Other stores may share db, which the
+// caller closes.
 func NewJobs(db *bbolt.DB, kind job.Kind) (*Jobs, error) {
 	t, err := openTable(db, kind.Name+"_jobs", schema[job.Job]{func(j job.Job) string { return j.ID }, jobFields, jobEntries})
 	if err != nil {
@@ -99,12 +99,10 @@ func countUnfinished(jobs records[job.Job]) (n int) {
 	return n
 }
 
-// Get implements job.Store.
 func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 	return s.table.get(ctx, s.kind.String(), workspace, id)
 }
 
-// List implements job.Store.
 func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (page record.Page[job.Job], err error) {
 	_, high := record.Bounds(nil, nil, after, false)
 	err = s.table.view(ctx, "list "+s.kind.String()+"s", workspace, func(jobs records[job.Job]) (err error) {
@@ -117,7 +115,6 @@ func (s *Jobs) List(ctx context.Context, workspace string, after *record.Positio
 	return page, err
 }
 
-// Unfinished implements job.Backlog.
 func (s *Jobs) Unfinished(context.Context) (keys []job.Key, err error) {
 	err = s.table.db.View(func(tx *bbolt.Tx) error {
 		all := tx.Bucket([]byte(s.table.name))

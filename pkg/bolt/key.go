@@ -11,14 +11,14 @@ import (
 	"sluice/pkg/access"
 )
 
-// Keys is an access.Manager, for several processes. It is safe for concurrent use. The bucket
+// Keys is an access.Manager for several processes. It is safe for concurrent use. The bucket
 // "keys" of its file maps each id to its key in JSON.
 type Keys struct {
 	file lockedFile
 }
 
-// NewKeys returns the keys in the file at path. The directory must exist; the first call of
-// Create creates the file.
+// NewKeys opens nothing yet. The directory of path must exist; the first Create creates the
+// file.
 func NewKeys(path string) (*Keys, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
@@ -26,7 +26,6 @@ func NewKeys(path string) (*Keys, error) {
 	return &Keys{file: lockedFile{path, "keys"}}, nil
 }
 
-// Get implements access.Store.
 func (s *Keys) Get(ctx context.Context, id string) (k access.Key, err error) {
 	err = s.file.view(ctx, "get key", func(keys *bbolt.Bucket) (err error) {
 		k, err = getKey(keys, id)
@@ -46,7 +45,6 @@ func getKey(keys *bbolt.Bucket, id string) (access.Key, error) {
 	return decode[access.Key](value)
 }
 
-// Create implements access.Manager.
 func (s *Keys) Create(ctx context.Context, k access.Key) error {
 	return s.file.update(ctx, "create key", func(keys *bbolt.Bucket) error {
 		if keys.Get([]byte(k.ID)) != nil {
@@ -56,7 +54,6 @@ func (s *Keys) Create(ctx context.Context, k access.Key) error {
 	})
 }
 
-// List implements access.Manager.
 func (s *Keys) List(ctx context.Context) (list []access.Key, err error) {
 	err = s.file.view(ctx, "list keys", func(keys *bbolt.Bucket) (err error) {
 		list, err = decodeAll[access.Key](scan(keys, "", "", true))
@@ -66,10 +63,9 @@ func (s *Keys) List(ctx context.Context) (list []access.Key, err error) {
 	return list, err
 }
 
-// Revoke implements access.Manager.
 func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (k access.Key, err error) {
 	if _, err := s.Get(ctx, id); err != nil {
-		return access.Key{}, err // return before the call of Update, which would create the file
+		return access.Key{}, err // do not call Update, which would create the file
 	}
 	err = s.file.update(ctx, "revoke key", func(keys *bbolt.Bucket) (err error) {
 		if k, err = getKey(keys, id); err != nil {

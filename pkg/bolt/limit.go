@@ -11,14 +11,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Limits is a ratelimit.RowManager, for several processes. It is safe for concurrent use. The
+// Limits is a ratelimit.RowManager for several processes. It is safe for concurrent use. The
 // bucket "limits" of its file maps the subject of each row to the row in JSON.
 type Limits struct {
 	file lockedFile
 }
 
-// NewLimits returns the rows in the file at path. The directory must exist; the first call of
-// Put creates the file.
+// NewLimits opens nothing yet. The directory of path must exist; the first Put creates the
+// file.
 func NewLimits(path string) (*Limits, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
@@ -26,7 +26,6 @@ func NewLimits(path string) (*Limits, error) {
 	return &Limits{file: lockedFile{path, "limits"}}, nil
 }
 
-// List implements ratelimit.RowStore.
 func (s *Limits) List(ctx context.Context) (rows []ratelimit.Row, err error) {
 	err = s.file.view(ctx, "list limits", func(b *bbolt.Bucket) (err error) {
 		rows, err = listRows(b)
@@ -41,7 +40,7 @@ func listRows(b *bbolt.Bucket) ([]ratelimit.Row, error) {
 	return rows, err
 }
 
-// Put implements ratelimit.RowManager. It also removes all rows that have expired.
+// Put implements ratelimit.RowManager and removes all expired rows.
 func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	return s.file.update(ctx, "put limits", func(b *bbolt.Bucket) error {
 		rows, err := listRows(b)

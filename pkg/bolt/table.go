@@ -14,9 +14,9 @@ import (
 )
 
 // table is the bucket of one kind of records R, in a database that other tables share. It has
-// a bucket for each workspace, which has one with the records, by their keys, and one for each
-// index, which maps keys of its own to those of records, or to nothing if they are the same.
-// bbolt sorts keys by bytes. A table is safe for concurrent use.
+// a bucket for each workspace, with a bucket for the records, by key, and one for each index.
+// An index maps its own keys to those of records, or to nothing if they are the same. bbolt
+// sorts keys by bytes. A table is safe for concurrent use.
 //
 // A method whose context is done when it is called, or when its turn to write comes, does
 // nothing and returns an error of kind Unavailable. A transaction cannot be interrupted.
@@ -27,14 +27,12 @@ type table[R any] struct {
 	schema[R]
 }
 
-// schema says how a table keeps its records.
 type schema[R any] struct {
 	key     func(R) string // an id, unless the table has the index by_id
 	fields  func(*fields, *R)
 	entries func(workspace string, r R) []entry // where the indexes have a record
 }
 
-// entry is a place in an index.
 type entry struct {
 	key   string
 	index []string // path of its bucket in that of the workspace
@@ -46,7 +44,7 @@ const (
 	byExpiry = "by_expiry" // its keys are texts of a record.Position with the time at which a record expires
 )
 
-// openTable returns a table in db. The caller closes db.
+// openTable leaves it to the caller to close db.
 func openTable[R any](db *bbolt.DB, name string, s schema[R]) (*table[R], error) {
 	if db == nil {
 		return nil, errors.New("bolt: a database is required")
@@ -54,7 +52,7 @@ func openTable[R any](db *bbolt.DB, name string, s schema[R]) (*table[R], error)
 	return &table[R]{db: db, writer: newWriter(db), name: name, schema: s}, nil
 }
 
-// update calls write in a transaction and commits if write succeeds, as writer.update does.
+// update calls write in a transaction, which commits if write succeeds, as writer.update does.
 func (t *table[R]) update(ctx context.Context, op, workspace string, write func(records[R]) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -84,7 +82,6 @@ func (t *table[R]) update(ctx context.Context, op, workspace string, write func(
 	return nil
 }
 
-// view calls read in a transaction.
 func (t *table[R]) view(ctx context.Context, op, workspace string, read func(records[R]) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -98,8 +95,8 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 	return nil
 }
 
-// get returns a record in a transaction of its own, or an error of kind NotFound. noun is what
-// errors call it.
+// get reads in a transaction of its own. The error of a missing record has kind NotFound and
+// calls it noun.
 func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, err error) {
 	exists := false
 	err = t.view(ctx, "get "+noun, workspace, func(all records[R]) (err error) {
@@ -112,12 +109,11 @@ func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, er
 	return r, err
 }
 
-// countLimit is how many records a transaction counts, in about 20 ms. The file cannot grow
-// while a transaction reads it, and everything else waits until it has grown.
+// countLimit is how many records a transaction counts, in about 20 ms. While a transaction
+// reads, the file cannot grow, and if it must, everything else waits.
 const countLimit = 5_000
 
-// count counts the records that counts accepts. scan iterates over those whose keys are at least
-// low.
+// count counts the records that counts accepts, of those that scan finds from low on.
 func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan func(all records[R], low string) iter.Seq2[[]byte, []byte], counts func(R) bool) (n int64, err error) {
 	for more := true; more && err == nil; {
 		err = t.view(ctx, op, workspace, func(all records[R]) error {
@@ -150,7 +146,7 @@ type records[R any] struct {
 	workspace string
 }
 
-// nested returns the bucket at a path of names in b, or nil if it does not exist.
+// nested returns nil if there is no bucket at the path.
 func nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
 	for _, name := range path {
 		if b == nil {
@@ -161,10 +157,9 @@ func nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
 	return b
 }
 
-// index returns the bucket of an index, or nil if it has no entry.
+// index returns nil for an index without entries.
 func (s records[R]) index(path ...string) *bbolt.Bucket { return nested(s.bucket, path...) }
 
-// encode returns the value of r, and decode the record in a value.
 func (t *table[R]) encode(r R) ([]byte, error) {
 	f := fields{writing: true}
 	t.fields(&f, &r)
@@ -180,7 +175,6 @@ func (t *table[R]) decode(value []byte) (r R, err error) {
 	return r, f.err
 }
 
-// get returns the record with an id, and whether it exists.
 func (s records[R]) get(id string) (r R, exists bool, err error) {
 	key := []byte(id)
 	if keys := s.index(byID); keys != nil {
@@ -191,7 +185,7 @@ func (s records[R]) get(id string) (r R, exists bool, err error) {
 	return s.at(key)
 }
 
-// at returns the record with a key, and whether it exists.
+// at is get by key.
 func (s records[R]) at(key []byte) (r R, exists bool, err error) {
 	b := s.index(byKey)
 	if b == nil {
@@ -205,8 +199,8 @@ func (s records[R]) at(key []byte) (r R, exists bool, err error) {
 	return r, true, err
 }
 
-// fill is how much of a page stays when bbolt splits one. Keys in order of time leave every page
-// but the last as it was split, at half by default, but random ones must find room in theirs.
+// fill is how full bbolt leaves a page that it splits. Keys in order of time never fill that
+// page further, so the default of half wastes space, but random keys need room.
 const fill = 0.7
 
 // put stores r, which must not exist.
@@ -228,7 +222,7 @@ func (s records[R]) put(r R) error {
 	return err
 }
 
-// add puts an entry into the bucket at a path, which it creates if necessary.
+// add creates the bucket at path if necessary.
 func (s records[R]) add(path []string, key string, value []byte) (err error) {
 	b := s.bucket
 	for _, name := range path {
@@ -244,15 +238,15 @@ func (s records[R]) add(path []string, key string, value []byte) (err error) {
 func (s records[R]) remove(r R) error {
 	err := s.index(byKey).Delete([]byte(s.key(r)))
 	for _, e := range s.entries(s.workspace, r) {
-		if b := s.index(e.index...); b != nil { // an attribute that was declared after r was put has none
+		if b := s.index(e.index...); b != nil { // nil if the attribute was declared after r was put
 			err = errors.Join(err, b.Delete([]byte(e.key)))
 		}
 	}
 	return err
 }
 
-// sweepLimit is how many records sweep removes at most. It is greater than 1, so that writes
-// remove expired records faster than they add new ones.
+// sweepLimit is more than 1, so that writes remove expired records faster than they add new
+// ones.
 const sweepLimit = 10
 
 // sweep removes some of the records that expired before now.
@@ -275,8 +269,7 @@ func (s records[R]) sweep(now record.Time) error {
 	return nil
 }
 
-// lookup iterates over the entries of an index. It yields the key of each, and the value of its
-// record.
+// lookup yields the key of each entry of an index with the value of its record.
 func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		b := s.index(byKey)
@@ -291,9 +284,9 @@ func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, 
 	}
 }
 
-// page decodes values until the page has limit records, is full (record.PageFull) or has passed
-// record.MaxPassedBytes of the values for which skip is true. skip may be nil. The ID of Last
-// is the key of the last value that was read.
+// page decodes values until the page has limit records, is full (record.PageFull) or has
+// passed record.MaxPassedBytes of values that skip drops; skip may be nil. Last.ID is the key
+// of the last value that was read.
 func (t *table[R]) page(values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {
 	var last []byte
 	pageBytes, passed := 0, 0

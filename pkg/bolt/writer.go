@@ -9,8 +9,8 @@ import (
 )
 
 // writer shares transactions, and their fsync, among concurrent writes. A write that finds no
-// transaction under way starts one, and applies all that arrive before it commits; the others
-// share the next. DB.Batch, in contrast, lets each wait for others until a timer ends.
+// transaction under way starts one, and takes along all that arrive before it commits; the
+// others share the next. DB.Batch instead lets each wait for others until a timer ends.
 type writer struct {
 	db      *bbolt.DB
 	turn    chan struct{} // a lock: who holds it commits for all that wait
@@ -25,11 +25,11 @@ type write struct {
 
 func newWriter(db *bbolt.DB) *writer { return &writer{db: db, turn: make(chan struct{}, 1)} }
 
-// errSolo tells a write that it failed in a transaction that it shared.
+// errSolo tells a write that it failed in a shared transaction.
 var errSolo = errors.New("repeat the write in a transaction of its own")
 
-// update is like DB.Update, but may call apply more than once: a write that fails or panics is
-// repeated by itself, for its own error, and those that shared its transaction are repeated
+// update is like DB.Update, but may call apply more than once. A write that fails or panics is
+// repeated alone, to get its own error, and those that shared its transaction are repeated
 // without it. Only the last call takes effect.
 func (w *writer) update(apply func(*bbolt.Tx) error) error {
 	c := write{apply, make(chan error, 1)}
@@ -49,7 +49,6 @@ func (w *writer) update(apply func(*bbolt.Tx) error) error {
 	return err
 }
 
-// take returns the writes that wait.
 func (w *writer) take() []write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,8 +57,8 @@ func (w *writer) take() []write {
 	return writes
 }
 
-// commit applies the writes that wait, and those that arrive meanwhile, in one transaction. If
-// one fails, it starts again without it. The caller has the turn, and commit ends it.
+// commit applies the writes that wait, and those that arrive meanwhile, in one transaction,
+// and starts again without one that fails. The caller has the turn, and commit ends it.
 func (w *writer) commit() {
 	writes, err := w.take(), errSolo // errSolo remains if bbolt panics
 	defer func() {
@@ -89,7 +88,7 @@ func (w *writer) commit() {
 	}
 }
 
-// succeeds applies c and reports whether it neither failed nor panicked.
+// succeeds reports whether c neither failed nor panicked.
 func (c write) succeeds(tx *bbolt.Tx) (ok bool) {
 	defer func() { ok = recover() == nil && ok }()
 	return c.apply(tx) == nil

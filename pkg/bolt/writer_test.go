@@ -11,15 +11,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// waiters returns how many writes wait for the next transaction of w.
 func waiters(w *writer) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.waiting)
 }
 
-// shared calls the writes at the same time, during a transaction, and returns how each ended. A
-// panic is an error.
+// shared runs writes during a transaction, so that they share the next, and returns how each
+// ended. A panic is an error.
 func shared(t *testing.T, words *table[string], writes map[string]func(records[string]) error) map[string]error {
 	t.Helper()
 	var mu sync.Mutex

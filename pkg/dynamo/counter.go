@@ -55,6 +55,7 @@ type Counters struct {
 	retryer aws.Retryer // for charges
 }
 
+// NewCounters fails if an argument is missing.
 func NewCounters(client CountersClient, table string) (*Counters, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable

@@ -67,6 +67,7 @@ type Entities struct {
 	indexes index.Source
 }
 
+// NewEntities fails if an argument is missing or a number of shards is out of range.
 func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Entities, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable

@@ -48,6 +48,7 @@ type Events struct {
 	now    func() time.Time
 }
 
+// NewEvents fails if an argument is missing or a number of shards is out of range.
 func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable

@@ -33,6 +33,7 @@ type Indexes struct {
 	table  string
 }
 
+// NewIndexes fails if an argument is missing.
 func NewIndexes(client IndexesClient, table string) (*Indexes, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable

@@ -54,6 +54,7 @@ type Jobs struct {
 	table  string
 }
 
+// NewJobs fails if an argument is missing.
 func NewJobs(client JobsClient, kind job.Kind, table string) (*Jobs, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable

@@ -43,6 +43,7 @@ type Keys struct {
 	table  string
 }
 
+// NewKeys fails if an argument is missing.
 func NewKeys(client KeysClient, table string) (*Keys, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable

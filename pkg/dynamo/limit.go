@@ -38,6 +38,7 @@ type Limits struct {
 	table  string
 }
 
+// NewLimits fails if an argument is missing.
 func NewLimits(client LimitsClient, table string) (*Limits, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable

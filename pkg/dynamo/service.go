@@ -20,6 +20,7 @@ type Service struct {
 	table  string
 }
 
+// NewService fails if an argument is missing.
 func NewService(client updater, table string) (*Service, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable

@@ -25,6 +25,7 @@ type Usage struct {
 	table  string
 }
 
+// NewUsage fails if an argument is missing.
 func NewUsage(client querier, table string) (*Usage, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable

@@ -1,4 +1,4 @@
-// Package files stores export files: in an S3 bucket, or in a directory for a local server.
+// Package files stores export files in an S3 bucket, or in a directory for a local server.
 package files
 
 import (
@@ -21,30 +21,29 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// DirPrefix is the first part of the path of every link of a Dir.
+// DirPrefix begins the path of every link of a Dir.
 const DirPrefix = "/export_file/"
 
-// LinkLifetime is how long a link is valid. Nothing can end it sooner, not even the revocation
-// of the key that asked for it.
+// LinkLifetime is how long a link is valid. Nothing ends it sooner, not even the revocation of
+// the key that asked for it.
 const LinkLifetime = 5 * time.Minute
 
-// uploads is the directory of the uploads. No workspace has it, because dots are escaped in a key.
+// uploads is a directory that no workspace has, because keys escape dots.
 const uploads = ".uploads"
 
 // Dir is an exportjob.Files and exportjob.Links in a directory, and the http.Handler of its
 // links. A link is valid only for the Dir that created it. Dir is safe for concurrent use.
 //
-// The path of a file is its exportjob.File.Key. An upload is a directory below .uploads,
-// with a file per part. Each file is written under a temporary name and then renamed, so none
-// is ever incomplete.
+// The path of a file is its exportjob.File.Key. An upload is a directory below .uploads with a
+// file per part. Files are written under a temporary name and then renamed, so none is ever
+// incomplete.
 type Dir struct {
 	dir string
-	key []byte // HMAC key that signs the links
+	key []byte // signs the links, by HMAC
 	now func() time.Time
 }
 
-// NewDir returns a Dir in dir, which it creates if needed. now is the clock for the expiry of
-// links, files and uploads.
+// NewDir creates dir if needed. now decides when links, files and uploads expire.
 func NewDir(dir string, now func() time.Time) (*Dir, error) {
 	if err := os.MkdirAll(filepath.Join(dir, uploads), 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of export files: %w", err)
@@ -52,7 +51,6 @@ func NewDir(dir string, now func() time.Time) (*Dir, error) {
 	return &Dir{dir: dir, key: []byte(rand.Text()), now: now}, nil
 }
 
-// Start implements exportjob.Files.
 func (s *Dir) Start(context.Context, exportjob.File) (upload string, err error) {
 	upload = rand.Text()
 	if err := os.Mkdir(s.upload(upload), 0o700); err != nil {
@@ -83,8 +81,8 @@ func (s *Dir) Put(_ context.Context, f exportjob.File, n int, part []byte) (etag
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// replace writes the named file atomically. It calls write to write the content. replace syncs
-// the content to disk, but not the rename, so a crash of the machine can undo the rename.
+// replace writes the named file atomically, with the content that write writes. It syncs the
+// content to disk, but not the rename, which a crash of the machine can undo.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -101,7 +99,6 @@ func replace(name string, write func(*os.File) error) (err error) {
 	return os.Rename(f.Name(), name)
 }
 
-// Complete implements exportjob.Files.
 func (s *Dir) Complete(ctx context.Context, f exportjob.File) error {
 	name := s.file(f.Key)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -109,8 +106,7 @@ func (s *Dir) Complete(ctx context.Context, f exportjob.File) error {
 	}
 	err := replace(name, func(to *os.File) error { return s.join(to, f) })
 	if errors.Is(err, fs.ErrNotExist) {
-		// If the whole file exists, the upload was completed earlier. Otherwise the
-		// upload was removed.
+		// The upload was completed earlier if the whole file exists, and removed otherwise.
 		if info, statErr := os.Stat(name); statErr == nil && info.Size() == f.Size {
 			return nil
 		}
@@ -143,7 +139,6 @@ func (s *Dir) join(w io.Writer, f exportjob.File) error {
 
 func (s *Dir) file(key string) string { return filepath.Join(s.dir, filepath.FromSlash(key)) }
 
-// Abort implements exportjob.Files.
 func (s *Dir) Abort(_ context.Context, f exportjob.File) error {
 	if f.Upload == "" {
 		return nil
@@ -154,7 +149,6 @@ func (s *Dir) Abort(_ context.Context, f exportjob.File) error {
 	return nil
 }
 
-// Delete implements exportjob.Files.
 func (s *Dir) Delete(_ context.Context, f exportjob.File) error {
 	if err := os.Remove(s.file(f.Key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete file: %w", err)
@@ -162,11 +156,10 @@ func (s *Dir) Delete(_ context.Context, f exportjob.File) error {
 	return nil
 }
 
-// Expire removes the files and uploads that were last modified more than the given number
-// of days ago.
+// Expire removes files and uploads last modified more than days ago.
 func (s *Dir) Expire(days int) error {
 	oldest := s.now().AddDate(0, 0, -days)
-	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files and the directories of uploads; each new part updates the modification time of its directory
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files, and the directories of uploads, whose times change with each new part
 	for _, name := range names {
 		name = filepath.Join(s.dir, filepath.FromSlash(name))
 		info, statErr := os.Stat(name)
@@ -180,7 +173,7 @@ func (s *Dir) Expire(days int) error {
 	return nil
 }
 
-// Link implements exportjob.Links. The link is a path of the local server.
+// Link implements exportjob.Links with a path of the local server.
 func (s *Dir) Link(_ context.Context, f exportjob.File) (string, error) {
 	key := f.Key
 	expires := strconv.FormatInt(s.now().Add(LinkLifetime).Unix(), 10)
@@ -194,9 +187,8 @@ func (s *Dir) sign(key, name, expires string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// ServeHTTP responds with the file of a link, or with the requested range of it. It
-// responds with 403 if the link is forged or has expired, and with 404 if the file
-// has expired.
+// ServeHTTP responds with the file of a link, or the requested range of it: 403 if the link is
+// forged or has expired, and 404 if the file has.
 func (s *Dir) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

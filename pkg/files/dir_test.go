@@ -18,7 +18,6 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// open returns a store in dir. The clock of the store shows *clock.
 func open(t *testing.T, dir string, clock *time.Time) *files.Dir {
 	t.Helper()
 	s, err := files.NewDir(dir, func() time.Time { return *clock })

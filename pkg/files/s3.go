@@ -23,7 +23,7 @@ type S3 struct {
 	bucket string
 }
 
-// NewS3 returns the files in a bucket.
+// NewS3 fails if an argument is missing.
 func NewS3(client *s3.Client, bucket string) (*S3, error) {
 	if client == nil || bucket == "" {
 		return nil, errors.New("files: a client and a bucket name are required")
@@ -31,12 +31,12 @@ func NewS3(client *s3.Client, bucket string) (*S3, error) {
 	return &S3{client: client, links: s3.NewPresignClient(client, s3.WithPresignExpires(LinkLifetime)), bucket: bucket}, nil
 }
 
-// OpenS3 returns the files in the bucket that EXPORT_JOBS_BUCKET names. If AWS_ENDPOINT_URL_S3
-// is set, the bucket is part of the URL's path, not of the host.
+// OpenS3 opens the bucket that EXPORT_JOBS_BUCKET names. If AWS_ENDPOINT_URL_S3 is set, the
+// bucket is part of the URL's path, not of the host.
 func OpenS3(sdk aws.Config, getenv func(string) string) (*S3, error) {
 	s, err := NewS3(s3.NewFromConfig(sdk, func(o *s3.Options) {
-		// Servers other than S3 usually have one host name for all buckets, and some do
-		// not support the additional checksums of S3.
+		// Servers other than S3 usually have one host name for all buckets, and some lack the
+		// additional checksums of S3.
 		o.UsePathStyle = getenv("AWS_ENDPOINT_URL_S3") != ""
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
@@ -47,7 +47,6 @@ func OpenS3(sdk aws.Config, getenv func(string) string) (*S3, error) {
 	return s, nil
 }
 
-// Start implements exportjob.Files.
 func (s *S3) Start(ctx context.Context, f exportjob.File) (upload string, err error) {
 	out, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
 		Bucket: &s.bucket, Key: &f.Key,
@@ -60,12 +59,11 @@ func (s *S3) Start(ctx context.Context, f exportjob.File) (upload string, err er
 	return aws.ToString(out.UploadId), nil
 }
 
-// disposition returns the header Content-Disposition with which a browser saves a file.
+// disposition is the Content-Disposition with which a browser saves a file.
 func disposition(f exportjob.File) string {
 	return mime.FormatMediaType("attachment", map[string]string{"filename": f.Name})
 }
 
-// Put implements exportjob.Files.
 func (s *S3) Put(ctx context.Context, f exportjob.File, n int, part []byte) (etag string, err error) {
 	out, err := s.client.UploadPart(ctx, &s3.UploadPartInput{
 		Bucket: &s.bucket, Key: &f.Key, UploadId: &f.Upload,
@@ -77,8 +75,8 @@ func (s *S3) Put(ctx context.Context, f exportjob.File, n int, part []byte) (eta
 	return aws.ToString(out.ETag), nil
 }
 
-// Complete implements exportjob.Files. S3 removes an upload when the upload is completed.
-// A repeated call therefore finds only the file.
+// Complete implements exportjob.Files. S3 removes a completed upload, so a repeated call finds
+// only the file.
 func (s *S3) Complete(ctx context.Context, f exportjob.File) error {
 	parts := make([]types.CompletedPart, len(f.Parts))
 	for i, etag := range f.Parts {
@@ -101,7 +99,6 @@ func (s *S3) Complete(ctx context.Context, f exportjob.File) error {
 	return err
 }
 
-// Abort implements exportjob.Files.
 func (s *S3) Abort(ctx context.Context, f exportjob.File) error {
 	if f.Upload == "" {
 		return nil
@@ -115,7 +112,7 @@ func (s *S3) Abort(ctx context.Context, f exportjob.File) error {
 	return nil
 }
 
-// Delete implements exportjob.Files. S3 reports success if the file does not exist.
+// Delete implements exportjob.Files. S3 reports success if there is no file.
 func (s *S3) Delete(ctx context.Context, f exportjob.File) error {
 	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &f.Key})
 	if err != nil {
@@ -124,8 +121,7 @@ func (s *S3) Delete(ctx context.Context, f exportjob.File) error {
 	return nil
 }
 
-// Link implements exportjob.Links. It makes no call to S3 and does not check that the
-// file exists.
+// Link implements exportjob.Links without a call to S3, so the file may not exist.
 func (s *S3) Link(ctx context.Context, f exportjob.File) (string, error) {
 	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: &f.Key, ResponseContentDisposition: aws.String(disposition(f))}
 	if mediaType, unpacked := f.Unpacked(); unpacked {
@@ -138,8 +134,7 @@ func (s *S3) Link(ctx context.Context, f exportjob.File) (string, error) {
 	return link.URL, nil
 }
 
-// s3Error wraps err. If err means that the upload does not exist or differs from the
-// file's parts, the result also wraps ErrUpload.
+// s3Error also wraps ErrUpload if the upload does not exist or differs from the file's parts.
 func s3Error(op string, err error) error {
 	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
 		switch apiError.ErrorCode() {

@@ -128,7 +128,6 @@ type environment map[string]string
 
 func (e environment) get(name string) string { return e[name] }
 
-// sdk returns an SDK configuration for the server.
 func sdk(server *s3local.Server) aws.Config {
 	return aws.Config{
 		Region: s3local.Region, BaseEndpoint: &server.Endpoint,
@@ -157,8 +156,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-// The signature of a link must be valid whatever characters the names of the workspace and
-// the job contain.
+// Names of workspaces and jobs may have characters that a signature must escape.
 func TestLinksToOddNames(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)

@@ -1,4 +1,4 @@
-// Package memory keeps rate limit counters in the memory of one process.
+// Package memory keeps rate limit counters in memory, for one process.
 package memory
 
 import (
@@ -13,22 +13,21 @@ import (
 )
 
 const (
-	minute     = ratelimit.Window(ratelimit.UsageWindows) // a window that is at least this many windows old is dropped
-	retained   = 3                                        // a window that is at most this many windows old is kept, because charges can arrive late
-	maxHistory = 1 << 15                                  // most keys in windows that are more than retained windows old
+	minute     = ratelimit.Window(ratelimit.UsageWindows) // in windows; older ones are dropped
+	retained   = 3                                        // in windows; younger ones are kept, because charges can arrive late
+	maxHistory = 1 << 15                                  // most keys in windows older than retained
 )
 
-// errDropped is the error of a charge in a window whose counters were dropped.
 var errDropped = errors.New("the counters of the window were dropped")
 
 // Counters is a ratelimit.Store and a ratelimit.UsageStore. It keeps all keys of the last four
-// windows, and up to 32,768 keys of the other windows of the last minute. A key takes about
-// 350 bytes. It is safe for concurrent use.
+// windows, and up to 32,768 others of the last minute. A key takes about 350 bytes. It is safe
+// for concurrent use.
 type Counters struct {
 	mu      sync.Mutex
 	windows map[ratelimit.Window]map[ratelimit.Key]map[string]int64
 	newest  ratelimit.Window
-	dropped ratelimit.Window // newest window that was dropped because of maxHistory
+	dropped ratelimit.Window // the newest that was dropped because of maxHistory
 }
 
 // NewCounters returns counters that are all zero.
@@ -37,8 +36,8 @@ func NewCounters() *Counters {
 }
 
 // Charge implements ratelimit.Store. It returns an error, and charges nothing, if ctx is done
-// or the counters of the window were dropped. A window that is at least a minute older than
-// the newest means that the clock was set back, and becomes the newest.
+// or the counters of the window were dropped. A window at least a minute older than the newest
+// means that the clock was set back, and becomes the newest.
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err
@@ -76,7 +75,7 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	return result, nil
 }
 
-// Used implements ratelimit.UsageStore. It returns an error only if ctx is done.
+// Used implements ratelimit.UsageStore. It fails only if ctx is done.
 func (s *Counters) Used(ctx context.Context, identity string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -94,7 +93,7 @@ func (s *Counters) Used(ctx context.Context, identity string, scopes []ratelimit
 	return used, nil
 }
 
-// begin makes w the newest window and drops those that are then not needed.
+// begin makes w the newest window and drops what is no longer needed.
 func (s *Counters) begin(w ratelimit.Window) {
 	s.newest = w
 	if s.dropped >= w {

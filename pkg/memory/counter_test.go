@@ -21,12 +21,10 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// keyAt returns a key whose address is a number.
 func keyAt(address int, w ratelimit.Window) ratelimit.Key {
 	return ratelimit.Key{Identity: fmt.Sprint(address), Scope: "import", Window: w}
 }
 
-// counting returns a cost of 1 on a counter whose limit is 2.
 func counting(counter string) []ratelimit.Cost {
 	return []ratelimit.Cost{{Rule: ratelimit.Rule{Counter: counter, Limit: 2}, Amount: 1}}
 }
@@ -64,7 +62,7 @@ func TestOldWindowsAreDropped(t *testing.T) {
 	}
 }
 
-// One active client is enough to release the memory of all idle clients.
+// One active client is enough to release the memory of all idle ones.
 func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	const addresses, boundOfActive, boundOfIdle = 100_000, 55 << 20, 1 << 20
 	s := NewCounters()
@@ -75,7 +73,7 @@ func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	if grown := heap() - before; grown > boundOfActive {
 		t.Errorf("%d addresses take %d bytes, want at most %d", addresses, grown, boundOfActive)
 	}
-	for w := range ratelimit.Window(retained + 2) { // the last charge drops the first window, because the keys of that window exceed maxHistory
+	for w := range ratelimit.Window(retained + 2) { // the last charge drops the first window, whose keys exceed maxHistory
 		charge(t, s, keyAt(1, w))
 	}
 	if grown := heap() - before; grown > boundOfIdle {
@@ -104,7 +102,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 			for i := range others {
 				charge(t, s, keyAt(i, w))
 			}
-		case 30: // more addresses than fit into maxHistory, so the usage of this window is lost, but not the usage of other windows
+		case 30: // more than fit into maxHistory, so that only this window's usage is lost
 			for i := range maxHistory * 3 / 2 {
 				charge(t, s, keyAt(i, w))
 			}
@@ -143,9 +141,8 @@ func TestAWindowCountsForAMinute(t *testing.T) {
 	}
 }
 
-// A window with too many keys is dropped early, unless it is the newest window or one
-// of the three windows before it. A charge in a dropped window must not start from
-// zero.
+// A window with too many keys is dropped early, unless it is the newest or one of the three
+// before it. Charges in it must not start from zero again.
 func TestAChargeInADroppedWindowFails(t *testing.T) {
 	s := NewCounters()
 	for w := ratelimit.Window(100); w < 104; w++ {
@@ -176,7 +173,6 @@ func TestAChargeInADroppedWindowFails(t *testing.T) {
 	}
 }
 
-// A clock that is set back by a minute or more must not stop the service.
 func TestAfterTheClockIsSetBackCountersStartAtZero(t *testing.T) {
 	for _, back := range []ratelimit.Window{minute, 500} {
 		s := NewCounters()
@@ -196,8 +192,7 @@ func TestAfterTheClockIsSetBackCountersStartAtZero(t *testing.T) {
 	}
 }
 
-// A charge that is delayed by a minute looks like a charge after the clock was set
-// back. It must not change the counters of the newest window.
+// A charge that comes a minute late looks as if the clock had been set back.
 func TestAChargeDelayedByAMinuteKeepsTheNewestWindow(t *testing.T) {
 	s := NewCounters()
 	for range 2 {

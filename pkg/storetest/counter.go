@@ -11,17 +11,15 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// cost returns a cost of the given amount for a rule on the counter called name.
 func cost(name string, limit, amount int64) ratelimit.Cost {
 	return ratelimit.Cost{Rule: ratelimit.Rule{Policy: name, Counter: name, Limit: limit}, Amount: amount}
 }
 
-// step is one charge and its expected result.
 type step struct {
 	key      ratelimit.Key
 	costs    []ratelimit.Cost
 	admitted bool
-	used     []int64 // nil: not checked
+	used     []int64 // nil if not checked
 }
 
 var (
@@ -102,8 +100,7 @@ var sequences = []struct {
 	}},
 }
 
-// Counters checks that the stores returned by open fulfill the contract of ratelimit.Store.
-// Each call of open must return a store without counters.
+// Counters tests a ratelimit.Store. Each call of open returns one without counters.
 func Counters(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	for _, tt := range sequences {
 		t.Run(tt.name, func(t *testing.T) {

@@ -50,12 +50,11 @@ var entityKind = recordKind[entity.Entity, entityStore]{
 	},
 }
 
-// OpenEntities creates an empty database and returns a function that opens it with a clock. Its
-// stores are like instances of the service whose clocks differ.
+// OpenEntities creates an empty database and returns a function that opens it with a clock.
+// The stores are like instances of the service whose clocks differ.
 type OpenEntities func(t *testing.T) func(entity.Clock) (entity.Store, error)
 
-// entityStore is a store under test. Its methods that write take the time of the clock from
-// their arguments.
+// entityStore is a store whose writes take the time from their arguments.
 type entityStore struct {
 	entity.Store // its clock shows updatedAt
 	open         func(entity.Clock) (entity.Store, error)
@@ -67,7 +66,6 @@ func (open OpenEntities) store(t *testing.T) entityStore {
 	return s
 }
 
-// at returns the store with a clock that shows the given time.
 func (s entityStore) at(now record.Time) entity.Store {
 	at, err := s.open(entity.Clock{Now: now.Time})
 	if err != nil {
@@ -98,8 +96,7 @@ func (s entityStore) erase(ctx context.Context, workspace, id string, at record.
 	return c, err
 }
 
-// Entities checks that the stores of open fulfill the contract of entity.Store. Their lists
-// must contain an entity as soon as it is created.
+// Entities tests an entity.Store. Its lists must have an entity as soon as it is created.
 func Entities(t *testing.T, open OpenEntities) {
 	entityKind.run(t, open.store)
 	runAll(t, open.store, []test[entityStore]{
@@ -124,7 +121,6 @@ func Entities(t *testing.T, open OpenEntities) {
 	})
 }
 
-// plainEntity returns a simple entity.
 func plainEntity(id string) entity.Entity {
 	return entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`), CreatedAt: entityCreatedAt, UpdatedAt: entityCreatedAt}
 }
@@ -135,7 +131,7 @@ func changed(e entity.Entity, attributes string) entity.Entity {
 	return e
 }
 
-// listEntities returns the list of the entities of a type, or of all entities if typ is empty.
+// listEntities lists all entities if typ is empty.
 func listEntities(ctx context.Context, s entityStore, workspace, typ string) recordList[entity.Entity] {
 	return recordList[entity.Entity]{
 		compare: func(a, b entity.Entity) int { return cmp.Compare(a.ID, b.ID) },
@@ -150,7 +146,6 @@ func listEntities(ctx context.Context, s entityStore, workspace, typ string) rec
 	}
 }
 
-// entityIDs returns the ids on the page of a list that starts after an id, or on the first page.
 func entityIDs(t *testing.T, l recordList[entity.Entity], after string, limit int) (ids []string, more bool) {
 	t.Helper()
 	var from *entity.Entity
@@ -164,7 +159,7 @@ func entityIDs(t *testing.T, l recordList[entity.Entity], after string, limit in
 	return ids, more
 }
 
-// testEntityOrder uses all ids of one character, and some longer ids.
+// testEntityOrder uses all ids of one character, and some longer ones.
 func testEntityOrder(t *testing.T, s entityStore) {
 	entities := []entity.Entity{plainEntity(strings.Repeat("z", record.MaxIDLength))}
 	for c := range byte(128) {

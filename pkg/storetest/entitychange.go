@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// entityAt returns the time that is n milliseconds after updatedAt.
+// entityAt returns the time n milliseconds after updatedAt.
 func entityAt(n int) record.Time {
 	return record.TimeOf(updatedAt.Time().Add(time.Duration(n) * time.Millisecond))
 }
@@ -26,8 +26,7 @@ func remove(t *testing.T, s entityStore, id string) {
 	}
 }
 
-// testCreateAgain deletes entities and then creates entities with the same ids, by clocks that
-// are behind the clock of the deletion or ahead of it.
+// testCreateAgain uses clocks that are behind the one of the deletion or ahead of it.
 func testCreateAgain(t *testing.T, s entityStore) {
 	for i, tt := range []struct{ now, want int }{{-4000, 1}, {-1, 1}, {0, 1}, {1, 1}, {2, 2}} {
 		id := fmt.Sprintf("%d", i)
@@ -51,8 +50,7 @@ func testCreateAgain(t *testing.T, s entityStore) {
 	}
 }
 
-// testChanges lists entities that were created, updated and deleted, some of them at the
-// same time.
+// testChanges has entities that were created, updated and deleted, some at the same time.
 func testChanges(t *testing.T, s entityStore) {
 	var want []entity.Change
 	for i := range 40 {
@@ -85,7 +83,7 @@ func testChanges(t *testing.T, s entityStore) {
 	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).check(t, nil, 10)
 }
 
-// testFilteredChanges lists the changes of one type. Entities of other types must be returned as
+// testFilteredChanges lists the changes of one type. Entities of others must be returned as
 // gone, on pages of the full length.
 func testFilteredChanges(t *testing.T, s entityStore) {
 	var want []entity.Change
@@ -108,7 +106,7 @@ func testFilteredChanges(t *testing.T, s entityStore) {
 func testChangesBetween(t *testing.T, s entityStore) {
 	var all []entity.Change
 	for i := range 6 {
-		for _, id := range []string{"-", "z"} { // the lowest and the highest character that an id can contain
+		for _, id := range []string{"-", "z"} { // the lowest and highest character of an id
 			e := plainEntity(fmt.Sprintf("%s%d", id, i))
 			e.CreatedAt, e.UpdatedAt = entityAt(i), entityAt(i)
 			entityKind.fill(t, s, workspace, e)
@@ -148,8 +146,8 @@ func testChangesBytes(t *testing.T, s entityStore) {
 	}
 }
 
-// testEntityErase erases entities that exist, were deleted, were erased, or never existed. The
-// time of each erasure is before, at or after the latest change of the entity.
+// testEntityErase erases entities that exist, were deleted or erased, or never existed,
+// before, at and after their latest change.
 func testEntityErase(t *testing.T, s entityStore) {
 	entityKind.fillPlain(t, s, workspace, "b")
 	entityKind.fillPlain(t, s, "other", "lives-0")
@@ -166,7 +164,7 @@ func testEntityErase(t *testing.T, s entityStore) {
 		for _, want := range []entity.Change{
 			wantOf(lives, "account", updatedAt, entityAt(tt.want)), wantOf(was, "account", entityCreatedAt, entityAt(tt.want)), wantOf(never, entity.DefaultType, now, now),
 		} {
-			for range 2 { // the second call replaces the tombstone that the first call stored
+			for range 2 { // the second call replaces the first one's tombstone
 				got, err := s.erase(t.Context(), workspace, want.ID, now)
 				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("erase %s at %s: error %v\n got %+v\nwant %+v", want.ID, now, err, got, want)
@@ -184,15 +182,14 @@ func testEntityErase(t *testing.T, s entityStore) {
 	entityKind.want(t, s, "other", plainEntity("lives-0"))
 }
 
-// changesWith returns the changes of the entity with the given id.
 func changesWith(t *testing.T, s entityStore, id string) []entity.Change {
 	t.Helper()
 	all := slices.Concat(changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: recordAt("0000-01-01T00:00:00Z")}).walk(t, nil, 200)...)
 	return slices.DeleteFunc(all, func(c entity.Change) bool { return c.ID != id })
 }
 
-// testEraseAndCreate erases an entity, creates it again, changes it and deletes it. Each of its
-// changes must still have the ErasedAt of the erasure.
+// testEraseAndCreate erases an entity, creates it again, changes and deletes it. Each change
+// must still have the ErasedAt of the erasure.
 func testEraseAndCreate(t *testing.T, s entityStore) {
 	e := plainEntity("a")
 	e.CreatedAt = entityAt(2)
@@ -227,9 +224,8 @@ func testEraseAndCreate(t *testing.T, s entityStore) {
 	}
 }
 
-// testClockFault changes entities and tombstones with stamps that are ahead of the clock. If
-// they are further ahead than two clocks may differ, the change has the current time, and the
-// fault is reported once.
+// testClockFault changes what has a stamp ahead of the clock. If it is further ahead than two
+// clocks may differ, the change gets the current time, and the fault is reported once.
 func testClockFault(t *testing.T, s entityStore) {
 	ahead := recordAt("2028-01-01T00:00:00Z")
 	var faults []entity.ClockFault

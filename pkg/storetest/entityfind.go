@@ -17,16 +17,15 @@ import (
 	"sluice/pkg/record"
 )
 
-// IndexedEntities is a store of entities with indexes.
 type IndexedEntities interface {
 	entity.Store
 	entity.Finder
 	index.Keeper
 }
 
-// FindEntities checks that the stores that open returns find what a naive search through all
-// entities finds, while declarations, entities and their types change at random. indexed are the
-// declarations by which the store writes. All checks share one store, each with its own workspace.
+// FindEntities checks that stores find what a naive search through all entities finds, while
+// declarations, entities and their types change at random. indexed has the declarations by
+// which the store writes. All checks share one store, each in a workspace of its own.
 func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) (IndexedEntities, index.Store)) {
 	indexed := new(index.Current)
 	s, declarations := open(t, indexed)
@@ -144,7 +143,7 @@ func (f *finding) upsert(rt *rapid.T) {
 	f.entities[d.ID] = d
 }
 
-// object returns a JSON object with these members in order, whose values keep their bytes.
+// object returns the members in order; values keep their bytes.
 func object(members map[string]json.RawMessage) record.Attributes {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -172,7 +171,6 @@ func (f *finding) delete(rt *rapid.T) {
 	delete(f.entities, id)
 }
 
-// find compares a query with a search through the model.
 func (f *finding) find(rt *rapid.T) {
 	all := f.indexed.Load().In(f.workspace)
 	if len(all) == 0 {

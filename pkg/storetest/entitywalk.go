@@ -13,9 +13,8 @@ import (
 
 const entityWalkCount = 1_000
 
-// WalkEntities creates 1,000 entities. It reads the list of all entities
-// and the list of one type to the end, in pages of 1, 7, 50 and 200. Each list must
-// be in order and contain each entity that belongs to the list exactly once.
+// WalkEntities reads lists of 1,000 entities in pages of 1, 7, 50 and 200. They must be in
+// order and contain each entity once.
 func WalkEntities(t *testing.T, open OpenEntities) {
 	s := open.store(t)
 	var entities []entity.Entity

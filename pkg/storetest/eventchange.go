@@ -11,8 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// testEventChanges lists events whose order of creation differs from their order of
-// occurrence.
+// testEventChanges lists events whose order of creation differs from that of occurrence.
 func testEventChanges(t *testing.T, s eventStore) {
 	var all []event.Event
 	for i := range 30 {
@@ -39,7 +38,6 @@ func testEventChanges(t *testing.T, s eventStore) {
 	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).check(t, nil, 10)
 }
 
-// testFilteredEvents lists the new events of one entity.
 func testFilteredEvents(t *testing.T, s eventStore) {
 	var want []event.Change
 	for i := range 9 {

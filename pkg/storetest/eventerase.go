@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// eraseAll erases the events of an entity page by page.
+// eraseAll erases an entity's events page by page.
 func eraseAll(t *testing.T, s eventStore, q event.Erasure) (n int64) {
 	t.Helper()
 	for more := true; more; {
@@ -28,9 +28,8 @@ func eraseAll(t *testing.T, s eventStore, q event.Erasure) (n int64) {
 	return n
 }
 
-// testEventErase erases events of one of two entities. Some events belong to no entity, and some
-// were created too late to be erased. The order of creation differs from the order of
-// occurrence.
+// testEventErase erases the events of one of two entities. Some events belong to none, and
+// some were created too late. The order of creation differs from that of occurrence.
 func testEventErase(t *testing.T, s eventStore) {
 	var old, others []event.Event
 	for i := range 40 {
@@ -40,7 +39,7 @@ func testEventErase(t *testing.T, s eventStore) {
 		case 6:
 			e.EntityID = ""
 		case 7:
-			e.EntityID = "u-10" // the id u-1 is a prefix of this id
+			e.EntityID = "u-10" // u-1 is a prefix of it
 		}
 		if e.EntityID == "u-1" && i%5 <= 2 {
 			old = append(old, e)
@@ -77,8 +76,7 @@ func testEventErase(t *testing.T, s eventStore) {
 	}
 }
 
-// testExpired creates an event. It then creates further events with the same id before,
-// at and after the expiry of the first event.
+// testExpired creates events with the id of an earlier one before, at and after its expiry.
 func testExpired(t *testing.T, s eventStore) {
 	e := plainEvent("a", eventNoon)
 	e.CreatedAt, e.ExpiresAt = eventNoon, laterEvent(time.Minute)

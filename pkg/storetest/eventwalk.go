@@ -14,10 +14,9 @@ import (
 
 const eventWalkCount = 2_000
 
-// WalkEvents creates 2,000 events. It reads several kinds of lists to the
-// end, in pages of 1, 7, 50 and 200. Each list must be in order and contain each event
-// that belongs to the list exactly once. If few is true, WalkEvents skips the lists
-// that have many pages. This is for stores that make many calls per page.
+// WalkEvents reads lists of 2,000 events in pages of 1, 7, 50 and 200. They must be in order
+// and contain each event once. If few is true, it skips lists with many pages, for stores that
+// make many calls per page.
 func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 	s := open.store(t)
 	events := manyEvents()
@@ -57,8 +56,8 @@ func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 	}
 }
 
-// manyEvents returns events in random order. They occurred within one hour, some
-// of them at the same time. They belong to 25 entities and have different sizes.
+// manyEvents returns events of one hour in random order, of different sizes and of 25
+// entities, some at the same time.
 func manyEvents() []event.Event {
 	events := make([]event.Event, eventWalkCount)
 	for i := range events {

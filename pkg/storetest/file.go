@@ -11,16 +11,15 @@ import (
 	"sluice/pkg/record"
 )
 
-// partBytes is the minimum size that S3 requires of every part but the last.
+// partBytes is the least that S3 requires of every part but the last.
 const partBytes = 5 << 20
 
-// odd is a workspace name that is dangerous in a path if it is not escaped.
+// odd is a workspace name that is dangerous in a path unless it is escaped.
 const odd = "a workspace/of ../ é"
 
-// FileStore is an exportjob.Files whose files a test can read.
 type FileStore struct {
 	exportjob.Files
-	Read func(t *testing.T, f exportjob.File) []byte // nil if the file does not exist
+	Read func(t *testing.T, f exportjob.File) []byte // nil if there is no file
 }
 
 // File stores a file of a workspace.
@@ -32,8 +31,7 @@ func File(t *testing.T, files exportjob.Files, workspace, id, content string) ex
 	return f
 }
 
-// Files checks that the files returned by open fulfill the contract of exportjob.Files. Each
-// call of open must return an empty store.
+// Files tests an exportjob.Files. Each call of open returns an empty one.
 func Files(t *testing.T, open func(t *testing.T) FileStore) {
 	runAll(t, open, []test[FileStore]{
 		{"a file consists of its parts in order and exists only once it is complete", testParts},
@@ -50,7 +48,6 @@ func newFile(workspace, id string) exportjob.File {
 	return exportjob.NewFile(job.Job{Workspace: workspace, ID: id, CreatedAt: record.TimeOf(jobsCreatedAt)}, exportjob.Order{Resource: record.Event, Format: exportjob.NDJSON})
 }
 
-// upload starts an upload of a new file.
 func upload(t *testing.T, s FileStore, workspace, id string) exportjob.File {
 	t.Helper()
 	f := newFile(workspace, id)
@@ -64,7 +61,7 @@ func upload(t *testing.T, s FileStore, workspace, id string) exportjob.File {
 // part returns n pseudorandom bytes, the same for the same seed.
 func part(seed byte, n int) []byte {
 	b := make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // this Read never returns an error
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // this Read never fails
 	return b
 }
 
@@ -81,8 +78,7 @@ func putPart(t *testing.T, s FileStore, f exportjob.File, b []byte) exportjob.Fi
 	return f
 }
 
-// complete completes an upload twice, as a worker does if the first response was
-// lost.
+// complete completes an upload twice, as a worker does if the first response was lost.
 func complete(t *testing.T, s FileStore, f exportjob.File) {
 	t.Helper()
 	for range 2 {

@@ -10,8 +10,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// Indexes checks that the stores that open returns fulfill the contract of index.Store. Each
-// call of open must return an empty store.
+// Indexes tests an index.Store. Each call of open returns an empty one.
 func Indexes(t *testing.T, open func(t *testing.T) index.Store) {
 	runAll(t, open, []test[index.Store]{
 		{"a list returns the declarations as they were put, in order", testIndexesReadBack},
@@ -108,7 +107,6 @@ func testConcurrentIndexes(t *testing.T, s index.Store) {
 	}
 }
 
-// noKeeper is a Keeper that must not be called.
 type noKeeper struct{ index.Keeper }
 
 func testBuilderOfEarlierIndex(t *testing.T, s index.Store) {

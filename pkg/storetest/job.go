@@ -15,11 +15,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// reports is the kind of the jobs that the suite stores.
 var reports = job.Kind{Name: "report", Keep: 24 * time.Hour}
 
-// Jobs tests an implementation of job.Backlog. Each call of open must return an empty store of
-// the given kind. Every change must be visible in its lists immediately.
+// Jobs tests a job.Backlog. Each call of open returns an empty one of a kind, whose lists must
+// have every change at once.
 func Jobs(t *testing.T, open func(t *testing.T, kind job.Kind) job.Backlog) {
 	runAll(t, func(t *testing.T) job.Backlog { return open(t, reports) }, []test[job.Backlog]{
 		{name: "a job is read back as it was stored", run: testJobWhole},
@@ -43,7 +42,6 @@ func Jobs(t *testing.T, open func(t *testing.T, kind job.Kind) job.Backlog) {
 // jobsCreatedAt is recent, because stores remove old jobs.
 var jobsCreatedAt = time.Now().Truncate(time.Millisecond)
 
-// plainJob returns a new job with default values.
 func plainJob(id string) job.Job {
 	at := record.TimeOf(jobsCreatedAt)
 	return job.Job{ID: id, Workspace: workspace, Status: job.Queued, CreatedAt: at, Until: at, Revision: 1, Quota: 100}
@@ -67,7 +65,6 @@ func encode(parts ...any) json.RawMessage {
 	return text
 }
 
-// putJob stores j, which must succeed.
 func putJob(t *testing.T, s job.Store, j job.Job) {
 	t.Helper()
 	if stored, put, err := s.Put(t.Context(), j); !put || err != nil || !reflect.DeepEqual(stored, j) {
@@ -126,7 +123,7 @@ func testJobRepeat(t *testing.T, s job.Backlog) {
 	}
 }
 
-// The changes of jobs that have started take another way than those that begin or end.
+// Jobs that have started are changed in another way than those that begin or end.
 func testJobOneWinner(t *testing.T, s job.Backlog) {
 	for _, status := range []job.Status{job.Running, job.Cancelled} {
 		j := fullJob(string(status))
@@ -253,7 +250,7 @@ func testJobQuota(t *testing.T, s job.Backlog) {
 	other := plainJob("other")
 	other.Workspace = "another"
 	putJob(t, s, other)
-	for round := range 2 { // in the second round, the quota has room for three jobs
+	for round := range 2 { // in the second, the quota has room for three jobs
 		var created, refused atomic.Int64
 		var wg sync.WaitGroup
 		start := make(chan struct{})
@@ -326,7 +323,7 @@ func testJobCount(t *testing.T, s job.Backlog) {
 	j.StartedAt = nil
 	j = replaceJob(t, s, j) // an unfinished job may start over, even if the quota is reached
 	j = replaceJob(t, s, reports.Finish(j, job.Failed, jobsCreatedAt))
-	j = replaceJob(t, s, j) // this change must not be counted again
+	j = replaceJob(t, s, j) // must not be counted again
 	if !tooMany("d", 1) {
 		t.Error("a job that has ended was subtracted from the count twice")
 	}

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// request calls job.Request at a time, for what was created until then.
+// request requests a job for what was created by until.
 func request(t *testing.T, s job.Store, until time.Time) job.Job {
 	t.Helper()
 	j, err := job.Request(t.Context(), s, job.Job{Workspace: workspace, ID: "ada", Until: record.TimeOf(until)}, until)

@@ -27,8 +27,7 @@ func newKey(t *testing.T, k access.Key, n int) access.Key {
 
 var plainKey = access.Key{Workspace: "default", Scopes: []access.Scope{access.Export}}
 
-// Keys checks that the stores returned by open fulfill the contract of access.Manager.
-// Each call of open must return a store without keys.
+// Keys tests an access.Manager. Each call of open returns one without keys.
 func Keys(t *testing.T, open func(t *testing.T) access.Manager) {
 	runAll(t, open, []test[access.Manager]{
 		{name: "get returns a key as it was created", run: testKeyReadBack},

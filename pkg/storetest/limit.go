@@ -41,8 +41,7 @@ func wantRows(t *testing.T, s ratelimit.RowStore, want ...ratelimit.Row) {
 	}
 }
 
-// Limits checks that the stores that open returns fulfill the contract of ratelimit.RowManager.
-// Each call of open must return a store without rows.
+// Limits tests a ratelimit.RowManager. Each call of open returns one without rows.
 func Limits(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 	runAll(t, open, []test[ratelimit.RowManager]{
 		{"a list returns the rows as they were put, in the order of their subjects", testRowsReadBack},

@@ -12,16 +12,16 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The sequences are short. By default, rapid tries 100 sequences (flag -rapid.checks).
-// All of them together must take only seconds, even if the store is behind a network.
+// By default, rapid tries 100 sequences (flag -rapid.checks). They are short, so that all take
+// only seconds behind a network.
 const (
-	mostSteps  = 20 // maximum number of charges in a sequence of charges
-	mostAtOnce = 12 // maximum number of concurrent charges
+	mostSteps  = 20 // most charges in a sequence
+	mostAtOnce = 12 // most concurrent charges
 )
 
-// runProperties checks the contract with random charges. All sequences use the
-// same store, so each sequence uses its own addresses. Failure messages do not
-// contain the addresses, because rapid compares the messages of repeated runs.
+// runProperties tests random charges. All sequences share a store, so each has addresses of
+// its own. Failure messages leave them out, because rapid compares the messages of repeated
+// runs.
 func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	var sequences atomic.Int64
 
@@ -109,8 +109,7 @@ func chargeWithoutLoss(t *testing.T, s ratelimit.Store, sequences *atomic.Int64)
 
 var counterNames = []string{"records", "imports", "r_list_entity", "r_create_event"}
 
-// drawCosts draws the one or two costs of a charge. Many of their amounts are just
-// within or just above the limit.
+// drawCosts draws one or two costs, many of them just within or just above the limit.
 func drawCosts(rt *rapid.T, limits *rapid.Generator[int64]) []ratelimit.Cost {
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom(counterNames), 1, 2, rapid.ID[string]).Draw(rt, "names")
 	slices.Sort(names)
@@ -132,11 +131,10 @@ type place struct {
 	window  ratelimit.Window
 }
 
-// model holds the expected values of the counters.
+// model has the expected counters.
 type model map[place]map[string]int64
 
-// charge does the arithmetic of Store.Charge. An amount of 0 fits even if the
-// counter is above a lowered limit.
+// charge is the arithmetic of Store.Charge. An amount of 0 fits even above a lowered limit.
 func (m model) charge(at place, costs []ratelimit.Cost) (admitted bool) {
 	for _, c := range costs {
 		if c.Amount > 0 && m[at][c.Rule.Counter]+c.Amount > c.Rule.Limit {

@@ -1,4 +1,4 @@
-// Package storetest holds one conformance suite per store interface. Every implementation runs it.
+// Package storetest has one conformance suite per store interface, for all implementations.
 package storetest
 
 import (
@@ -15,35 +15,32 @@ import (
 	"sluice/pkg/record"
 )
 
-// workspace is the workspace of tests that need only one workspace.
 const workspace = "default"
 
-// recordStore holds the common methods of stores of records R.
 type recordStore[R any] interface {
 	create(ctx context.Context, workspace string, r R) (stored R, created bool, err error)
 	Get(ctx context.Context, workspace, id string) (R, error)
 }
 
-// recordKind holds what the suite needs to know about one kind of records R and their stores S.
+// recordKind is what the suite needs to know about records R and their stores S.
 type recordKind[R any, S recordStore[R]] struct {
 	noun       string // "entity" or "event"
 	id         func(R) string
 	attributes func(R) record.Attributes
-	plain      func(id string) R                                                // returns a simple record
-	variant    func(id string, n int) R                                         // returns a record that differs from plain(id) and other variants in every field except the id
-	with       func(r R, label string, attributes record.Attributes) R          // returns r with another type or name and other attributes
-	extra      []R                                                              // further records for the test that reads records back
-	lists      func(ctx context.Context, s S, workspace string) []recordList[R] // returns lists of all records, one for each direction of List
-	others     func(ctx context.Context, s S) map[string]error                  // for plain("a"), calls all methods except Create, Get and List; returns the errors by method name
+	plain      func(id string) R                                                // a simple record
+	variant    func(id string, n int) R                                         // differs from plain(id) and other variants in all but the id
+	with       func(r R, label string, attributes record.Attributes) R          // r with another type or name and other attributes
+	extra      []R                                                              // more for the test that reads records back
+	lists      func(ctx context.Context, s S, workspace string) []recordList[R] // lists of all records, one for each direction
+	others     func(ctx context.Context, s S) map[string]error                  // calls all other methods for plain("a"); the errors by name
 }
 
-// recordList is a list of records.
 type recordList[R any] struct {
 	compare func(a, b R) int // order of the list
 	page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
-// changesOf returns the list that q selects. changes is the method Changes of the store.
+// changesOf returns the list that q selects, by a store's method Changes.
 func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Context, changes func(context.Context, string, record.SyncQuery) (record.Page[R], error), workspace string, q record.SyncQuery) recordList[R] {
 	return recordList[R]{
 		compare: func(a, b R) int {
@@ -64,9 +61,8 @@ func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Contex
 	}
 }
 
-// read returns the page that follows the record *after, or the first page of the list if
-// after is nil. It checks that the page is in order and follows that record. It also
-// checks that the page is not empty if more is true.
+// read returns the page after the record *after, or the first one if after is nil. The page
+// must be in order, and may not be empty if more is true.
 func (l recordList[R]) read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	t.Helper()
 	page, more, err := l.page(after, limit)
@@ -87,8 +83,8 @@ func (l recordList[R]) read(t *testing.T, after *R, limit int) (page []R, more b
 	return page, more
 }
 
-// walk returns all pages of the list that follow the record *after, or all pages of the
-// list if after is nil. It checks that more is false on the last page that has records.
+// walk returns all pages after the record *after, or all of the list if after is nil. more
+// must be false on the last page with records.
 func (l recordList[R]) walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	t.Helper()
 	for {
@@ -104,9 +100,8 @@ func (l recordList[R]) walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	}
 }
 
-// check reads the list once for each limit. A limit is the maximum number of records on a
-// page. Each time, the pages must contain every record of want once, in order, and their
-// number must be as small as possible.
+// check reads the list once for each limit, the most records on a page. The pages must contain
+// want in order, and be as few as possible.
 func (l recordList[R]) check(t *testing.T, want []R, limits ...int) {
 	t.Helper()
 	want = slices.SortedFunc(slices.Values(want), l.compare)
@@ -124,9 +119,8 @@ func (l recordList[R]) check(t *testing.T, want []R, limits ...int) {
 	}
 }
 
-// run checks that the stores returned by open fulfill the common contract of entity
-// stores and event stores. Each call of open must return a store without records. The lists
-// of the store must contain every new record as soon as the record is created.
+// run tests what stores of entities and events have in common. Each call of open returns an
+// empty one, whose lists must have every new record at once.
 func (k recordKind[R, S]) run(t *testing.T, open func(t *testing.T) S) {
 	runAll(t, open, []test[S]{
 		{"an " + k.noun + " is read back as it was created", k.testReadBack},
@@ -140,7 +134,6 @@ func (k recordKind[R, S]) run(t *testing.T, open func(t *testing.T) S) {
 	})
 }
 
-// test is a test of a store without records.
 type test[S any] struct {
 	name string
 	run  func(t *testing.T, s S)
@@ -156,7 +149,7 @@ func runAll[S any](t *testing.T, open func(t *testing.T) S, tests []test[S]) {
 	}
 }
 
-// fill creates records concurrently and checks that each of them is created.
+// fill creates records concurrently.
 func (k recordKind[R, S]) fill(t *testing.T, s S, workspace string, records ...R) {
 	t.Helper()
 	slots := make(chan struct{}, 32)
@@ -176,7 +169,6 @@ func (k recordKind[R, S]) fill(t *testing.T, s S, workspace string, records ...R
 	}
 }
 
-// fillPlain creates a plain record for each id.
 func (k recordKind[R, S]) fillPlain(t *testing.T, s S, workspace string, ids ...string) {
 	t.Helper()
 	var records []R
@@ -186,8 +178,7 @@ func (k recordKind[R, S]) fillPlain(t *testing.T, s S, workspace string, ids ...
 	k.fill(t, s, workspace, records...)
 }
 
-// want checks that a workspace has the records of want, and that each of its lists has
-// exactly these records.
+// want checks that a workspace and its lists have exactly these records.
 func (k recordKind[R, S]) want(t *testing.T, s S, workspace string, want ...R) {
 	t.Helper()
 	for _, r := range want {
@@ -204,7 +195,6 @@ func (k recordKind[R, S]) want(t *testing.T, s S, workspace string, want ...R) {
 	}
 }
 
-// wantNotFound checks that a workspace has no record with an id.
 func (k recordKind[R, S]) wantNotFound(t *testing.T, s S, workspace, id string) {
 	t.Helper()
 	if got, err := s.Get(t.Context(), workspace, id); record.KindOf(err) != record.NotFound {
@@ -212,7 +202,6 @@ func (k recordKind[R, S]) wantNotFound(t *testing.T, s S, workspace, id string) 
 	}
 }
 
-// recordAt returns the time for an RFC 3339 text.
 func recordAt(text string) record.Time {
 	t, err := record.ParseTime(text)
 	if err != nil {
@@ -221,7 +210,7 @@ func recordAt(text string) record.Time {
 	return t
 }
 
-// samples returns records with many kinds of content, each with a different id.
+// samples returns records with many kinds of content.
 func (k recordKind[R, S]) samples() []R {
 	samples := append([]R{k.plain("plain"), k.plain(strings.Repeat("x", record.MaxIDLength))}, k.extra...)
 	for i, attributes := range []string{
@@ -326,8 +315,7 @@ func (k recordKind[R, S]) testNotFound(t *testing.T, s S) {
 func (k recordKind[R, S]) testPages(t *testing.T, s S) {
 	var records []R
 	for i := range 12 {
-		// Each group of three successive records has the same variant, so that some pages
-		// end within a group.
+		// Three successive records have the same variant, so that some pages end among them.
 		records = append(records, k.variant(fmt.Sprintf("%02d", 99-i), i/3))
 	}
 	k.fill(t, s, workspace, records...)

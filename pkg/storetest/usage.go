@@ -10,9 +10,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Usage checks that a ratelimit.UsageStore returns the counters of a
-// ratelimit.Store. Each call of open must return a Store without counters, and a UsageStore
-// that reads the counters of this Store.
+// Usage tests a ratelimit.UsageStore. Each call of open returns an empty Store, and the
+// UsageStore that reads its counters.
 func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
 	t.Run("counters are returned by window and name", func(t *testing.T) { usageByWindow(t, open) })
 
@@ -55,14 +54,14 @@ func usageByWindow(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratel
 	s, u := open(t)
 	charge(t, s, here, cost("records", 10, 7), cost("r_list_entity", 10, 1))
 	charge(t, s, here, cost("records", 10, 2), cost("r_get_entity", 10, 1))
-	charge(t, s, here, cost("records", 10, 2), cost("r_get_entity", 10, 1)) // the charge is refused
+	charge(t, s, here, cost("records", 10, 2), cost("r_get_entity", 10, 1)) // refused
 	charge(t, s, otherScope, cost("imports", 10, 1), cost("r_create_event", 10, 1))
 	charge(t, s, otherAddress, cost("records", 10, 1), cost("r_get_event", 10, 1))
 	charge(t, s, nextWindow, cost("records", 10, 3), cost("r_list_entity", 10, 1))
 	for _, tt := range []struct {
 		scopes []ratelimit.Scope
 		last   ratelimit.Window
-		want   []map[string]int64 // counters of the last two windows
+		want   []map[string]int64 // of the last two windows
 	}{
 		{[]ratelimit.Scope{here.Scope, otherScope.Scope}, nextWindow.Window, []map[string]int64{
 			{"records": 9, "r_list_entity": 1, "r_get_entity": 1, "imports": 1, "r_create_event": 1}, {"records": 3, "r_list_entity": 1}}},
@@ -107,7 +106,6 @@ func usageCanceled(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratel
 	}
 }
 
-// charge charges s, which must not fail.
 func charge(t *testing.T, s ratelimit.Store, key ratelimit.Key, costs ...ratelimit.Cost) {
 	t.Helper()
 	if _, err := s.Charge(t.Context(), key, costs); err != nil {
