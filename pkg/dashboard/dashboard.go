@@ -1,10 +1,9 @@
-// Package dashboard contains the web page on which users find records, watch their limits,
-// start large exports and import files. It is plain HTML, CSS and JavaScript.
+// Package dashboard has the web page on which people find records, watch their limits, start
+// large exports and import files. It is plain HTML, CSS and JavaScript.
 //
-// The page calls the API and loads its own files by relative URLs, so it works under any
-// stage or domain. It must comply with the Content-Security-Policy that package httpapi
-// sends with it: no script, style or style attribute in the HTML, and no conversion of text
-// to markup.
+// The page calls the API and loads its own files by relative URLs, so it works under any stage
+// or domain. It must comply with the Content-Security-Policy that package httpapi sends with
+// it: no script, style or style attribute in the HTML, and no conversion of text to markup.
 package dashboard
 
 import (
@@ -14,15 +13,13 @@ import (
 	"encoding/hex"
 )
 
-// Page is the name of the HTML file of the page.
 const Page = "index.html"
 
 //go:embed page vendor
 var page embed.FS
 
-// parts are the source files of app.js. They share one scope, like the files of a Go
-// package. Each source file can therefore be small, while a browser loads only app.js.
-// The last source file starts the page, so it must come after all others.
+// parts are the source files of app.js, which is all that a browser loads. They share one
+// scope, like the files of a Go package. The last one starts the page.
 var parts = []string{
 	"format.js", "time.js", "dom.js", "notice.js", "api.js", "poll.js", "place.js", "caller.js",
 	"chart.js", "usage.js", "job.js", "exports.js",
@@ -30,9 +27,9 @@ var parts = []string{
 	"importrows.js", "importcells.js", "importrecord.js", "importsend.js", "importer.js", "app.js",
 }
 
-// Files returns the files of the dashboard by name: Page and its assets. The name of an
-// asset begins with a hash of the content of all assets, and a slash. An asset with a given
-// name therefore never changes, and a new version of the page loads new assets.
+// Files returns the page, under the name Page, and its assets. The name of an asset begins
+// with a hash of all of them and a slash. What a name stands for never changes, and a new
+// version of the page loads new assets.
 func Files() map[string][]byte {
 	assets := []struct {
 		name    string
@@ -56,7 +53,6 @@ func Files() map[string][]byte {
 	return files
 }
 
-// script returns the content of app.js.
 func script() []byte {
 	var all [][]byte
 	for _, name := range parts {
@@ -65,8 +61,8 @@ func script() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// papaparse returns Papa Parse as a module. The library is a script that looks for the
-// variables of CommonJS, and the page's Trusted Types allow a script to load only modules.
+// papaparse returns Papa Parse as a module. It looks for the variables of CommonJS, and the
+// page's Trusted Types let a script load only modules.
 func papaparse() []byte {
 	return bytes.Join([][]byte{
 		[]byte("const module = { exports: {} }, exports = module.exports;"),
@@ -78,7 +74,7 @@ func papaparse() []byte {
 func read(name string) []byte {
 	b, err := page.ReadFile(name)
 	if err != nil {
-		panic(err) // cannot happen, because the file is embedded above
+		panic(err) // the file is embedded above
 	}
 	return b
 }

@@ -28,7 +28,7 @@ func TestAppHasEveryPartOnce(t *testing.T) {
 	}
 }
 
-// The libraries are as they were published, and each has its license.
+// Each library has its license.
 func TestLibrariesAreAsPublished(t *testing.T) {
 	sums := string(read("vendor/SHA256SUMS"))
 	names, err := fs.Glob(page, "vendor/*js")
@@ -46,7 +46,7 @@ func TestLibrariesAreAsPublished(t *testing.T) {
 	}
 }
 
-// What a first visit loads stays small. The libraries are loaded when a file is chosen.
+// A first visit does not load the libraries, only the choice of a file.
 func TestThePageIsSmall(t *testing.T) {
 	const most = 60_000
 	total := 0

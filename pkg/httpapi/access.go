@@ -10,20 +10,19 @@ import (
 	"sluice/pkg/access"
 )
 
-// sessionCookie is the name of the cookie that carries the API key of the dashboard's
-// page. This page sends no Authorization header.
+// sessionCookie carries the API key of the dashboard's page, which sends no Authorization
+// header.
 const sessionCookie = "sluice_session"
 
-// secureSessionCookie is the name of the session cookie over HTTPS. Browsers accept a
-// cookie with the prefix __Host- only from the host itself, so a neighboring domain
-// cannot set it (RFC 6265bis, section 4.1.3.2).
+// secureSessionCookie is the session cookie over HTTPS. Browsers accept a cookie with the
+// prefix __Host- only from the host itself, so a neighboring domain cannot set it (RFC
+// 6265bis, section 4.1.3.2).
 const secureSessionCookie = "__Host-" + sessionCookie
 
-// challenge begins the header WWW-Authenticate, which asks for an API key or for another one.
+// challenge begins WWW-Authenticate.
 const challenge = `Bearer realm="sluice"`
 
-// Reasons for rejecting a request. The log shows these reasons and the reasons of package
-// access.
+// Reasons in the log, beside those of package access.
 const (
 	refusedNoKey       = "no_key"
 	refusedCrossOrigin = "cross_origin"
@@ -32,9 +31,8 @@ const (
 	refusedHost        = "unknown_host"
 )
 
-// authenticate checks how the request came in and who sent it, and sets r.key and
-// r.workspace. Every invalid key gets the same error, no matter why it is invalid. A second
-// call returns the result of the first.
+// authenticate checks how the request came in and who sent it, and sets r.key and r.workspace.
+// Every invalid key gets the same error. A second call returns the result of the first.
 func (e *endpoint) authenticate(ctx context.Context, r *request) error {
 	if !r.authenticated {
 		r.authenticated, r.accessErr = true, e.checkAccess(ctx, r)
@@ -63,7 +61,7 @@ func (e *endpoint) checkAccess(ctx context.Context, r *request) (err error) {
 	return e.admit(ctx, r, key, e.route.Scope)
 }
 
-// admit accepts a valid API key that has the scope. It also sets r.key if only the scope is
+// admit accepts a valid API key that has the scope. It sets r.key even if only the scope is
 // missing.
 func (s *service) admit(ctx context.Context, r *request, key string, scope access.Scope) error {
 	client, err := netip.ParseAddr(r.address)
@@ -94,7 +92,6 @@ func (s *service) admit(ctx context.Context, r *request, key string, scope acces
 	return nil
 }
 
-// require returns an error unless the caller's API key has the scope.
 func (r *request) require(scope access.Scope) error {
 	if r.key.Has(scope) {
 		return nil
@@ -107,9 +104,9 @@ func (r *request) require(scope access.Scope) error {
 	}
 }
 
-// token returns the API key in r, and whether r has one. The key is in the Authorization header
-// or, if that header is absent, in the session cookie. If the scheme in the header is not
-// Bearer, token returns "", which is never a valid key.
+// token returns the API key in the Authorization header or, without that header, in the
+// session cookie; ok is false if there is neither. Any scheme but Bearer yields "", which is
+// never a valid key.
 func token(r *request) (text string, fromCookie, ok bool) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, text, _ := strings.Cut(header, " ")
@@ -125,11 +122,9 @@ func token(r *request) (text string, fromCookie, ok bool) {
 	return cookie.Value, true, true
 }
 
-// credentials returns the API key in r, or an error without one.
-//
-// A browser sends the cookie automatically. If the key is from the cookie, credentials
-// therefore rejects a request from another origin. Requests with a safe method (GET, HEAD
-// or OPTIONS) are not rejected.
+// credentials returns the API key in r, or an error. A browser sends the cookie by itself, so
+// a key from the cookie is rejected if the request comes from another origin, unless its
+// method is safe (GET, HEAD, OPTIONS).
 func credentials(r *request) (string, error) {
 	text, fromCookie, ok := token(r)
 	if !ok {
@@ -145,8 +140,7 @@ func credentials(r *request) (string, error) {
 	return text, nil
 }
 
-// checkOrigin rejects a request with an unsafe method if the request comes from a page of
-// another origin.
+// checkOrigin rejects unsafe methods from pages of another origin.
 func checkOrigin(r *request) error {
 	if err := new(http.CrossOriginProtection).Check(r.Request); err != nil {
 		r.log.refused = refusedCrossOrigin

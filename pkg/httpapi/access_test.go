@@ -31,12 +31,11 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// keyStore is an access.Store that counts reads.
 type keyStore struct {
 	mu    sync.Mutex
 	keys  map[string]access.Key
 	reads int
-	err   error // returned by every read
+	err   error // of every read
 }
 
 func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
@@ -50,7 +49,7 @@ func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
 	return k, s.err
 }
 
-// guarded is an API that requires API keys, together with the log of the API.
+// guarded is an API that requires keys, and its log.
 type guarded struct {
 	service
 	keys *keyStore
@@ -87,7 +86,7 @@ func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) 
 	return "Bearer " + token.Reveal()
 }
 
-// wrong returns the given key with a different last character.
+// wrong changes the last character.
 func wrong(key string) string {
 	last := "2"
 	if strings.HasSuffix(key, last) {
@@ -96,8 +95,8 @@ func wrong(key string) string {
 	return key[:len(key)-1] + last
 }
 
-// invoke is service.invoke with an Authorization header. If authorization is empty, the
-// request has no such header.
+// invoke is service.invoke with an Authorization header, or without it if authorization is
+// empty.
 func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	delete(ev.Headers, "authorization")
@@ -109,12 +108,10 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 	return resp
 }
 
-// untouchable holds stores that panic on every read and write. If a route used one of
-// them, the response would be a 500.
+// untouchable panics on every read and write, so a route that used it would respond with 500.
 var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Finder: struct{ entity.Finder }{}, Indexes: struct{ index.Source }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ job.Store }{}, ExportJobs: struct{ job.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
-// state maps each class of routes to the value of the RateLimit header after one request
-// that found no record.
+// state is the RateLimit header after one request that found no record, by class.
 var state = map[ratelimit.Class]string{
 	ratelimit.Export:  `"records";r=200;t=1, "requests";r=199;t=1`,
 	ratelimit.Import:  `"imports";r=199;t=1, "requests";r=199;t=1`,
@@ -133,9 +130,7 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 	return p.Code
 }
 
-// Every route that is not public accepts only a key with the scope of this route. A
-// rejected request is charged, but it reads and writes nothing. The response to an
-// invalid key does not say why the key is invalid.
+// A rejected request is charged, but reads and writes nothing.
 func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {
@@ -201,7 +196,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 				if l.Level != "WARN" || l.Refused != tt.logged || l.Workspace != "" || l.AccessRefusals != 1 || (l.KeyID != "") != wantID || wantID && !strings.Contains(key, "_"+l.KeyID+"_") {
 					t.Errorf("the log says %s", g.log)
 				}
-				// The response must not reveal why the key is invalid.
+				// It must not say why the key is invalid.
 				if same := newGuarded(t).invoke(t, route.Name, "Bearer x", sample(t, route.Name)); tt.code == "invalid_key" && fmt.Sprint(same) != fmt.Sprint(resp) {
 					t.Errorf("responses differ:\n%v\n%v", resp, same)
 				}
@@ -211,7 +206,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 			g, off := newGuarded(t), newAPI(t)
 			key := g.keyLike(t, access.Key{Workspace: "default", Scopes: right, ExpiresAt: now().Add(time.Millisecond)}, func(*access.Key) {})
 			got, want := g.invoke(t, route.Name, key, sample(t, route.Name)), off.invoke(t, route.Name, sample(t, route.Name))
-			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // remove the description of the caller's key from the response of the route "usage"
+			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // without the description of the caller's key in usage
 				if body, _, ok := strings.Cut(resp.Body, `,"caller":`); ok {
 					resp.Body = body
 					delete(resp.Headers, "Content-Length")
@@ -227,7 +222,6 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	}
 }
 
-// Each scope permits what it is named after, and nothing else.
 func TestScopes(t *testing.T) {
 	routes := map[access.Scope]string{
 		access.Import:    "create-entity update-entity delete-entity upsert-entities create-event create-events",
@@ -243,14 +237,13 @@ func TestScopes(t *testing.T) {
 	if !maps.Equal(got, routes) {
 		t.Errorf("%v, want %v", got, routes)
 	}
-	routes[access.Operator] = "" // permits parameters of usage; see TestUsageOfOthersNeedsTheScopeOperator
+	routes[access.Operator] = "" // for parameters of usage; see TestUsageOfOthersNeedsTheScopeOperator
 	if !slices.Equal(access.Scopes(), slices.Sorted(maps.Keys(routes))) {
 		t.Errorf("the scopes of keys are %v", access.Scopes())
 	}
 }
 
-// An erasure needs a scope beside that of its route. A key without it learns this only for
-// a request that is valid, and nothing is deleted.
+// A key without the second scope learns this only for a valid request, and nothing is deleted.
 func TestErasingNeedsAScopeOfItsOwn(t *testing.T) {
 	for _, tt := range []struct {
 		body, scopes string
@@ -287,7 +280,6 @@ func TestErasingNeedsAScopeOfItsOwn(t *testing.T) {
 	}
 }
 
-// No route shows or changes the data of another workspace.
 func TestWorkspacesAreApart(t *testing.T) {
 	g := newGuarded(t)
 	var err error
@@ -338,7 +330,6 @@ func TestWorkspacesAreApart(t *testing.T) {
 	want(get(bob, "list-event", "/event?entity_id=1"), 200, `"data":[]`)
 	want(post(bob, "update-entity", `{"id":"1","attributes":{"of":"bob"}}`), 404, "not_found")
 	want(post(bob, "delete-entity", `{"id":"1"}`), 200, "deleted")
-	// The same id may exist in several workspaces.
 	want(post(bob, "create-entity", `{"id":"1","type":"u","attributes":{"of":"bob"}}`), 201, "bob")
 	want(post(bob, "create-event", `{"id":"1","name":"m","attributes":{"of":"bob"}}`), 201, "bob")
 	want(post(bob, "create-events", `{"events":[{"id":"2","name":"m","attributes":{"of":"bob"}}]}`), 201, "bob")
@@ -355,14 +346,13 @@ func TestWorkspacesAreApart(t *testing.T) {
 	}
 }
 
-// A browser sends the cookie automatically, even if a page of another origin causes the
-// request. Such a request must not change anything.
+// A page of another origin can make a browser send the cookie. Nothing may change then.
 func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string
 		header      map[string]string
-		cookie      string // "key" for a valid cookie, "bad" for an invalid cookie, "empty" for an empty cookie, "" for no cookie
-		bearer      string // "key" for a valid key, "bad" for an invalid key, "" for no Authorization header
+		cookie      string // "key" for a valid one, "bad" for an invalid one, "empty", "" for none
+		bearer      string // "key" for a valid key, "bad" for an invalid one, "" for no header
 		status      int
 		code        string
 	}{
@@ -410,8 +400,7 @@ func TestTheSessionCookie(t *testing.T) {
 	}
 }
 
-// A request with an invalid key is charged. Once the limit is known to be exhausted,
-// requests are refused before the key is read.
+// Once the limit is known to be exhausted, requests are refused before the key is read.
 func TestInvalidKeysAreChargedAndNotReadAboveTheLimit(t *testing.T) {
 	for _, route := range httpapi.Routes() {
 		if route.Scope == access.Public {
@@ -425,11 +414,11 @@ func TestInvalidKeysAreChargedAndNotReadAboveTheLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range 6 {
-				_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now()) // a token whose key is not stored
+				_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now()) // not stored
 				resp := g.invoke(t, route.Name, "Bearer "+token.Reveal(), sample(t, route.Name))
 				want, reads := 401, n+1
 				if n >= 3 {
-					want, reads = 429, 3 // the third request showed that the limit is used up
+					want, reads = 429, 3 // the third request used up the limit
 				}
 				if resp.StatusCode != want || g.keys.reads != reads {
 					t.Errorf("attempt %d: %d after %d reads of keys, want %d after %d", n, resp.StatusCode, g.keys.reads, want, reads)
@@ -499,7 +488,6 @@ func TestAccessIsOnUnlessItIsTurnedOff(t *testing.T) {
 	}
 }
 
-// openapi.yaml describes the scope of every route.
 func TestScopesAreDescribed(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]struct {

@@ -16,35 +16,32 @@ import (
 )
 
 const (
-	// MaxBatch is the maximum number of records in one request.
+	// MaxBatch is how many records a request may have.
 	MaxBatch = 100
 
 	// BatchWriters is how many records of a batch are written at once by default. A function with
-	// 256 MB lacks the processor time for more.
+	// 256 MB has not the processor time for more.
 	BatchWriters = 16
 )
 
-// batch is a request to store up to MaxBatch records. Each record is written
-// independently, so some may fail while others are stored. A client may repeat the
-// whole batch safely.
+// batch is a request to store up to MaxBatch records. Each is written by itself, so some may
+// fail while others are stored. A client may safely repeat the whole batch.
 type batch struct {
-	noun    string // what a record is called in errors, such as event
+	noun    string // in errors, such as event
 	results []api.BatchResult
-	errs    []error // errs[i] is the error of element i; nil if the element was stored
+	errs    []error // by element; nil if it was stored
 }
 
-// batchWrite is a valid element of a batch. Its field store is a function that stores the
-// record of the element and returns the result without the index.
+// batchWrite is a valid element. store writes it and returns the result without the index.
 type batchWrite struct {
 	id    string
 	index int
 	store func(context.Context) (api.BatchResult, error)
 }
 
-// importBatch stores the records in the body of r, a JSON object with one array, which is
-// called plural. noun is its singular, for error messages. read decodes and validates an
-// element of the array. prepare, if it is not nil, is called with the ids of the valid elements
-// before the first is stored.
+// importBatch stores the records in the body of r: a JSON object with one array, called
+// plural. noun is its singular, for errors. read decodes and validates an element. prepare, if
+// not nil, gets the ids of the valid elements before the first is stored.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error), prepare func(ctx context.Context, ids []string) error) (response, error) {
 	var elements [][]byte
 	if err := (record.Decoders{plural: record.Array(&elements, MaxBatch)}).Decode(r.body); err != nil {
@@ -72,9 +69,8 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	return out, err
 }
 
-// read decodes the elements and stores the errors of the invalid ones in b. It returns
-// the valid elements, grouped by record id. The elements of a group are in the order of
-// the batch.
+// read returns the valid elements by record id, each group in the order of the batch, and
+// notes the errors of the others.
 func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
 	byID := make(map[string][]batchWrite)
 	for i, element := range elements {
@@ -83,7 +79,7 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 			continue
 		}
 		w, err := read(element)
-		if record.KindOf(err) == record.Malformed { // the element is malformed as a record, but the whole batch is well-formed JSON
+		if record.KindOf(err) == record.Malformed { // the element is malformed, but the batch is well-formed JSON
 			err = &record.Error{Kind: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
 		}
 		if err != nil {
@@ -96,7 +92,7 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 	return byID
 }
 
-// fail notes the same error for all elements.
+// fail notes one error for all elements.
 func (b *batch) fail(byID map[string][]batchWrite, err error) {
 	for _, group := range byID {
 		for _, w := range group {
@@ -105,9 +101,9 @@ func (b *batch) fail(byID map[string][]batchWrite, err error) {
 	}
 }
 
-// write stores records, up to writers at once, and notes the results. Records with the same id
-// are stored in their order in the batch. After a fault of the service, write skips the later
-// ones with the same id, so the order is kept when the client repeats what failed.
+// write stores records, up to writers at once, and notes the results. Those with the same id
+// are stored in order. After a fault of the service, the later ones with the same id are
+// skipped, so that the order holds when the client repeats them.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
 	var calls errgroup.Group
 	calls.SetLimit(writers)
@@ -121,23 +117,22 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers
 				}
 				b.note(w.index, result, failed)
 				if kind := record.KindOf(failed); kind == record.Conflict || kind == record.Invalid {
-					failed = nil // the error concerns only this record
+					failed = nil // only this record is at fault
 				}
 			}
 			return nil
 		})
 	}
-	calls.Wait() //nolint:errcheck // b.errs holds the errors
+	calls.Wait() //nolint:errcheck // b.errs has the errors
 }
 
-// try stores a record. It returns a panic as an error, because a panic outside of the
-// request's goroutine would end the process.
+// try turns a panic into an error, because outside of the request's goroutine it would end the
+// process.
 func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error) {
 	defer recovered(&err)
 	return w.store(ctx)
 }
 
-// note stores the result or the error of the element at index.
 func (b *batch) note(index int, result api.BatchResult, err error) {
 	if err != nil {
 		p := asAPIError(err).problem("")
@@ -147,9 +142,8 @@ func (b *batch) note(index int, result api.BatchResult, err error) {
 	b.results[index], b.errs[index] = result, err
 }
 
-// failure returns the joined errors of the elements with status 500 and above, for the
-// log. These errors are faults of the service. failure returns nil if no element has such
-// a status.
+// failure joins the errors of elements with a status from 500 on, faults of the service, for
+// the log.
 func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {
@@ -160,9 +154,8 @@ func (b *batch) failure() error {
 	return errors.Join(errs...)
 }
 
-// response returns the response to the batch. If all results have the same status, this
-// is also the status of the response. Otherwise the status of the response is 207. If all
-// results have the same error status, the body is a problem that holds the results.
+// response has the status of all results if they agree, and 207 otherwise. If all have the
+// same error status, the body is a problem that holds the results.
 func (b *batch) response() (response, error) {
 	status := b.results[0].Status
 	for _, r := range b.results {
@@ -181,10 +174,8 @@ func (b *batch) response() (response, error) {
 	}
 }
 
-// trim limits the total size of the attributes in the results to the maximum size of a
-// page. It keeps the first entities that fit and removes the rest from their results. The
-// total can be large even if the request is small, because an entity may be much larger than
-// the change to it.
+// trim keeps the attributes in the results within the size of a page: the first entities that
+// fit stay, and the others are removed. A small request can change large entities.
 func (b *batch) trim() {
 	size := 0
 	for i, r := range b.results {

@@ -18,9 +18,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// outcome is the body of a response of create_events.
 type outcome struct {
-	Status  int    `json:"status"` // status of the problem
+	Status  int    `json:"status"` // of the problem
 	Code    string `json:"code"`
 	Results []struct {
 		Index   int `json:"index"`
@@ -35,7 +34,6 @@ type outcome struct {
 	} `json:"results"`
 }
 
-// statuses returns the statuses of the results, in order.
 func (o outcome) statuses() string {
 	var all []string
 	for i, r := range o.Results {
@@ -97,11 +95,11 @@ func TestABatchHasAResultForEachEvent(t *testing.T) {
 			a.post(t, "create-event", `{"id":"old","name":"n"}`)
 			for try := range 2 {
 				if try > 0 && tt.name == "without ids" {
-					break // these events have no ids, so a repeated call would create new events
+					break // without ids, a repeat creates new events
 				}
 				resp, got := a.batch(t, `{"events":[`+tt.body+`]}`)
 				want, status := tt.statuses, tt.status
-				if try > 0 && tt.stored > 0 { // a repeat finds the events that the first call stored
+				if try > 0 && tt.stored > 0 { // a repeat finds what the first call stored
 					want, status = strings.ReplaceAll(want, "201", "200"), resp.StatusCode
 				}
 				if resp.StatusCode != status || got.statuses() != want {
@@ -150,8 +148,7 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky is an event.Store. Create calls s.fail with the id of the event. If s.fail returns
-// an error, Create returns the error and stores nothing.
+// flaky is an event.Store whose Create fails with the error of fail(id).
 type flaky struct {
 	event.Store
 	fail func(id string) error
@@ -209,8 +206,8 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 	}
 }
 
-// crowd counts concurrent calls. The first call waits for another one, so that the count does
-// not depend on the scheduler.
+// crowd counts concurrent calls. The first waits for another, so that the count does not
+// depend on the scheduler.
 type crowd struct {
 	mu        sync.Mutex
 	now, most int
@@ -240,7 +237,7 @@ func (c *crowd) enter() (leave func()) {
 	}
 }
 
-// crowdedEvents and crowdedEntities are stores that count concurrent writes of a batch.
+// crowdedEvents and crowdedEntities count the concurrent writes of a batch.
 type (
 	crowdedEvents struct {
 		event.Store

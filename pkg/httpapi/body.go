@@ -17,8 +17,8 @@ const (
 	maxBatchBytes = 1 << 20   // for a batch
 )
 
-// readBody returns the JSON body of r, decompressed if needed. The body may have at
-// most limit bytes, both as sent and decompressed.
+// readBody decompresses the body if needed. It may have limit bytes, both as sent and
+// decompressed.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// unreadable returns the response for an error that occurred while the body was read.
+// unreadable returns the response to a body that could not be read.
 func unreadable(err error, limit int64) error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -56,9 +56,7 @@ func unreadable(err error, limit int64) error {
 		detail: "the body ended early or its chunks are malformed, so nothing was done; send the whole body again"}
 }
 
-// payloadTooLarge returns the response (413) for a part of a request that is larger
-// than limit bytes. The error message contains the name of this part, which the caller
-// passes as what.
+// payloadTooLarge is a 413 for what, a part of a request that exceeds limit bytes.
 func payloadTooLarge(what string, limit int64) error {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "body_too_large",
 		detail: fmt.Sprintf("%s is larger than %d bytes; send less in one request", what, limit)}
@@ -66,7 +64,7 @@ func payloadTooLarge(what string, limit int64) error {
 
 func checkContentType(value string) error {
 	if value == "application/json" {
-		return nil // the fast path: nearly all clients send exactly this value
+		return nil // nearly all clients send exactly this
 	}
 	mediaType, params, err := mime.ParseMediaType(value)
 	charset := params["charset"]

@@ -8,9 +8,8 @@ import (
 	"sluice/pkg/entity"
 )
 
-// ClockFaults returns an entity.Clock.Fault that logs each fault. If service is not "", the
-// line also counts it in the metric ClockFaults, like the line of a request (see the metrics in
-// docs/operate.md), with only the dimension Service.
+// ClockFaults returns an entity.Clock.Fault that logs each fault. With a service, the line
+// also counts in the metric ClockFaults (docs/operate.md), with only the dimension Service.
 func ClockFaults(logger *slog.Logger, service string) func(context.Context, entity.ClockFault) {
 	return func(ctx context.Context, f entity.ClockFault) {
 		attrs := []slog.Attr{

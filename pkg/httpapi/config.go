@@ -10,24 +10,23 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Config is the configuration that all routes share. Each field comes from the
-// environment variable that its comment names.
+// Config is what all routes share, each field from the environment variable that its comment
+// names.
 type Config struct {
-	Limits             ratelimit.Limits // LIMIT_RECORDS (1 to 1,000,000), LIMIT_IMPORTS and LIMIT_REQUESTS (1 to 900); 200 by default for each
+	Limits             ratelimit.Limits // LIMIT_RECORDS (1 to 1,000,000), LIMIT_IMPORTS and LIMIT_REQUESTS (1 to 900); 200 by default
 	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that the operator's proxy sets; none by default
-	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
-	FailOpen           bool             // FAILURE_MODE: true if the value is "open"; the default is "closed"
-	Service            string           // SERVICE_NAME: value of the dimension Service of the metrics; "" for no metrics
-	AccessOff          bool             // AUTH_MODE: true if the value is "none"; the default is "api-key"
-	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
-	EventRetentionDays int              // EVENT_RETENTION_DAYS: number of days for which new events are kept, up to 36,500; 0, the default, keeps them forever
-	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of the cached rows of the limits table; 1s to 60s, 60s by default
+	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas during a rotation; none by default
+	FailOpen           bool             // FAILURE_MODE is "open"; "closed" by default
+	Service            string           // SERVICE_NAME: dimension Service of the metrics; "" for no metrics
+	AccessOff          bool             // AUTH_MODE is "none"; "api-key" by default
+	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: most unfinished export jobs of a workspace, 1 to 100; exportjob.DefaultQuota by default
+	EventRetentionDays int              // EVENT_RETENTION_DAYS: how many days new events are kept, up to 36,500; 0, the default, for ever
+	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: how old the cached rows of limits become, 1s to 60s; 60s by default
 }
 
-// LoadConfig reads a Config from environment variables. If a variable is empty, its
-// field has the default value. If a value is invalid, LoadConfig returns an error that
-// names the variable.
+// LoadConfig reads environment variables. An empty one means the default. An error names the
+// variable.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
 	e := environment{getenv: getenv}
@@ -56,7 +55,7 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	return c, nil
 }
 
-// environment reads environment variables and keeps the first error.
+// environment keeps the first error.
 type environment struct {
 	getenv func(string) string
 	err    error
@@ -92,7 +91,7 @@ func (e *environment) duration(name string, otherwise, least, most time.Duration
 	return d
 }
 
-// choice reports whether the value is other and not the default.
+// choice reports whether the value is other, not otherwise, the default.
 func (e *environment) choice(name, otherwise, other string) bool {
 	value := e.getenv(name)
 	if value != "" && value != otherwise && value != other {
@@ -101,10 +100,10 @@ func (e *environment) choice(name, otherwise, other string) bool {
 	return value == other
 }
 
-// minOriginSecret is the minimum length of an origin secret, in bytes.
+// minOriginSecret is in bytes.
 const minOriginSecret = 16
 
-// originSecrets returns the secrets in ORIGIN_SECRET, which commas separate.
+// originSecrets splits ORIGIN_SECRET at commas.
 func (e *environment) originSecrets() []string {
 	text := e.getenv("ORIGIN_SECRET")
 	if text == "" {
@@ -122,9 +121,9 @@ func (e *environment) originSecrets() []string {
 	return secrets
 }
 
-// Limiter returns a rate limiter that counts requests in store and takes the limits of an
-// address from rows. If FailOpen is set, it counts in fallback while store fails. fallback
-// must count only the requests of this process.
+// Limiter returns a limiter that counts in store and takes the limits of an identity from
+// rows. With FailOpen, it counts in fallback, which must count for this process only, while
+// store fails.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *ratelimit.RowCache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {

@@ -20,8 +20,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// listen starts a server that serves all routes of the given API over TCP, with a short
-// read timeout.
+// listen serves a over TCP, with a short read timeout.
 func listen(t *testing.T, a service) *httptest.Server {
 	t.Helper()
 	h, err := httpapi.New(a.limiter, a.stores, options)
@@ -36,8 +35,8 @@ func listen(t *testing.T, a service) *httptest.Server {
 	return server
 }
 
-// exchange opens a connection, sends the given text and reads the response. If halfClose
-// is true, it closes the client's half of the connection after the text.
+// exchange sends text over a new connection and reads the response. halfClose closes the
+// client's half after the text.
 func exchange(t *testing.T, server *httptest.Server, text string, halfClose bool) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -58,7 +57,7 @@ func exchange(t *testing.T, server *httptest.Server, text string, halfClose bool
 	if err != nil {
 		t.Fatalf("%.60q: %v", text, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // the body is read below
+	defer resp.Body.Close() //nolint:errcheck // read below
 	out := events.APIGatewayV2HTTPResponse{StatusCode: resp.StatusCode, Headers: make(map[string]string)}
 	for name := range resp.Header {
 		out.Headers[name] = resp.Header.Get(name)
@@ -114,8 +113,8 @@ func (s slowly) Read(b []byte) (int, error) {
 	return s.Reader.Read(b)
 }
 
-// A batch of 1 MB takes 5 s at 1.7 Mbit/s. The time that an action has begins when its body
-// is there.
+// A batch of 1 MB takes 5 s at 1.7 Mbit/s. The time for the action begins when the body is
+// there.
 func TestABodyMayTakeLongerThanItsAction(t *testing.T) {
 	for route, body := range map[string]string{"create-event": `{"id":"a","name":"n"}`, "create-events": `{"events":[{"id":"a","name":"n"}]}`, "upsert-entities": `{"entities":[{"id":"a"}]}`} {
 		a := newAPI(t)
@@ -129,7 +128,7 @@ func TestABodyMayTakeLongerThanItsAction(t *testing.T) {
 	}
 }
 
-// slowStore takes a moment for each read. A read fails if its context ends.
+// slowStore takes a moment for each read, which fails if its context ends.
 type slowStore struct{ entity.Store }
 
 func (s slowStore) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
@@ -154,8 +153,8 @@ func TestAClientThatClosesItsSendingHalfGetsItsResponse(t *testing.T) {
 	}
 }
 
-// If http.ServeMux itself would redirect or reject a request, the request gets the
-// response of the default route, with the rate limit headers.
+// Where http.ServeMux would redirect or reject a request, the default route responds, with the
+// rate limit headers.
 func TestRequestsThatServeMuxTreatsSpecially(t *testing.T) {
 	server := listen(t, newAPI(t))
 	for _, tt := range []struct {

@@ -12,10 +12,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// dashboardPage is the file that GET /dashboard returns.
 const dashboardPage = "index.html"
 
-// dashboardTypes maps the extensions of the page's files to media types.
 var dashboardTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -23,14 +21,14 @@ var dashboardTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// dashboardPolicy is the Content-Security-Policy of the page. It allows only the page's own
-// files and calls to its own API: no inline script or style, no other origin, no frame
-// around the page, no form target, and no conversion of text to markup.
+// dashboardPolicy is the page's Content-Security-Policy. It allows only the page's own files
+// and calls to its own API: no inline script or style, no other origin, no frame around the
+// page, no form target, and no conversion of text to markup.
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// getRoot redirects browsers to the dashboard. Other clients get a 404 that names the URL
-// of the OpenAPI description.
+// getRoot redirects browsers to the dashboard. Others get a 404 that names the URL of the
+// OpenAPI description.
 func getRoot(_ *service, r *request) (response, error) {
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return response{}, &apiError{status: http.StatusNotFound, code: "no_such_route",
@@ -40,7 +38,7 @@ func getRoot(_ *service, r *request) (response, error) {
 	return response{status: http.StatusFound, header: header}, nil
 }
 
-// getDashboard returns the page or one of its assets. It ignores the query string.
+// getDashboard returns the page or an asset, whatever the query.
 func getDashboard(s *service, r *request) (response, error) {
 	name := r.PathValue("proxy")
 	body, cacheControl, ok := findAsset(s.stores.Dashboard, name)
@@ -69,11 +67,9 @@ func getDashboard(s *service, r *request) (response, error) {
 	return out, nil
 }
 
-// findAsset returns a file of the page and its Cache-Control value.
-//
-// During a gradual deployment, a page of one version may request its assets from an
-// instance of another version. The page then gets the assets of the other version, and
-// they must not be cached.
+// findAsset returns a file of the page with its Cache-Control. During a gradual deployment, a
+// page of one version may request its assets from an instance of another. It gets those of
+// that instance, which must not be cached.
 func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
 	if body, ok = files[name]; ok && name != dashboardPage {
 		return body, "public, max-age=31536000, immutable", true
@@ -87,17 +83,16 @@ func findAsset(files map[string][]byte, name string) (body []byte, cacheControl 
 	return nil, "", false
 }
 
-// maxReloads is the maximum number of times that a browser reloads a refused page
-// automatically.
+// maxReloads is how often a browser reloads a refused page by itself.
 const maxReloads = 6
 
-// isPage reports whether r is a browser's request for the page of the dashboard or for /.
+// isPage reports whether a browser requests the page or /.
 func (r *request) isPage() bool {
 	return (r.route.Path == "/dashboard" || r.route.Path == "/") && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
 }
 
-// retryPage makes an HTML page of a refusal. The browser reloads it after 1 second, then 2,
-// 4, and so on. The query string counts the attempts; the dashboard removes the number.
+// retryPage turns a refusal into a page that the browser reloads after 1 second, then 2, 4,
+// and so on. The query counts the tries, and the dashboard removes the count.
 func (r *request) retryPage(refusal response) response {
 	title, advice := "The limit of this address is used up for the moment", "The dashboard will open automatically in a few seconds."
 	if refusal.status != http.StatusTooManyRequests {
@@ -116,7 +111,7 @@ func (r *request) retryPage(refusal response) response {
 	return refusal
 }
 
-// retryHTML is the format of the page. Its arguments are a heading and a paragraph.
+// retryHTML takes a heading and a paragraph.
 const retryHTML = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

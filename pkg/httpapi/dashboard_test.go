@@ -15,8 +15,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// file sends a request for a file of the dashboard, or for the page if name is "". It
-// returns the response.
+// file gets a file of the dashboard, or the page if name is "".
 func (a service) file(t testing.TB, name string, change ...func(*events.APIGatewayV2HTTPRequest)) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/dashboard", "192.0.2.1", "")
@@ -29,7 +28,7 @@ func (a service) file(t testing.TB, name string, change ...func(*events.APIGatew
 	return a.invoke(t, "dashboard", ev)
 }
 
-// asset returns the path of a dashboard asset, relative to /dashboard.
+// asset returns the path of an asset, relative to /dashboard.
 func asset(t testing.TB, name string) string {
 	t.Helper()
 	for file := range dashboard.Files() {
@@ -41,8 +40,8 @@ func asset(t testing.TB, name string) string {
 	return ""
 }
 
-// rowSample returns a sample event for a route. The dashboard function has several routes
-// but only one sample event, so rowSample changes this event to match the route.
+// rowSample returns a sample event for a route. The dashboard function has several routes and
+// only one sample.
 func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest {
 	t.Helper()
 	ev := sample(t, route.Name)
@@ -97,8 +96,7 @@ func TestEveryFileOfTheDashboardIsServed(t *testing.T) {
 	}
 }
 
-// checkPolicy checks that a Content-Security-Policy allows only the page's own
-// files.
+// checkPolicy accepts only policies that allow the page's own files and nothing else.
 func checkPolicy(t *testing.T, name, policy string) {
 	t.Helper()
 	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {
@@ -111,7 +109,6 @@ func checkPolicy(t *testing.T, name, policy string) {
 	}
 }
 
-// During a gradual deployment, instances of two versions run at the same time.
 func TestAPageOfAnotherVersionGetsAssetsThatNoCacheKeeps(t *testing.T) {
 	a := newAPI(t)
 	own := asset(t, "app.js")
@@ -166,8 +163,7 @@ func TestMethodsOfTheDashboard(t *testing.T) {
 	}
 }
 
-// TestARefusedPageLoadsItselfAgain checks that a browser gets a page that reloads itself,
-// and other clients get problem+json.
+// Clients that are not browsers get problem+json.
 func TestARefusedPageLoadsItselfAgain(t *testing.T) {
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	a := newAPI(t)

@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// newRoomyAPI returns an API that has no limits. The clock of the API stands still.
+// newRoomyAPI returns an API without limits, whose clock stands still.
 func newRoomyAPI(t testing.TB) service {
 	t.Helper()
 	a := newAPI(t)
@@ -30,7 +30,6 @@ func newRoomyAPI(t testing.TB) service {
 	return a
 }
 
-// post sends a JSON body to a route and returns the response.
 func (a service) post(t testing.TB, route, body string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", body)
@@ -38,7 +37,6 @@ func (a service) post(t testing.TB, route, body string) events.APIGatewayV2HTTPR
 	return a.invoke(t, route, ev)
 }
 
-// get sends a GET request for a target to a route and returns the response.
 func (a service) get(t testing.TB, route, target string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	return a.invoke(t, route, lambdatest.Event("GET", target, "192.0.2.1", ""))
@@ -86,7 +84,6 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-// Attributes come back byte for byte from every route that returns them.
 func TestAttributesComeBackAsTheyWereSent(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i, attributes := range []string{
@@ -121,7 +118,6 @@ func TestAttributesComeBackAsTheyWereSent(t *testing.T) {
 				}
 			}
 		}
-		// An update must not change attributes that it does not mention.
 		if resp := a.post(t, "update-entity", fmt.Sprintf(`{"id":%q,"attributes":{"patched":1.50}}`, id)); resp.StatusCode != 200 ||
 			!strings.Contains(resp.Body, strings.TrimSuffix(member, "}")) || !strings.Contains(resp.Body, `"patched":1.50}`) {
 			t.Errorf("update: %d %s, want %s", resp.StatusCode, resp.Body, member)
@@ -184,7 +180,7 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s %.100s: the response has %d bytes", tt.route, tt.body, len(resp.Body))
 		}
 	}
-	// If a body is not UTF-8, API Gateway encodes it as base64.
+	// API Gateway encodes bodies that are not UTF-8 as base64.
 	ev := lambdatest.Event("POST", "/create_entity", "192.0.2.1", base64.StdEncoding.EncodeToString([]byte("{\"id\":\"\xff\"}")))
 	ev.IsBase64Encoded = true
 	if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, "UTF-8") {
@@ -192,8 +188,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// If a problem quotes invalid UTF-8 from the request, the problem must still be valid
-// JSON.
+// A problem may quote invalid UTF-8 from the request.
 func TestProblemsAreJSONWhateverTheyShow(t *testing.T) {
 	a := newRoomyAPI(t)
 	bad := lambdatest.Event("POST", "/create_entity", "192.0.2.1", "{}")
@@ -236,10 +231,10 @@ func TestAnUpdateCannotGrowAnEntityAboveTheLimit(t *testing.T) {
 	}
 }
 
-// The tests of package record have more forms of times.
+// Package record tests more forms of times.
 func TestTimes(t *testing.T) {
 	a := newRoomyAPI(t)
-	for text, want := range map[string]string{ // expected value by input; "" if the input is invalid
+	for text, want := range map[string]string{ // "" if the input is invalid
 		"2026-01-02T15:04:05Z":        "2026-01-02T15:04:05.000Z",
 		"2026-01-02T15:04:05.1Z":      "2026-01-02T15:04:05.100Z",
 		"2026-01-02T15:04:05.123999Z": "2026-01-02T15:04:05.123Z",
@@ -283,7 +278,7 @@ func TestFilters(t *testing.T) {
 	for _, tt := range []struct {
 		target string
 		status int
-		want   string // expected ids on all pages, or expected part of the problem's detail
+		want   string // ids on all pages, or part of the problem's detail
 	}{
 		{"/entity?type=person", 200, "0 2"},
 		{"/entity?type=a+b%26c%3Dd", 200, "1"},
@@ -372,7 +367,7 @@ func TestInvalidParameters(t *testing.T) {
 	}
 }
 
-// Clients of other APIs try paths in the plural, and methods other than POST.
+// Clients of other APIs try plural paths, and methods other than POST.
 func TestAWrongRouteNamesTheRightOne(t *testing.T) {
 	a := newRoomyAPI(t)
 	for _, tt := range []struct {
@@ -406,7 +401,7 @@ func TestAConflictOfAnEntityNamesTheRoutesThatChangeIt(t *testing.T) {
 	}
 }
 
-// The query of such a request could mean that nothing may change.
+// The query could ask for something that must not happen, such as a dry run.
 func TestARequestWithABodyHasNoParameters(t *testing.T) {
 	a := newRoomyAPI(t)
 	for _, r := range httpapi.Routes() {
@@ -432,15 +427,14 @@ func TestARequestWithABodyHasNoParameters(t *testing.T) {
 	}
 }
 
-// A cursor is valid only for lists with the same order and filters, no matter how the
-// query spells the filters.
+// However the query spells the order and the filters.
 func TestACursorIsValidOnlyForItsList(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i := range 3 {
 		a.post(t, "create-entity", fmt.Sprintf(`{"id":"%d","type":"t"}`, i))
 		a.post(t, "create-event", fmt.Sprintf(`{"id":"%d","name":"n","entity_id":"ada"}`, i))
 	}
-	// All URLs of a group select the same list, but spell the query differently.
+	// All URLs of a group spell the same list.
 	lists := [][]string{
 		{"/entity?"},
 		{"/entity?type=t", "/entity?type=%74"},

@@ -18,33 +18,32 @@ import (
 	"sluice/pkg/record"
 )
 
-// storeTimeout bounds authentication and the action, each with its reads and writes. Between
+// storeTimeout bounds authentication, and the action, each with its reads and writes. Between
 // them the body is read, for as long as the server's ReadTimeout allows. A write is stamped
 // after the action has begun, so it ends at most storeTimeout after its stamp.
 const storeTimeout = record.WriteTimeout
 
-// action is what a route does, without rate limits and authentication. If the client is at
-// fault, it returns an *apiError or a *record.Error. Any other error is a fault of the
-// service (500). The response beside an error is ignored.
+// action is what a route does, without rate limits and authentication. A fault of the client
+// is an *apiError or a *record.Error. Any other error is a fault of the service (500). The
+// response beside an error is ignored.
 type action func(s *service, r *request) (response, error)
 
-// request is a request on its way through [endpoint.ServeHTTP], which fills it in step by
-// step.
+// request goes through [endpoint.ServeHTTP], which fills it in step by step.
 type request struct {
 	*http.Request
 	id       string
 	route    Route
-	query    url.Values    // what could be parsed, if queryErr is set
+	query    url.Values    // what could be parsed, even if queryErr is set
 	queryErr error         // why the query cannot be parsed
 	body     []byte        // decompressed
-	buffer   *bytes.Buffer // holds the body of the response
+	buffer   *bytes.Buffer // for the body of the response
 
 	address   string // of the client, from the connection or the trusted header
-	counted   string // who is charged: the identity of the address or of the key; "" if the address is invalid
+	counted   string // who is charged: the identity of the address or the key; "" if the address is invalid
 	decision  ratelimit.Decision
-	source    string     // value of sourceHeader; "" if the caller is not authenticated
+	source    string     // of sourceHeader; "" if the caller is not authenticated
 	workspace string     // of the caller; "" on public routes
-	key       access.Key // of the caller; has no id if API keys are off; zero on public routes
+	key       access.Key // of the caller; without an id if API keys are off; zero on public routes
 
 	authenticated bool  // whether accessErr is known
 	accessErr     error // why the caller was rejected
@@ -52,22 +51,21 @@ type request struct {
 	log logEntry
 }
 
-// endpoint is the handler of a route.
 type endpoint struct {
 	*service
 	route  Route
 	action action
 }
 
-// ServeHTTP serves a request from top to bottom. The whole response is in hand until the
-// charge has succeeded.
+// ServeHTTP serves a request from top to bottom. Nothing is sent until the charge has
+// succeeded.
 //
-// An import is charged before its action, so that a refused one writes nothing. An export
-// is charged after its action, for the records that it found, unless it is known not to fit.
+// An import is charged before its action, so that a refused one writes nothing. An export is
+// charged after its action, for the records that it found, unless it is known not to fit.
 //
-// net/http cancels the context of a request when the client closes its half of the
-// connection, although the client may still wait for the response. ServeHTTP therefore
-// ignores the cancellation, and the action has a deadline of its own.
+// net/http cancels the context of a request when the client closes its half of the connection,
+// although it may still wait for the response. ServeHTTP ignores that, and gives the action a
+// deadline of its own.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	ctx := context.WithoutCancel(hr.Context())
 	r := e.begin(ctx, hr)
@@ -108,7 +106,6 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	r.write(w, out)
 }
 
-// begin returns the request that hr makes.
 func (e *endpoint) begin(ctx context.Context, hr *http.Request) *request {
 	r := &request{Request: hr, id: e.RequestID(hr), route: e.route, buffer: buffers.Get().(*bytes.Buffer)}
 	r.log.begun = time.Now()
@@ -119,8 +116,7 @@ func (e *endpoint) begin(ctx context.Context, hr *http.Request) *request {
 	return r
 }
 
-// end must be deferred. It writes the log line. If ServeHTTP panics, end first responds with
-// 500.
+// end must be deferred. It writes the log line, after a response of 500 if ServeHTTP panicked.
 func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	if v := recover(); v != nil {
 		r.decision = e.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: e.route.Name, Class: ratelimit.General}})
@@ -130,9 +126,9 @@ func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	e.logRequest(ctx, r)
 }
 
-// identify returns who is counted: the address or, if a row names the key of the request, the
-// key. Nothing else decides this. Such a key must be valid, so identify authenticates the
-// request; the key is in the instance's cache, or would be read after the charge anyway.
+// identify returns who is counted: the address or, if a row names the request's key, the key.
+// Such a key must be valid, so identify authenticates the request. That costs nothing more:
+// the key is in the instance's cache, or would be read after the charge anyway.
 func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	r.address = e.clientAddress(r.Request)
 	if e.Rows != nil {
@@ -158,8 +154,8 @@ func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	return address, nil
 }
 
-// precheck refuses an export that is known not to fit. Under ActionObserve, such an export
-// passes, and must not be charged.
+// precheck refuses an export that is known not to fit. Under ActionObserve it passes, but must
+// not be charged.
 func (e *endpoint) precheck(r *request) error {
 	d, refused := e.limiter.Precheck(ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: e.maxRecords(r)})
 	if !refused {
@@ -169,8 +165,8 @@ func (e *endpoint) precheck(r *request) error {
 	return refusal(d, r.counted)
 }
 
-// maxRecords returns the most records that an export can return: 1 if the route returns a record
-// by id, otherwise the length of a page; 0 if it is invalid.
+// maxRecords returns the most records that an export can return: 1 by id, otherwise the length
+// of a page; 0 if that is invalid.
 func (e *endpoint) maxRecords(r *request) int64 {
 	if strings.Contains(e.route.Path, "{") {
 		return 1
@@ -179,7 +175,7 @@ func (e *endpoint) maxRecords(r *request) int64 {
 	return int64(p.limit(e.maxPage(r.counted)))
 }
 
-// charge charges r. The records are those of an export's response.
+// charge charges r, for records if it is an export.
 func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	begun := time.Now()
 	d, err := e.limiter.Charge(ctx, ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: int64(records)})
@@ -191,8 +187,7 @@ func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	return refusal(d, r.counted)
 }
 
-// read reads the body. The actions of GET routes read the query; the other routes have no
-// parameters.
+// read reads the body. GET routes read the query instead, and the others have no parameters.
 func (e *endpoint) read(r *request) (err error) {
 	if e.route.Method == http.MethodPost || e.route.Method == http.MethodDelete {
 		err = parseQuery(r).err()
@@ -222,7 +217,7 @@ func (e *endpoint) act(ctx context.Context, r *request) (out response, err error
 	return out, err
 }
 
-// recovered must be deferred. It sets *err if the function panics.
+// recovered must be deferred. It turns a panic into *err.
 func recovered(err *error) {
 	if v := recover(); v != nil {
 		*err = panicked(v)
@@ -234,7 +229,7 @@ func panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()
 // buffers are reused because a list may take 150 KB.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxBuffer is the capacity, in bytes, of the largest buffer that is kept for reuse.
+// maxBuffer is the largest capacity that is kept for reuse, in bytes.
 const maxBuffer = 1 << 20
 
 func release(b *bytes.Buffer) {
@@ -244,7 +239,6 @@ func release(b *bytes.Buffer) {
 	}
 }
 
-// write sends the response with the rate limit headers.
 func (r *request) write(w http.ResponseWriter, out response) {
 	r.log.status, r.log.records = out.status, out.records
 	header := w.Header()

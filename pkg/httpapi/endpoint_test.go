@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// charges is a counter store that counts its calls and panics if the store is nil.
+// charges counts calls, and panics if its store is nil.
 type charges struct {
 	ratelimit.Store
 	calls int
@@ -45,7 +45,7 @@ func TestRefusedImportsStoreNothing(t *testing.T) {
 	}
 }
 
-// A request whose action panics is charged once, as one request without records.
+// It counts as one request without records.
 func TestAPanicOfAnActionIsChargedOnce(t *testing.T) {
 	for route, want := range map[string]string{
 		"get-entity":    `"records";r=200;t=1, "requests";r=199;t=1`,
@@ -68,7 +68,6 @@ func TestAPanicOfAnActionIsChargedOnce(t *testing.T) {
 	}
 }
 
-// A panic of the limiter is still a response with the rate limit headers, and a log line.
 func TestAPanicOutsideOfAnActionIs500(t *testing.T) {
 	for _, route := range []string{"list-entity", "create-entity", "usage"} {
 		var log bytes.Buffer
@@ -105,8 +104,7 @@ func (s hesitant) Charge(ctx context.Context, key ratelimit.Key, costs []ratelim
 	return s.Store.Charge(ctx, key, costs)
 }
 
-// net/http cancels the context of a request when the client closes its half of the
-// connection.
+// net/http cancels the context of a request when the client closes its half.
 func TestARequestIsChargedAfterItsClientHasClosedItsHalf(t *testing.T) {
 	a := newAPI(t)
 	for target, status := range map[string]int{"/entity/ada": 404, "/openapi.yaml": 200} { // an export, and a route that is charged first
@@ -128,8 +126,7 @@ func TestARequestIsChargedAfterItsClientHasClosedItsHalf(t *testing.T) {
 	}
 }
 
-// On the wire, headers keep their case, and a response that net/http would send in chunks
-// has a length.
+// Headers keep their case, and a response that net/http would send in chunks has a length.
 func TestAResponseOnTheWire(t *testing.T) {
 	a := newAPI(t)
 	a.createEntities(t, 60)
@@ -168,7 +165,7 @@ func TestAResponseOnTheWire(t *testing.T) {
 	}
 }
 
-// moody is an entity.Store that panics while it reads the entity with the id "bad".
+// moody panics while it reads the entity "bad".
 type moody struct{ entity.Store }
 
 func (s moody) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
@@ -178,7 +175,7 @@ func (s moody) Get(ctx context.Context, workspace, id string) (entity.Entity, er
 	return s.Store.Get(ctx, workspace, id)
 }
 
-// The buffers of responses are reused. No part of a response must appear in another.
+// The buffers of responses are reused.
 func TestResponsesDoNotMix(t *testing.T) {
 	a := newRoomyAPI(t)
 	a.stores.Entities = moody{a.stores.Entities}
@@ -221,7 +218,7 @@ func TestResponsesDoNotMix(t *testing.T) {
 	clients.Wait()
 }
 
-// Without an address, a request is not charged. Its response shows the rules of its route.
+// It is not charged.
 func TestARequestWithoutAnAddressShowsTheRulesOfItsRoute(t *testing.T) {
 	for route, want := range map[string]string{
 		"list-entity":  `"records";q=200;w=1, "requests";q=200;w=1`,

@@ -41,8 +41,7 @@ func getEntity(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: e, records: 1}, err
 }
 
-// recordID returns the record id in the path of r. It returns an error if r has query
-// parameters.
+// recordID returns the id in the path of r, which must not have a query.
 func recordID(r *request) (string, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return "", err
@@ -50,7 +49,7 @@ func recordID(r *request) (string, error) {
 	return pathID(r)
 }
 
-// pathID returns the record id in the path of r.
+// pathID returns the id in the path of r.
 func pathID(r *request) (string, error) {
 	id := r.PathValue("id")
 	if err := record.CheckID(id); err != nil {
@@ -68,7 +67,7 @@ func createEntity(s *service, r *request) (response, error) {
 	return createResponse(stored, created, err)
 }
 
-// newEntity decodes an entity. If the body has no id, newEntity generates one.
+// newEntity decodes an entity, with a new id if the body has none.
 func newEntity(body []byte) (d entity.Draft, err error) {
 	if d, err = entity.Parse(body); err == nil && d.ID == "" {
 		d.ID, err = newID()
@@ -87,8 +86,8 @@ func updateEntity(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: stored}, err
 }
 
-// upsertEntities creates up to MaxBatch entities. If an entity exists, upsertEntities
-// merges the given attributes into it.
+// upsertEntities creates up to MaxBatch entities, and merges the attributes into those that
+// exist.
 func upsertEntities(s *service, r *request) (response, error) {
 	latest := make(map[string]*upserted)
 	return importBatch(s, r, "entity", "entities", func(element []byte) (batchWrite, error) {
@@ -113,8 +112,7 @@ func upsertEntities(s *service, r *request) (response, error) {
 	})
 }
 
-// upserted is an entity of a batch as it was read, or as the latest element with its id has
-// left it.
+// upserted is an entity of a batch as it was read, or as the last element with its id left it.
 type upserted struct {
 	entity *entity.Entity // nil if it does not exist
 }

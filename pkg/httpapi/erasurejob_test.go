@@ -11,7 +11,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// erase sends a request to delete an entity.
 func (a service) erase(t *testing.T, body string, status int, want string) {
 	t.Helper()
 	resp := a.invoke(t, "delete-entity", post(t, "delete-entity", body))
@@ -20,7 +19,6 @@ func (a service) erase(t *testing.T, body string, status int, want string) {
 	}
 }
 
-// erasureJob invokes get-erasure-job with the sample request for that route.
 func (a service) erasureJob(t *testing.T, status int, want string) {
 	t.Helper()
 	resp := a.invoke(t, "get-erasure-job", sample(t, "get-erasure-job"))
@@ -45,8 +43,6 @@ func TestErasureJobs(t *testing.T) {
 	}
 	a.erasureJob(t, http.StatusNotFound, "not_found")
 
-	// A request to erase an entity that does not exist also stores a tombstone and an
-	// erasure job.
 	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`)
 	const queued = `{"id":"ada","status":"queued","events_erased":0,"created_at":"2026-01-02T15:04:05.678Z","started_at":null,"finished_at":null,"error":null}`
 	a.erasureJob(t, http.StatusOK, queued)
@@ -82,7 +78,6 @@ func TestErasureJobs(t *testing.T) {
 	end(now().Add(-erasurejob.Kind.Keep))
 	a.erasureJob(t, http.StatusNotFound, "not_found")
 
-	// An entity that is created again says what was erased.
 	create := sample(t, "create-entity")
 	create.Body, create.IsBase64Encoded = `{"id":"ada"}`, false
 	if resp := a.invoke(t, "create-entity", create); resp.StatusCode != http.StatusCreated {

@@ -54,7 +54,6 @@ func createEvent(s *service, r *request) (response, error) {
 	return createResponse(stored, created, err)
 }
 
-// createEvents creates up to MaxBatch events.
 func createEvents(s *service, r *request) (response, error) {
 	return importBatch(s, r, "event", "events", func(element []byte) (batchWrite, error) {
 		d, err := s.newEvent(element)
@@ -65,7 +64,7 @@ func createEvents(s *service, r *request) (response, error) {
 	}, nil)
 }
 
-// newEvent decodes an event. If the body has no id, newEvent generates one.
+// newEvent decodes an event, with a new id if the body has none.
 func (s *service) newEvent(body []byte) (d event.Draft, err error) {
 	if d, err = event.Parse(body); err == nil && d.ID == "" {
 		d.ID, err = newID()

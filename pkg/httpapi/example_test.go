@@ -19,7 +19,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Serve one route from a store in a file, with a limit of two imports per second.
+// A function that creates entities in a file, at most two a second.
 func ExampleNewFunction() {
 	dir, err := os.MkdirTemp("", "sluice-example-")
 	if err != nil {

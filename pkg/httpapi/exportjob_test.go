@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// post returns the sample event of a route, with its body replaced by the given body.
+// post returns the sample event of a route with another body.
 func post(t *testing.T, route, body string) events.APIGatewayV2HTTPRequest {
 	t.Helper()
 	ev := sample(t, route)
@@ -138,7 +138,6 @@ func TestExportJobsAreListedNewestFirst(t *testing.T) {
 	}
 }
 
-// A response shows what the worker has stored about a job.
 func TestStatesOfExportJobs(t *testing.T) {
 	a := newAPI(t)
 	at, later := record.TimeOf(now()), record.TimeOf(now().Add(time.Hour))

@@ -13,10 +13,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// attributePrefix begins the name of a query parameter that is a condition on an attribute.
 const attributePrefix = "attributes."
 
-// conditionNames returns the names of the parameters in query that are conditions, sorted.
+// conditionNames returns the parameters that are conditions, sorted.
 func conditionNames(query url.Values) (names []string) {
 	for name := range query {
 		if strings.HasPrefix(name, attributePrefix) {
@@ -27,7 +26,7 @@ func conditionNames(query url.Values) (names []string) {
 	return names
 }
 
-// findEntity serves GET /entity with conditions: entities in order of an indexed attribute.
+// findEntity serves GET /entity with conditions, in order of the indexed attribute.
 func findEntity(s *service, r *request, conditions []string) (response, error) {
 	p := parseQuery(r, append(conditions, "limit", "cursor", "type", "order", "updated_since", "include_deleted")...)
 	for _, name := range []string{"updated_since", "include_deleted"} {
@@ -60,8 +59,8 @@ func findEntity(s *service, r *request, conditions []string) (response, error) {
 	return listResponse(r, page, cursor{Filters: p.filters.Encode(), Key: []byte(page.Last.ID)}, err)
 }
 
-// attribute returns the attribute of conditions, which must be one, or a lower and an upper bound
-// of the same attribute.
+// attribute returns the attribute of conditions: one, or a lower and an upper bound of the
+// same attribute.
 func (p *parameters) attribute(conditions []string) string {
 	attribute, _ := index.Cut(strings.TrimPrefix(conditions[0], attributePrefix))
 	used := make(map[string]string) // by the bound that the condition sets
@@ -85,7 +84,7 @@ func (p *parameters) attribute(conditions []string) string {
 	return attribute
 }
 
-// declared returns the declaration of an attribute whose index is ready.
+// declared returns the declaration of an attribute whose index must be ready.
 func (s *service) declared(r *request, typ, attribute string) (index.Declaration, error) {
 	set, err := s.indexes(r)
 	if err != nil {
@@ -115,7 +114,6 @@ func (s *service) declared(r *request, typ, attribute string) (index.Declaration
 	return index.Declaration{}, badRequest("not_indexed", detail)
 }
 
-// indexes returns the declarations of indexed attributes.
 func (s *service) indexes(r *request) (index.Set, error) {
 	refreshErr := s.stores.Indexes.Refresh(r.Context())
 	set, err := s.stores.Indexes.At(s.Now())
@@ -125,7 +123,6 @@ func (s *service) indexes(r *request) (index.Set, error) {
 	return set, nil
 }
 
-// listEntityIndex serves GET /entity_index.
 func listEntityIndex(s *service, r *request) (response, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return response{}, err

@@ -17,8 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// fuzzed holds the handler of each route of an API. The API has no limits and uses
-// temporary stores.
+// fuzzed has the handler of each route of an API without limits, with temporary stores.
 type fuzzed map[string]http.Handler
 
 func newFuzzed(f *testing.F) fuzzed {
@@ -41,7 +40,7 @@ func (f fuzzed) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPReq
 
 func (f fuzzed) post(t testing.TB, route string, body []byte) events.APIGatewayV2HTTPResponse {
 	t.Helper()
-	// API Gateway encodes a body as base64 if it treats the body as binary.
+	// API Gateway encodes what it takes for binary as base64.
 	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", base64.StdEncoding.EncodeToString(body))
 	ev.IsBase64Encoded = true
 	ev.Headers["content-type"] = "application/json"
@@ -53,8 +52,7 @@ func (f fuzzed) get(t testing.TB, route, target string) events.APIGatewayV2HTTPR
 	return f.invoke(t, route, lambdatest.Event("GET", target, "192.0.2.1", ""))
 }
 
-// checkResponse checks a response: its status must not be a server error, and it must have
-// rate limit headers and a JSON body.
+// checkResponse rejects server errors, and wants rate limit headers and a JSON body.
 func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	t.Helper()
 	if resp.StatusCode < 200 || resp.StatusCode >= 500 || resp.StatusCode == 429 {
@@ -72,9 +70,8 @@ func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	}
 }
 
-// If a route that creates a record accepts a body, the response contains the attributes
-// of the body. If a request that creates or updates a record with a given id succeeds, a
-// repeated request returns the same record.
+// A route that creates a record returns the attributes that it was sent. If a request with an
+// id succeeds, its repeat returns the same record.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		`{"id":"a","name":"n"}`, `{"name":"n","entity_id":"ada","occurred_at":"2026-01-02T15:04:05Z","attributes":{"plan":"free"}}`,
@@ -126,8 +123,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// Every query is either rejected as a fault of the client, or returns a page in JSON. A page
-// has at most the three stored records, and its link leads to the next page.
+// A query is either rejected, or returns a page of at most the three stored records, whose
+// link leads to the next page.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{
 		"", "limit=1", "limit=200", "limit=0", "limit=+1", "limit=１", "limit=1&limit=2", "type=person", "type=%00", "type=%ff", "type=",
@@ -163,8 +160,7 @@ func FuzzQuery(f *testing.F) {
 			if page.NextCursor == nil {
 				continue
 			}
-			// The Link header leads to the next page of the same list. The next page
-			// must not contain the last record of this page.
+			// The next page must not have the last record of this one.
 			next, _, _ := strings.Cut(strings.TrimPrefix(resp.Headers["Link"], "<"), ">")
 			if resp := a.get(t, "list-"+noun, next); resp.StatusCode != 200 || strings.Contains(resp.Body, `"id":"`+page.Data[len(page.Data)-1].ID+`"`) {
 				t.Errorf("%s: %d %s", next, resp.StatusCode, resp.Body)
@@ -173,7 +169,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// A list accepts only cursors that it can return itself. No cursor causes a server error.
+// A list accepts only cursors that it can return itself.
 func FuzzCursor(f *testing.F) {
 	a := newFuzzed(f)
 	given := make(map[string]bool)
@@ -207,9 +203,7 @@ func FuzzCursor(f *testing.F) {
 			if resp.StatusCode != 200 || given[text] {
 				continue
 			}
-			// The list has accepted the cursor, so it must be a cursor that this list
-			// can return. It therefore contains the name of this list, and its text is
-			// the only valid encoding of its content.
+			// An accepted cursor names this list, and its text is the only encoding of its content.
 			b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 			var c struct {
 				Route     string `json:"r"`
@@ -224,7 +218,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// The routes that create and get records accept exactly the ids that record.CheckID accepts.
+// They accept exactly the ids that record.CheckID accepts.
 func FuzzID(f *testing.F) {
 	for _, id := range []string{"a", "A-Z.a_z:09", "", " ", "a b", "a/b", "..", ".", "%41", "%2F", "\x00", "é", "\xff", "a#b", "a?b", "{id}", strings.Repeat("a", 128), strings.Repeat("a", 129)} {
 		f.Add(id)

@@ -14,26 +14,23 @@ import (
 	"sluice/pkg/record"
 )
 
-// minCompressed is the minimum size, in bytes, of a body that is compressed. A
-// smaller response fits into one network packet without compression.
+// minCompressed is in bytes. Anything smaller fits into one packet without compression.
 const minCompressed = 1400
 
-// contentCoding reports whether a body is compressed with gzip. It returns an error
-// if the body has any other content coding.
+// contentCoding reports whether a body is gzip. Any other coding is an error.
 func contentCoding(header http.Header) (compressed bool, err error) {
 	value := strings.Join(header.Values("Content-Encoding"), ", ")
 	switch strings.ToLower(strings.TrimSpace(value)) {
 	case "", "identity":
 		return false, nil
-	case "gzip", "x-gzip": // x-gzip is an alias of gzip (RFC 9110, section 8.4.1.3)
+	case "gzip", "x-gzip": // an alias (RFC 9110, section 8.4.1.3)
 		return true, nil
 	}
 	return false, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", header: http.Header{"Accept-Encoding": {"gzip"}},
 		detail: fmt.Sprintf("the body must be compressed once with gzip or not at all, not with Content-Encoding: %s", record.Shorten(value))}
 }
 
-// gunzip decompresses body. It returns an error as soon as the result exceeds limit
-// bytes.
+// gunzip fails as soon as the result exceeds limit bytes.
 func gunzip(body []byte, limit int64) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
@@ -60,12 +57,11 @@ func malformedGzip(err error) error {
 		detail: fmt.Sprintf("Content-Encoding says gzip, but the body is not valid gzip (%s), so nothing was done; compress it once and send all of it", what)}
 }
 
-// isGzip reports whether b begins with the gzip magic number (RFC 1952, section
-// 2.3.1). JSON never begins with these bytes.
+// isGzip looks for the magic number (RFC 1952, section 2.3.1), with which JSON never begins.
 func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b")) }
 
-// compress compresses the body of out with gzip, if the client accepts gzip and the body
-// has at least minCompressed bytes. The compressed body follows the plain one in r.buffer.
+// compress compresses the body of out if the client accepts gzip and it has at least
+// minCompressed bytes. The compressed body follows the plain one in r.buffer.
 func (out *response) compress(r *request) error {
 	if out.header == nil {
 		out.header = make(http.Header)
@@ -89,14 +85,14 @@ func (out *response) compress(r *request) error {
 	return nil
 }
 
-// gzipWriters are reused because each one allocates about 1 MB.
+// Each gzip writer allocates about 1 MB.
 var gzipWriters = sync.Pool{New: func() any {
 	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails only if the level is invalid
 	return z
 }}
 
-// acceptsGzip reports whether Accept-Encoding allows gzip and does not prefer the
-// uncompressed response (RFC 9110, section 12.5.3).
+// acceptsGzip reports whether Accept-Encoding allows gzip and does not prefer the uncompressed
+// response (RFC 9110, section 12.5.3).
 func acceptsGzip(header http.Header) bool {
 	weights := make(map[string]float64)
 	for entry := range strings.SplitSeq(strings.Join(header.Values("Accept-Encoding"), ","), ",") {
@@ -111,8 +107,7 @@ func acceptsGzip(header http.Header) bool {
 	return false
 }
 
-// weight parses the parameter q, from 0 to 1. It returns 1 if the parameter is absent
-// and 0 if it is invalid.
+// weight parses q, from 0 to 1: 1 if it is absent and 0 if it is invalid.
 func weight(parameter string) float64 {
 	if strings.TrimSpace(parameter) == "" {
 		return 1

@@ -44,7 +44,7 @@ func decompressed(t testing.TB, body string) string {
 	return string(text)
 }
 
-// bomb returns a JSON body of more than n bytes, compressed with gzip.
+// bomb returns a compressed JSON body of more than n bytes.
 func bomb(t testing.TB, n int) string {
 	t.Helper()
 	var b strings.Builder
@@ -59,8 +59,7 @@ func bomb(t testing.TB, n int) string {
 	return b.String()
 }
 
-// postCoded sends a body with a Content-Encoding to the path of a route, as API Gateway
-// would.
+// postCoded posts a body with a Content-Encoding, as API Gateway would.
 func (a service) postCoded(t testing.TB, route, path, coding, body string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", path, "192.0.2.1", base64.StdEncoding.EncodeToString([]byte(body)))
@@ -72,7 +71,7 @@ func (a service) postCoded(t testing.TB, route, path, coding, body string) event
 	return a.invoke(t, route, ev)
 }
 
-// entityOf returns a new entity as JSON text of size bytes.
+// entityOf returns a new entity of size bytes.
 func entityOf(size int) string {
 	const start, end = `{"id":"large","attributes":{"a":"`, `"}}`
 	return start + strings.Repeat("x", 100) + end + strings.Repeat(" ", size-len(start)-100-len(end))
@@ -129,7 +128,7 @@ func TestRequestBodiesMayBeCompressed(t *testing.T) {
 	}
 }
 
-// The number of bytes that a request allocates is an upper bound of the heap that it uses.
+// The bytes that a request allocates bound the heap that it uses.
 func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	a := newAPI(t)
 	h := newFunction(t, "create-events", a, options)
@@ -157,7 +156,7 @@ func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	}
 }
 
-// acceptedAs requests a list with the given Accept-Encoding headers.
+// acceptedAs gets a list with these Accept-Encoding headers.
 func (a service) acceptedAs(t *testing.T, target string, accept ...string) (resp events.APIGatewayV2HTTPResponse, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	ev = lambdatest.Event("GET", target, "192.0.2.1", "")
@@ -255,7 +254,6 @@ func TestCompressionChangesNeitherTheCostNorTheLinkOfAList(t *testing.T) {
 	}
 }
 
-// The smallest response that is compressed has 1,400 bytes.
 func TestSmallResponsesAreNotCompressed(t *testing.T) {
 	a := newRoomyAPI(t)
 	get := func(id string) events.APIGatewayV2HTTPResponse {

@@ -6,14 +6,12 @@ import (
 	"sluice/pkg/record"
 )
 
-// getHealth responds with 200 if the stores of counters, entities and events respond, and the
-// disk takes data.
-// The charge of the request has already tested the counters. If a store does not
-// respond, getHealth returns an error of kind record.Unavailable, which is a 503.
+// getHealth responds with 200 if the stores of counters, entities and events respond and the
+// disk takes data, and with an error of kind record.Unavailable (503) otherwise. The charge of
+// the request has already tested the counters.
 //
-// getHealth reads records that do not exist, in a workspace with a random name. This
-// spreads the reads over all partitions of a table, so frequent health checks do not
-// consume the throughput of one workspace's partition.
+// It reads records that do not exist, in a workspace with a random name. That spreads the
+// reads over all partitions, so that frequent checks do not use up one workspace's throughput.
 func getHealth(s *service, r *request) (response, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return response{}, err
@@ -37,7 +35,6 @@ func getHealth(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: map[string]string{"status": "ok"}}, nil
 }
 
-// isAbsent reports whether err is nil or of kind record.NotFound.
 func isAbsent(err error) bool {
 	return err == nil || record.KindOf(err) == record.NotFound
 }

@@ -1,10 +1,8 @@
-// Package httpapi implements the service's HTTP API as plain net/http handlers: a
-// route table and one handler per route. Every response, including an error response,
-// carries the rate limit headers.
+// Package httpapi is the HTTP API as plain net/http handlers: a route table and one handler
+// per route. Every response, errors included, carries the rate limit headers.
 //
-// [API] finds the route of a request. endpoint.ServeHTTP (endpoint.go) then takes the
-// request through all its steps. The action of the route is one of them (entity.go,
-// event.go, …).
+// [API] finds the route of a request, and endpoint.ServeHTTP (endpoint.go) takes it through
+// all its steps. One of them is the action of the route (entity.go, event.go, …).
 package httpapi
 
 import (
@@ -26,16 +24,16 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Stores are the data that the routes serve. A function needs only the stores of
-// its own routes; the other fields may be nil.
+// Stores are the data that the routes serve. A function needs only those of its routes; the
+// others may be nil.
 type Stores struct {
 	Entities    entity.Store
 	Finder      entity.Finder // the same entities
-	Indexes     index.Source  // the indexed attributes by which both write and find
+	Indexes     index.Source  // by which both write and find
 	Events      event.Store
 	ErasureJobs job.Store
 	ExportJobs  job.Store
-	ExportLinks exportjob.Links // creates the download links of export files
+	ExportLinks exportjob.Links // creates the links of export files
 	Usage       ratelimit.UsageStore
 	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard
 	OpenAPI     []byte            // openapi.yaml
@@ -43,19 +41,19 @@ type Stores struct {
 	BatchWriters int // how many records of a batch the stores take at once; the constant by default
 }
 
-// Options configure an [API]. Every field is optional, with one exception: a route that
-// is not public needs Access or AccessOff.
+// Options configure an [API]. All are optional, but a route that is not public needs Access or
+// AccessOff.
 type Options struct {
 	Config       // its zero value means the defaults
 	Access       *access.Authenticator
-	Rows         *ratelimit.RowCache        // the rows of limits, which each request refreshes; nil for none
-	ServiceID    *ServiceID                 // id for the header Sluice-Source; nil for no such header
-	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, as a defense against DNS rebinding
-	RequestID    func(*http.Request) string // returns the id for logs and problems; a new UUID by default
+	Rows         *ratelimit.RowCache        // refreshed by each request; nil for none
+	ServiceID    *ServiceID                 // for the header Sluice-Source; nil for none
+	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, against DNS rebinding
+	RequestID    func(*http.Request) string // id for logs and problems; a new UUID by default
 	Writable     func() error               // why the disk takes no more data; nil if the stores are not on a disk of this machine
 	Fits         func(body []byte) bool     // whether a response with this body can be sent; nil if any can
-	Logger       *slog.Logger               // receives one line per request; slog.Default by default
-	Now          func() time.Time           // clock for record times and usage; time.Now by default
+	Logger       *slog.Logger               // one line per request; slog.Default by default
+	Now          func() time.Time           // for record times and usage; time.Now by default
 }
 
 // API serves the routes of the service. It is safe for concurrent use.
@@ -65,23 +63,22 @@ type API struct {
 	fallback http.Handler   // the default route
 }
 
-// service holds what all routes share.
+// service is what all routes share.
 type service struct {
 	limiter *ratelimit.Limiter
 	stores  Stores
 	Options
 }
 
-// New returns an API with all routes. It returns an error if limiter is nil, if a
-// store is missing, or if opts has neither Access nor AccessOff.
+// New returns an API with all routes. It fails if limiter is nil, a store is missing, or opts
+// has neither Access nor AccessOff.
 func New(limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
 	return newAPI(Routes(), limiter, stores, opts)
 }
 
-// NewFunction returns an API with the routes of one function, such as "list-entity".
-// Other requests get the response of the default route. It returns an error if limiter is
-// nil, no route has that name, or a store that the routes need is missing. It also
-// returns an error if the routes need an API key and opts has neither Access nor
+// NewFunction returns an API with the routes of one function, such as "list-entity"; the
+// default route serves everything else. It fails if limiter is nil, no route has that name, a
+// store of the routes is missing, or they need an API key and opts has neither Access nor
 // AccessOff.
 func NewFunction(name string, limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
 	routes := routesNamed(name)
@@ -123,9 +120,8 @@ func (a *API) handler(r Route, act action) http.Handler {
 	return &endpoint{service: &a.service, route: r, action: act}
 }
 
-// Malformed returns a handler for Lambda events that cannot be converted to HTTP requests.
-// The function that receives the Lambda events has the given name. The handler charges and
-// authenticates every request, as other handlers do, and responds with 400.
+// Malformed returns a handler for Lambda events of the function name that cannot be converted
+// to HTTP requests. It charges and authenticates, and responds with 400.
 func (a *API) Malformed(name string) http.Handler {
 	route := defaultRoute
 	if named := routesNamed(name); len(named) > 0 {
@@ -137,11 +133,9 @@ func (a *API) Malformed(name string) http.Handler {
 	})
 }
 
-// ServeHTTP implements [http.Handler].
-//
-// If [http.ServeMux] would redirect a path, the request goes to the default route, as in
-// API Gateway. A HEAD request runs the handler of GET and is charged like GET; the server
-// omits the body.
+// ServeHTTP implements [http.Handler]. Where [http.ServeMux] would redirect a path, the
+// default route serves the request, as in API Gateway. A HEAD request is served and charged
+// like GET, and the server omits the body.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !isClean(r.URL.EscapedPath()) {
 		a.fallback.ServeHTTP(w, r)

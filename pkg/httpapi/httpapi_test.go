@@ -32,12 +32,11 @@ var options = httpapi.Options{Config: httpapi.Config{AccessOff: true}, Now: now,
 
 func requestID(*http.Request) string { return "test-request" }
 
-// service is the API with embedded stores.
 type service struct {
 	stores  httpapi.Stores
 	limiter *ratelimit.Limiter
 	rows    *ratelimit.RowCache // nil for none
-	now     *func() time.Time   // clock of the stores
+	now     *func() time.Time   // of the stores
 }
 
 func newAPI(t testing.TB) service {
@@ -53,7 +52,7 @@ func newAPI(t testing.TB) service {
 	return a
 }
 
-// links is an exportjob.Links that returns paths on the same server.
+// links returns paths on the same server.
 type links struct{}
 
 func (links) Link(_ context.Context, f exportjob.File) (string, error) {
@@ -69,7 +68,7 @@ func (a service) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRe
 	return resp
 }
 
-// sample returns one of the sample events of `sam local invoke`.
+// sample returns one of the events of `sam local invoke`.
 func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../events", name+".json"))
@@ -190,7 +189,7 @@ func TestOptionsOfAPath(t *testing.T) {
 	}
 }
 
-// failingStore is an entity.Store whose Get returns err, or panics if err is nil.
+// failingStore returns err from Get, or panics if err is nil.
 type failingStore struct {
 	entity.Store
 	err error
@@ -225,7 +224,6 @@ func TestServerErrorsDoNotRevealTheirCause(t *testing.T) {
 	}
 }
 
-// storeless lists the routes that use no store.
 var storeless = []string{"not-found"}
 
 func TestNewFunctionRequiresTheStoresOfItsRoutes(t *testing.T) {
@@ -269,8 +267,7 @@ func TestLoadConfig(t *testing.T) {
 	}
 }
 
-// A page must not be longer than the records limit, because a longer page could never
-// be charged.
+// A longer page could never be charged.
 func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	a := newAPI(t)
 	a.createEntities(t, 11)
@@ -288,7 +285,7 @@ func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	}
 }
 
-// createEntities creates n entities, as a client with an address of its own.
+// createEntities uses an address of its own.
 func (a service) createEntities(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {

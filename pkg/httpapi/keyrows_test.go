@@ -24,7 +24,7 @@ type keyRows struct {
 	counters *memory.Counters
 }
 
-// withKeyRows returns an API with the rows in store, which may change until the first request.
+// withKeyRows reads the rows in store at the first request.
 func withKeyRows(t *testing.T, store *rows) keyRows {
 	t.Helper()
 	g := keyRows{newGuarded(t), memory.NewCounters()}
@@ -53,8 +53,7 @@ func createEvent(address string) events.APIGatewayV2HTTPRequest {
 	return lambdatest.Event("POST", "/create_event", address, `{"name":"n"}`)
 }
 
-// Requests with a key that a row names are counted by the key, over all addresses, and no longer
-// by their address. Other requests from these addresses keep their limits.
+// Other requests from these addresses keep their limits.
 func TestAKeyWithARowIsCountedOverAllAddresses(t *testing.T) {
 	store := rowsOf(ratelimit.Limits{Action: ratelimit.ActionLimit, Imports: 7}, "192.0.2.0/24")
 	g := withKeyRows(t, &store)
@@ -97,8 +96,7 @@ func TestAKeyWithARowIsCountedOverAllAddresses(t *testing.T) {
 	}
 }
 
-// A token that names a key with a row, but is not valid, is counted by its address and gets
-// 401. It does not touch the counters of the key, and costs at most one read.
+// It gets 401, does not touch the key's counters, and costs one read at most.
 func TestATokenThatIsNotValidIsCountedByItsAddress(t *testing.T) {
 	const address = "192.0.2.1"
 	for name, tt := range map[string]struct {
@@ -162,8 +160,8 @@ func TestATokenThatIsNotValidIsCountedByItsAddress(t *testing.T) {
 	}
 }
 
-// If the key cannot be read, nobody can say whether it is valid: the address is counted, and the
-// response is 503. A key that does not exist is read once.
+// Nobody can say whether the key is valid: the address is counted, and the response is 503. A
+// key that does not exist is read once.
 func TestKeysOfRowsThatCannotBeRead(t *testing.T) {
 	store := rows{}
 	g := withKeyRows(t, &store)
@@ -190,8 +188,7 @@ func TestKeysOfRowsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// The actions of rows apply to keys. The block of an address wins over the row of a key, and
-// costs no read.
+// The block of an address wins over the row of a key, and costs no read.
 func TestActionsOfKeys(t *testing.T) {
 	for _, tt := range []struct {
 		action ratelimit.Action
@@ -221,8 +218,7 @@ func TestActionsOfKeys(t *testing.T) {
 	}
 }
 
-// Without a parameter, usage shows what counts the caller. Only an operator sees the usage of
-// other addresses and keys.
+// Without a parameter, usage shows what counts the caller.
 func TestUsageOfOthersNeedsTheScopeOperator(t *testing.T) {
 	store := rows{}
 	g := withKeyRows(t, &store)

@@ -18,7 +18,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// countingStore counts reads of entities.
 type countingStore struct {
 	entity.Store
 	reads int
@@ -50,14 +49,14 @@ func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 	for i, step := range []struct {
 		query         string
 		status, reads int
-		records       string // left of the limit, as shown in the header RateLimit
+		records       string // left of the limit, from the header RateLimit
 	}{
 		{"limit=3", 200, 1, "1"},
-		{"limit=x", 400, 1, "1"}, // a failed request costs no records
-		{"limit=2", 429, 2, "1"}, // the records are read, and then the export is refused
+		{"limit=x", 400, 1, "1"}, // costs no records
+		{"limit=2", 429, 2, "1"}, // read, and then refused
 		{"limit=2", 429, 2, "1"},
 		{"limit=3", 429, 2, "1"},
-		{"limit=1", 200, 3, "0"}, // the request fits
+		{"limit=1", 200, 3, "0"}, // fits
 		{"limit=1", 429, 3, "0"}, // nothing is left
 		{"limit=1", 429, 3, "0"},
 		{"limit=x", 400, 3, "0"},
@@ -80,9 +79,9 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 	opts.ClientIPHeader = "X-Client-Ip"
 	h := newFunction(t, "list-entity", a, opts)
 	for _, step := range []struct {
-		header    string // "-" for no header
+		header    string // "-" for none
 		status    int
-		remaining string // value of the header RateLimit
+		remaining string // of the header RateLimit
 	}{
 		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=199;t=1`},
 		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=198;t=1`},
@@ -104,14 +103,12 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 	}
 }
 
-// unreachable is a counter store whose calls fail.
 type unreachable struct{}
 
 func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {
 	return ratelimit.Result{}, errors.New("unreachable")
 }
 
-// line is the log line of a request.
 type line struct {
 	Level, Route, Error, FailureMode string
 	WouldRefuse, LimitsError         string
@@ -119,8 +116,7 @@ type line struct {
 	Metrics                          map[string]float64
 }
 
-// invokeLogged invokes a route with a handler that logs metrics. It returns the
-// response and the only log line.
+// invokeLogged logs metrics, and returns the only log line.
 func invokeLogged(t *testing.T, a service, route string, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, line) {
 	t.Helper()
 	var log bytes.Buffer
@@ -188,7 +184,7 @@ func TestTheLogLineHoldsTheMetrics(t *testing.T) {
 		route    string
 		cfg      ratelimit.Config
 		store    ratelimit.Store
-		requests int // number of requests before the request whose log line is checked
+		requests int // before the one whose log line is checked
 		status   int
 		level    string
 		mode     string
@@ -245,9 +241,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// forgetful is a counter store that admits only the first charge. The result of that charge
-// shows counters of 0, so the limiter does not know that a counter is exhausted, and calls
-// the store again.
+// forgetful admits only the first charge. It shows counters of 0, so the limiter does not know
+// that one is exhausted, and calls it again.
 type forgetful struct{ charges int }
 
 func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {

@@ -12,48 +12,46 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// logEntry is what only the log line of a request shows.
+// logEntry is what only the log line shows.
 type logEntry struct {
 	begun     time.Time
 	limitsErr error         // why the rows of limits were not current
 	sourceErr error         // why the id of the service was not current
 	charged   bool          // whether the counters were called
-	latency   time.Duration // of the call to the counters
+	latency   time.Duration // of that call
 	chargeErr error
 	keyID     string // of the caller, even if the key is not valid; not a secret
 	refused   string // why the caller was rejected
 	status    int    // of the response
 	records   int    // in the response
-	err       error  // cause of an error response
+	err       error  // of an error response
 }
 
-// metricsNamespace is the CloudWatch namespace of the metrics of the service.
 const metricsNamespace = "Sluice"
 
 // logRequest writes the log line of a request. If Options.Service is set, the line is also a
-// record in the CloudWatch embedded metric format. CloudWatch Logs extracts the metrics
-// without an API call. Each metric is published twice: with the dimension Service, which
-// alarms use, and with the dimensions Service and Route.
+// record in the CloudWatch embedded metric format, from which CloudWatch Logs extracts metrics
+// without an API call. Each metric is published twice: with the dimension Service, for alarms,
+// and with Service and Route.
 //
 //	Allowed, Refused, Blocked         requests, by the decision
 //	Observed                          requests that exceed a limit and pass only because of ActionObserve
 //	RefusedByRecords, …Imports, …Requests
 //	                                  refusals by rule; one refusal may count for several rules
 //	LocalRefusals                     refusals without a call to the counters
-//	ChargeLatency                     milliseconds that the call to the counters took; absent if there was no call
+//	ChargeLatency                     milliseconds of the call to the counters; absent without one
 //	ChargeFailures                    charges that failed
 //	FailedOpen                        requests that the fallback or the action decided because
 //	                                  the charge failed
 //	LimitsUnread                      requests decided before the rows of limits were read
 //	LimitsStale                       requests decided by rows that are too old
-//	LimitsInvalid                     requests decided although rows are skipped, because they are not valid
+//	LimitsInvalid                     requests decided without the rows that are not valid
 //	AccessRefusals                    requests rejected because of their API key, origin or host name,
 //	                                  or because they bypassed the trusted proxy
 //
-// The cause of a 5xx is only in the log. CloudWatch Logs charges by the byte, so the line
-// omits zero values and all data that the response headers contain.
-//
-// Source: CloudWatch User Guide, "Specification: Embedded metric format".
+// Only the log has the cause of a 5xx. CloudWatch Logs charges by the byte, so the line omits
+// zero values and what the response headers contain. Source: CloudWatch User Guide,
+// "Specification: Embedded metric format".
 func (s *service) logRequest(ctx context.Context, r *request) {
 	l, d := r.log, r.decision
 	failed := l.status >= http.StatusInternalServerError
@@ -109,11 +107,10 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	s.Logger.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// milliseconds returns d in milliseconds, rounded to a tenth.
+// milliseconds rounds to a tenth.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric defines a metric of a log line. The log line has a member with the name of the
-// metric, and the value of this member is the value of the metric.
+// metric is a metric of a log line, which has a member with its name and value.
 type metric struct {
 	Name string
 	Unit string
@@ -126,8 +123,8 @@ type metricDirective struct {
 	Metrics    []metric
 }
 
-// metrics returns the members of a log line for CloudWatch: the metrics that the request
-// changes, and their definition.
+// metrics returns the members of a log line that CloudWatch reads: the metrics that the
+// request changes, and their definition.
 func metrics(service string, r *request) []slog.Attr {
 	attrs := []slog.Attr{slog.String("Service", service)}
 	var defined []metric
@@ -184,7 +181,6 @@ func metrics(service string, r *request) []slog.Attr {
 	)})
 }
 
-// refusedBy maps each rule to the metric of its refusals.
 var refusedBy = map[string]string{
 	ratelimit.PolicyRecords:  "RefusedByRecords",
 	ratelimit.PolicyImports:  "RefusedByImports",

@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// spec compares every response in this package's tests with openapi.yaml.
+// spec compares every response of this package's tests with openapi.yaml.
 var spec *openapitest.Spec
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	// If all tests have run, they must have produced every response that is
-	// described.
+	// All tests together must produce every response that is described.
 	if code == 0 && runsAll() {
 		if unseen := spec.Unseen(); len(unseen) > 0 {
 			fmt.Fprintf(os.Stderr, "FAIL: openapi.yaml describes responses that no test produces:\n\t%s\n", strings.Join(unseen, "\n\t"))
@@ -41,14 +40,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runsAll reports whether the test binary runs all tests.
 func runsAll() bool {
 	return !slices.ContainsFunc([]string{"test.run", "test.skip", "test.fuzz", "test.list"}, func(name string) bool {
 		return flag.Lookup(name).Value.String() != ""
 	})
 }
 
-// checkDescribed fails the test if openapi.yaml does not describe the response.
 func checkDescribed(t testing.TB, ev events.APIGatewayV2HTTPRequest, resp events.APIGatewayV2HTTPResponse) {
 	t.Helper()
 	header := make(http.Header)
@@ -97,7 +94,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			over.invoke(t, route.Name, ev)
 			want(over, ev, http.StatusTooManyRequests)
 			want(service{stores: healthy.stores, limiter: cut}, ev, http.StatusServiceUnavailable)
-			// Every store in untouchable panics when it is used. The excluded routes use no store.
+			// untouchable panics; the excluded routes use no store.
 			if route.Name != "openapi" && route.Name != "dashboard" && !slices.Contains(storeless, route.Name) {
 				want(service{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
 			}

@@ -8,17 +8,15 @@ import (
 	"strings"
 )
 
-// originSecretHeader is the header in which a trusted proxy, such as a CloudFront
-// distribution, sends its secret.
+// originSecretHeader is where a trusted proxy, such as CloudFront, sends its secret.
 const originSecretHeader = "X-Origin-Secret"
 
-// viewerAddressHeader is the header in which CloudFront sends the client's address
-// and port, separated by a colon. An IPv6 address has no brackets. Source: CloudFront
-// Developer Guide, "Add CloudFront request headers".
+// viewerAddressHeader is where CloudFront sends the client's address and port, with a colon
+// between them and no brackets around IPv6. Source: CloudFront Developer Guide, "Add
+// CloudFront request headers".
 const viewerAddressHeader = "CloudFront-Viewer-Address"
 
-// fromProxy reports whether r carries one of the origin secrets. It returns true if
-// the service has no origin secrets.
+// fromProxy reports whether r carries an origin secret, or the service has none.
 func (s *service) fromProxy(r *http.Request) bool {
 	if len(s.OriginSecrets) == 0 {
 		return true
@@ -32,10 +30,8 @@ func (s *service) fromProxy(r *http.Request) bool {
 	return false
 }
 
-// clientAddress returns the address of the client. If a trusted header is configured and
-// r came through the proxy, clientAddress returns the last address in the header. Clients
-// can forge the earlier addresses. Otherwise clientAddress returns the address of the
-// connection.
+// clientAddress returns the address of the connection or, if r came through the proxy, the
+// last address in the trusted header. Clients can forge those before it.
 func (s *service) clientAddress(r *http.Request) string {
 	if s.ClientIPHeader == "" || !s.fromProxy(r) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -56,9 +52,8 @@ func (s *service) clientAddress(r *http.Request) string {
 	return last
 }
 
-// invalidAddress returns the response (400) for a client address that cannot be parsed.
-// Such requests are not charged, because all of them would share one counter, although
-// their clients are unrelated.
+// invalidAddress is the response (400) to a client whose address cannot be parsed. It is not
+// charged, because unrelated clients would share one counter.
 func (s *service) invalidAddress() error {
 	if s.ClientIPHeader != "" {
 		return badRequest("invalid_client_address", "the header "+s.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")
@@ -66,8 +61,8 @@ func (s *service) invalidAddress() error {
 	return badRequest("invalid_client_address", "the source address of the connection is not an IP address")
 }
 
-// checkHost rejects requests that bypass the trusted proxy. If LoopbackOnly is set, it
-// also rejects requests whose Host is not a loopback name.
+// checkHost rejects requests that bypass the trusted proxy and, with LoopbackOnly, those whose
+// Host is not a loopback name.
 func (s *service) checkHost(r *request) error {
 	if !s.fromProxy(r.Request) {
 		r.log.refused = refusedDirect
@@ -82,9 +77,8 @@ func (s *service) checkHost(r *request) error {
 	return nil
 }
 
-// isLoopback reports whether a Host header names the loopback interface. If the host
-// name of an attacker's page resolves to the loopback address (DNS rebinding), the browser
-// still sends that host name, and isLoopback returns false.
+// isLoopback reports whether a Host header names the loopback interface. A page whose host
+// name was made to resolve to it (DNS rebinding) still sends its own name.
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

@@ -9,15 +9,14 @@ import (
 
 const secret, nextSecret = "the-first-secret", "the-second-secret"
 
-// Behind CloudFront, the client's address is the address of the viewer. A request that
-// bypasses CloudFront is rejected and charged to the address of its connection,
-// whatever its headers say.
+// The client's address is that of CloudFront's viewer. Whatever its headers say, a request
+// that bypasses CloudFront is rejected and charged to the address of its connection.
 func TestRequestsThatBypassTheProxyAreRejected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		secret  string // "" for none
 		viewer  string
 		status  int
-		address string // address that is charged
+		address string // what is charged
 	}{
 		"IPv4":                      {secret, "198.51.100.10:46532", 200, "198.51.100.10"},
 		"another secret":            {nextSecret, "198.51.100.10:46532", 200, "198.51.100.10"},
@@ -77,8 +76,7 @@ func TestOriginSecretsOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// A web page that rebinds its host name to a loopback address must not reach a server
-// without API keys.
+// A page may make its host name resolve to a loopback address.
 func TestOnlyLoopbackNamesReachALoopbackServer(t *testing.T) {
 	a := newAPI(t)
 	opts := options

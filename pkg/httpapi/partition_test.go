@@ -7,10 +7,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// chargesPerPartition returns, for each scope, the maximum number of charges per second
-// that one partition key of the counters admits. This is the sum of the request limits
-// of all routes with the scope. For the scope of imports, it is at most the imports
-// limit.
+// chargesPerPartition returns how many charges per second one partition key admits, by scope:
+// the sum of the request limits of its routes, and for imports at most the imports limit.
 func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 	charges := make(map[ratelimit.Scope]int64)
 	seen := make(map[string]bool) // routes with the same name share a counter
@@ -28,7 +26,6 @@ func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 	return charges
 }
 
-// With the default limits, no address exceeds the throughput of a DynamoDB partition.
 func TestDefaultLimitsFitThePartitions(t *testing.T) {
 	defaults := ratelimit.Limits{Requests: ratelimit.DefaultLimit, Imports: ratelimit.DefaultLimit}
 	for scope, n := range chargesPerPartition(defaults) {
@@ -39,8 +36,6 @@ func TestDefaultLimitsFitThePartitions(t *testing.T) {
 	}
 }
 
-// Limits.Check warns if the exports of one address may need more than SafePerPartition
-// charges per second.
 func TestCheckKnowsThePartitionOfExports(t *testing.T) {
 	exports := 0
 	for _, r := range httpapi.Routes() {

@@ -17,11 +17,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// quotaExceeded is the problem type of a 429. It is registered in the IANA registry of
-// HTTP problem types.
+// quotaExceeded is the problem type of a 429, from the IANA registry of HTTP problem types.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// apiError is an error with its HTTP response.
 type apiError struct {
 	status   int
 	code     string
@@ -69,7 +67,8 @@ func methodNotAllowed(method, path string, allow []string) error {
 	}
 }
 
-// plurals and writes are what clients of other APIs try: /entities, and methods other than POST.
+// plurals and writes are what clients of other APIs try: /entities, and methods other than
+// POST.
 var (
 	plurals = map[string]string{"entities": "entity", "events": "event", "export_jobs": "export_job"}
 	writes  = map[string]string{
@@ -79,7 +78,7 @@ var (
 	}
 )
 
-// routeInstead returns the route that a request to a wrong one is meant for, or "".
+// routeInstead returns the route that a wrong request is meant for, or "".
 func routeInstead(method, path string) string {
 	segment, rest, nested := strings.Cut(strings.Trim(path, "/"), "/")
 	noun := cmp.Or(plurals[segment], segment)
@@ -94,7 +93,7 @@ func routeInstead(method, path string) string {
 	return "/" + noun
 }
 
-// refusal returns nil if d allows the request, which counts for the identity counted.
+// refusal returns nil if d allows the request. counted is whom it counts for.
 func refusal(d ratelimit.Decision, counted string) error {
 	switch {
 	case d.Allowed:
@@ -130,7 +129,6 @@ func unsendable(size int) error {
 	}
 }
 
-// kinds maps the kind of a record error to its response.
 var kinds = map[record.Kind]apiError{
 	record.Malformed:   {status: http.StatusBadRequest, code: "malformed_json"},
 	record.Invalid:     {status: http.StatusUnprocessableEntity, code: "invalid_body"},
@@ -140,8 +138,8 @@ var kinds = map[record.Kind]apiError{
 	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable"},
 }
 
-// asAPIError returns the response for an error. An error of unknown type is a fault
-// of the service: a 500, which does not reveal the cause.
+// asAPIError turns an error of unknown type, a fault of the service, into a 500 that does not
+// reveal it.
 func asAPIError(err error) *apiError {
 	if known, ok := errors.AsType[*apiError](err); ok {
 		return known
@@ -159,7 +157,6 @@ func asAPIError(err error) *apiError {
 		detail: "the service failed; repeat the request later, and report its request id if it keeps failing"}
 }
 
-// sentence joins the field errors into one sentence.
 func sentence(fields []record.FieldError) string {
 	parts := make([]string, len(fields))
 	for i, f := range fields {
@@ -168,8 +165,8 @@ func sentence(fields []record.FieldError) string {
 	return strings.Join(parts, "; ")
 }
 
-// problem returns e as a problem (RFC 9457). instance is the request id, or "" in a
-// batch result.
+// problem returns e as a problem (RFC 9457). instance is the request id, or "" in a batch
+// result.
 func (e *apiError) problem(instance string) api.Problem {
 	p := api.Problem{
 		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: e.detail,
@@ -181,7 +178,7 @@ func (e *apiError) problem(instance string) api.Problem {
 	return p
 }
 
-// problem returns the response for an error and notes the error for the log.
+// problem also notes err for the log.
 func (r *request) problem(err error) response {
 	r.log.err = err
 	e := asAPIError(err)

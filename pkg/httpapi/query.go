@@ -16,22 +16,21 @@ import (
 	"sluice/pkg/record"
 )
 
-// Default value and maximum value of the query parameter "limit", in records.
+// Default and maximum of the query parameter "limit", in records.
 const (
 	defaultPageLength = 50
 	maxPageLength     = 200
 )
 
-// parameters reads the query of a request and collects all errors in it.
+// parameters reads a query and collects all errors in it.
 type parameters struct {
 	values  url.Values
-	filters url.Values // the filters and the order that have been read so far, in canonical form
+	filters url.Values // filters and order that were read so far, in canonical form
 	wrong   record.Fields
-	unfit   record.Fields // errors of parameters that are valid but cannot be combined
+	unfit   record.Fields // parameters that are valid, but not together
 }
 
-// parseQuery reads the query of r. A parameter that is not known, or appears twice, is an
-// error.
+// parseQuery rejects parameters that are not known, or appear twice.
 func parseQuery(r *request, known ...string) *parameters {
 	p := &parameters{filters: make(url.Values)}
 	if r.queryErr != nil {
@@ -53,9 +52,8 @@ func parseQuery(r *request, known ...string) *parameters {
 	return p
 }
 
-// maxPage returns the maximum page length for an identity. It does not exceed the
-// records limit of the identity, because a longer page could never be charged.
-// ActionUnlimited lifts the records limit.
+// maxPage returns how long a page may be for an identity: at most its records limit, because a
+// longer one could never be charged. ActionUnlimited lifts that limit.
 func (s *service) maxPage(identity string) int {
 	limits := s.limiter.LimitsFor(identity)
 	if limits.Action == ratelimit.ActionUnlimited {
@@ -64,8 +62,8 @@ func (s *service) maxPage(identity string) int {
 	return int(min(maxPageLength, limits.Records))
 }
 
-// limit returns the value of the query parameter "limit", which must be from 1 to
-// maxPageLength. It returns maxPage if the value is larger than maxPage.
+// limit returns the query parameter "limit", from 1 to maxPageLength, and maxPage if it is
+// larger than that.
 func (p *parameters) limit(maxPage int) int {
 	if !p.values.Has("limit") {
 		return min(defaultPageLength, maxPage)
@@ -78,8 +76,8 @@ func (p *parameters) limit(maxPage int) int {
 	return min(int(n), maxPage)
 }
 
-// filter returns the value of a query parameter that selects records, or "" if the
-// parameter is absent. The value is invalid if check returns an error for it.
+// filter returns a parameter that selects records, "" if it is absent. check says why a value
+// is invalid.
 func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
 		return ""
@@ -90,7 +88,7 @@ func (p *parameters) filter(name string, check func(string) error) string {
 	return value
 }
 
-// instant returns a parameter that is an RFC 3339 date-time, or nil if it is absent.
+// instant returns an RFC 3339 date-time, or nil if it is absent.
 func (p *parameters) instant(name string) *record.Time {
 	if !p.values.Has(name) {
 		return nil
@@ -109,8 +107,8 @@ func (p *parameters) instant(name string) *record.Time {
 	return &t
 }
 
-// choice reads a parameter that has two valid values. It reports whether the value is
-// otherValue. If the parameter is absent, its value is defaultValue.
+// choice reports whether a parameter has otherValue, not defaultValue, which it also has if it
+// is absent.
 func (p *parameters) choice(name, defaultValue, otherValue string) bool {
 	if !p.values.Has(name) {
 		return false
@@ -126,8 +124,8 @@ func (p *parameters) choice(name, defaultValue, otherValue string) bool {
 	return false
 }
 
-// err returns a 400 if a parameter is invalid, a 422 if the parameters cannot be
-// combined, and nil otherwise.
+// err returns a 400 if a parameter is invalid, a 422 if parameters cannot be combined, and nil
+// otherwise.
 func (p *parameters) err() error {
 	switch {
 	case len(p.wrong) > 0:
@@ -138,26 +136,24 @@ func (p *parameters) err() error {
 	return nil
 }
 
-// cursor is a position in a list. It contains everything that is needed to continue the
-// list, so it never expires. It is valid only for the same route, workspace, filters and
-// order.
+// cursor is a position in a list, with all that is needed to continue it, so it never expires.
+// It is valid only for the same route, workspace, filters and order.
 type cursor struct {
 	Route       string       `json:"r"`
 	Workspace   string       `json:"w"`
-	Filters     string       `json:"f,omitzero"` // the canonical filters
-	ID          string       `json:"i,omitzero"` // id of the last record on the page
-	Key         []byte       `json:"k,omitzero"` // in a list in order of an attribute, the key of the last record that was read
-	At          *record.Time `json:"t,omitzero"` // in a list ordered by time, the time of the last record on the page
-	SyncedUntil *record.Time `json:"u,omitzero"` // in an incremental list, the synced_until that all pages share
+	Filters     string       `json:"f,omitzero"` // canonical
+	ID          string       `json:"i,omitzero"` // of the last record on the page
+	Key         []byte       `json:"k,omitzero"` // in order of an attribute: the key of the last record that was read
+	At          *record.Time `json:"t,omitzero"` // in order of time: the time of the last record on the page
+	SyncedUntil *record.Time `json:"u,omitzero"` // in an incremental list: the synced_until that all pages share
 }
 
-// at returns c at a position in a list that is ordered by time.
 func (c cursor) at(p record.Position) cursor {
 	c.ID, c.At = p.ID, &p.At
 	return c
 }
 
-// position returns the position of a cursor in a list that is ordered by time; nil if c is zero.
+// position returns nil if c is zero.
 func (c cursor) position() *record.Position {
 	if c.At == nil {
 		return nil
@@ -165,7 +161,7 @@ func (c cursor) position() *record.Position {
 	return &record.Position{At: *c.At, ID: c.ID}
 }
 
-// encode returns the cursor as base64url of its JSON, the form that clients see.
+// encode returns base64url of JSON, the form that clients see.
 func (c cursor) encode() (string, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -174,7 +170,7 @@ func (c cursor) encode() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// cursorShape says which fields the cursors of a list have: At, SyncedUntil, and Key in place
+// cursorShape says which fields the cursors of a list have: At, SyncedUntil, and Key instead
 // of ID.
 type cursorShape struct{ timed, synced, keyed bool }
 
@@ -182,9 +178,8 @@ func (c cursor) shape() cursorShape {
 	return cursorShape{c.At != nil, c.SyncedUntil != nil, c.Key != nil}
 }
 
-// cursor decodes the cursor in the query. It returns the zero cursor if the query has none. It
-// accepts only a cursor that encode returned for the same route, workspace and filters, so the
-// caller must read all filters first.
+// cursor decodes the cursor in the query; zero if there is none. It accepts only what encode
+// returned for the same route, workspace and filters, so the caller reads all filters first.
 func (p *parameters) cursor(r *request, shape cursorShape) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}

@@ -14,17 +14,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// response is the result of an action.
 type response struct {
 	status  int
-	header  http.Header // additional headers; may be nil
-	body    any         // value to encode as JSON; nil if raw is set or the response has no body
-	raw     []byte      // the encoded body
-	records int         // number of records in the body; an export is charged for them
+	header  http.Header // beside those of every response; may be nil
+	body    any         // encoded as JSON; nil if raw is set or there is no body
+	raw     []byte
+	records int // in the body; an export is charged for them
 }
 
-// encode encodes out.body as JSON into buffer and sets out.raw to the result. It does
-// nothing if out.body is nil.
+// encode appends out.body to buffer as JSON, and sets out.raw to it. It does nothing if
+// out.body is nil.
 func (out *response) encode(buffer *bytes.Buffer) error {
 	if out.body == nil {
 		return nil
@@ -38,13 +37,12 @@ func (out *response) encode(buffer *bytes.Buffer) error {
 	return nil
 }
 
-// appender is a value that appends its own JSON.
 type appender interface {
 	AppendJSON(b []byte) ([]byte, error)
 }
 
-// appendJSON appends the JSON of body to b. Records append their own JSON, so their
-// attributes keep every byte.
+// appendJSON appends body to b as JSON. Records append their own, so that their attributes
+// keep every byte.
 func appendJSON(b []byte, body any) ([]byte, error) {
 	if body, ok := body.(appender); ok {
 		return body.AppendJSON(b)
@@ -53,11 +51,10 @@ func appendJSON(b []byte, body any) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// page is one page of a list.
 type page[T any] struct {
 	data        []T
-	next        *string      // cursor of the next page; nil on the last page
-	syncedUntil *record.Time // synced_until of the page; nil if the list is not incremental
+	next        *string      // cursor of the next page; nil on the last one
+	syncedUntil *record.Time // nil if the list is not incremental
 }
 
 // AppendJSON appends the JSON of api.List[T].
@@ -77,14 +74,14 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	}
 	if p.syncedUntil != nil {
 		b = append(b, `,"synced_until":"`...)
-		b, _ = p.syncedUntil.AppendText(b) // AppendText of a record.Time never returns an error
+		b, _ = p.syncedUntil.AppendText(b) // never fails for a record.Time
 		b = append(b, '"')
 	}
 	return append(b, '}'), nil
 }
 
-// listResponse returns the response with a page of a list, whose synced_until is that of next.
-// If others follow, next is the cursor that leads to them.
+// listResponse returns a page of a list. next has its synced_until and, if others follow, is
+// the cursor that leads to them.
 func listResponse[T any](r *request, found record.Page[T], next cursor, err error) (response, error) {
 	if err != nil {
 		return response{}, err
@@ -113,8 +110,8 @@ func (r *request) queryWith(name, value string) string {
 	return query.Encode()
 }
 
-// requestPath returns the path that the client requested, including a stage prefix
-// that the adapter has removed from r.URL.
+// requestPath returns the path that the client requested, with the stage prefix that the
+// adapter removed from r.URL.
 func requestPath(r *http.Request) string {
 	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
 		return u.EscapedPath()
@@ -122,8 +119,7 @@ func requestPath(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
-// createResponse returns the response to a create: 201 for a new record, 200 for a
-// stored record with the same content.
+// createResponse is 201 for a new record, and 200 for a stored one with the same content.
 func createResponse[T any](stored T, isNew bool, err error) (response, error) {
 	return response{status: createdStatus(isNew), body: stored}, err
 }
@@ -135,8 +131,8 @@ func createdStatus(isNew bool) int {
 	return http.StatusOK
 }
 
-// newID returns a UUIDv7. It is the id of a new record that the client sent without an
-// id. These ids sort by creation time (RFC 9562, section 5.7).
+// newID returns a UUIDv7 for a record that was sent without an id. Such ids sort by time of
+// creation (RFC 9562, section 5.7).
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	return id.String(), err

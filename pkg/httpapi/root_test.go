@@ -26,7 +26,6 @@ func TestGetOfTheRoot(t *testing.T) {
 	}
 }
 
-// A HEAD request is charged like a GET request, and the two responses have the same headers.
 func TestHEADCostsWhatGETCosts(t *testing.T) {
 	a := newAPI(t)
 	a.post(t, "create-entity", `{"id":"ada"}`)
@@ -43,7 +42,7 @@ func TestHEADCostsWhatGETCosts(t *testing.T) {
 			}
 		}
 	}
-	// Until now, two GETs and two HEADs have cost one record each.
+	// Two GETs and two HEADs have cost one record each.
 	resp := exchange(t, server, "HEAD /entity/nobody HTTP/1.1\r\nHost: localhost\r\n\r\n", false)
 	if resp.StatusCode != http.StatusNotFound || !strings.HasPrefix(resp.Headers["Ratelimit"], `"records";r=196;`) {
 		t.Errorf("HEAD of an absent entity: %d, RateLimit: %s; want 404 with 196 records left", resp.StatusCode, resp.Headers["Ratelimit"])

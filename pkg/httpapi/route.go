@@ -15,19 +15,19 @@ import (
 
 // Route is a row of the route table.
 type Route struct {
-	Name   string          // name of the function's folder and of the counter; routes with the same name share the function and the counter
-	Method string          // HTTP method; "" for the default route
+	Name   string          // of the function's folder and the counter; routes with the same name share both
+	Method string          // "" for the default route
 	Path   string          // in the syntax of API Gateway: /entity/{id}, or $default
-	Class  ratelimit.Class // selects the rate limit rules that apply
-	Scope  access.Scope    // scope that an API key must have
+	Class  ratelimit.Class // selects the rules that apply
+	Scope  access.Scope    // that an API key must have
 
 	action action
-	uses   string // fields of Stores that the action uses, separated by spaces
-	body   int64  // maximum size of the body, in bytes; 0 if the route takes none
+	uses   string // fields of Stores, separated by spaces
+	body   int64  // maximum in bytes; 0 if the route takes no body
 }
 
-// Keys returns the route keys of API Gateway for r, such as "GET /entity". A GET
-// route also serves HEAD. API Gateway needs a separate route key for HEAD.
+// Keys returns API Gateway's route keys for r, such as "GET /entity". HEAD, which a GET route
+// also serves, needs a key of its own.
 func (r Route) Keys() []string {
 	switch r.Method {
 	case "":
@@ -39,10 +39,8 @@ func (r Route) Keys() []string {
 	}
 }
 
-// limited returns r as a route of package ratelimit.
 func (r Route) limited() ratelimit.Route { return ratelimit.Route{Name: r.Name, Class: r.Class} }
 
-// pattern returns the [http.ServeMux] pattern of r.
 func (r Route) pattern() string {
 	if r.Path == "/" {
 		return r.Method + " /{$}"
@@ -50,7 +48,7 @@ func (r Route) pattern() string {
 	return r.Method + " " + strings.Replace(r.Path, "+}", "...}", 1)
 }
 
-// check returns an error if the stores or the options lack what the route needs.
+// check fails if stores or opts lack what the route needs.
 func (r Route) check(stores Stores, opts Options) error {
 	switch {
 	case r.Scope == "":
@@ -66,7 +64,6 @@ func (r Route) check(stores Stores, opts Options) error {
 	return nil
 }
 
-// defaultRoute serves the requests that match no other route.
 var defaultRoute = Route{Name: "not-found", Path: "$default", Class: ratelimit.General, Scope: access.Public}
 
 // Routes returns the route table. template.yaml deploys exactly these routes.
@@ -104,7 +101,6 @@ func routesNamed(name string) []Route {
 	return slices.DeleteFunc(Routes(), func(r Route) bool { return r.Name != name })
 }
 
-// getOpenAPI responds with openapi.yaml.
 func getOpenAPI(s *service, r *request) (response, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return response{}, err
@@ -112,14 +108,13 @@ func getOpenAPI(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, raw: s.stores.OpenAPI}, nil
 }
 
-// notFound is the action of the default route. For OPTIONS on a path that has routes, it
-// responds with 204. Browsers send such a request before they let a page of another origin
-// call a route. API Gateway adds the CORS headers. For any other request, notFound responds
-// with 405 if the path has a route with another method, and with 404 otherwise.
+// notFound serves the default route: 405 if the path has a route with another method, and 404
+// otherwise. It responds with 204 to OPTIONS on a path that has routes, which a browser sends
+// before a page of another origin may call one. API Gateway adds the CORS headers.
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0 || slices.Contains(allow, r.Method): // allow contains r.Method if the adapter normalized the path and API Gateway found no route for the original path
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // the adapter has normalized a path for which API Gateway found no route
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil
@@ -128,8 +123,7 @@ func notFound(_ *service, r *request) (response, error) {
 	}
 }
 
-// allRoutes returns a mux of all routes. Only its patterns are used, not its
-// handlers.
+// allRoutes is used for its patterns, not its handlers.
 var allRoutes = sync.OnceValue(func() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range Routes() {
@@ -140,8 +134,8 @@ var allRoutes = sync.OnceValue(func() *http.ServeMux {
 	return mux
 })
 
-// allowedMethods returns the methods that have a route for the path of r. A route with
-// {proxy+} counts only if no other route matches the path.
+// allowedMethods returns the methods of the routes with r's path. A route with {proxy+} counts
+// only if no other matches.
 func allowedMethods(r *http.Request) []string {
 	if !isClean(r.URL.EscapedPath()) {
 		return nil
@@ -167,7 +161,7 @@ func allowedMethods(r *http.Request) []string {
 // isClean reports whether ServeMux serves an escaped path without a redirect.
 func isClean(escaped string) bool {
 	if escaped == "/dashboard/" || !strings.HasPrefix(escaped, "/") {
-		return false // {proxy+} of API Gateway needs at least one segment, and {proxy...} of ServeMux needs none
+		return false // API Gateway's {proxy+} needs at least one segment, and ServeMux's {proxy...} none
 	}
 	clean := path.Clean(escaped)
 	if strings.HasSuffix(escaped, "/") && clean != "/" {

@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rows is an ratelimit.RowStore. If rows is nil, its List returns an error.
+// rows fails if it is nil.
 type rows []ratelimit.Row
 
 func (r rows) List(context.Context) ([]ratelimit.Row, error) {
@@ -26,7 +26,6 @@ func (r rows) List(context.Context) ([]ratelimit.Row, error) {
 	return r, nil
 }
 
-// rowsOf returns one row with the given limits for each CIDR block.
 func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	store := rows{}
 	for _, cidr := range cidrs {
@@ -35,8 +34,7 @@ func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	return store
 }
 
-// withRows returns an API with the given counters and rows. The API keeps its counters in
-// the first store, and its limits come from the rows in the second store.
+// withRows returns an API that counts in counters and takes limits from store.
 func withRows(t *testing.T, counters ratelimit.Store, store ratelimit.RowStore) service {
 	t.Helper()
 	a := newAPI(t)
@@ -55,7 +53,7 @@ func withRows(t *testing.T, counters ratelimit.Store, store ratelimit.RowStore) 
 
 const blockedAddress = "192.0.2.1"
 
-// untouched is a counter store that fails the test if it is called.
+// untouched fails the test if it is called.
 type untouched struct{ t *testing.T }
 
 func (u untouched) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {
@@ -122,8 +120,7 @@ func TestAPageIsCutToTheRecordsLimitInForce(t *testing.T) {
 	}
 }
 
-// The test sends the same requests twice: once with ActionLimit and once with
-// ActionObserve.
+// The same requests are sent with ActionLimit and with ActionObserve.
 func TestObserveReportsWhatALimitWouldHaveRefused(t *testing.T) {
 	const requests = 9
 	run := func(action ratelimit.Action) (refused, observed int) {
@@ -189,7 +186,7 @@ func TestRowsThatWereNeverReadAreReported(t *testing.T) {
 	}
 }
 
-// partly is a store with a row that is not valid beside others.
+// partly has a row that is not valid beside others.
 type partly []ratelimit.Row
 
 func (s partly) List(context.Context) ([]ratelimit.Row, error) {

@@ -13,7 +13,6 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// newFunction returns the handler of a route's function.
 func newFunction(t testing.TB, route string, a service, opts httpapi.Options) http.Handler {
 	t.Helper()
 	h, err := httpapi.NewFunction(route, a.limiter, a.stores, opts)
@@ -23,9 +22,8 @@ func newFunction(t testing.TB, route string, a service, opts httpapi.Options) ht
 	return h
 }
 
-// serve passes the HTTP request that an event describes to h, and returns the response
-// as an event. The conversion of API Gateway's events is tested in
-// functions/internal/bootstrap.
+// serve passes the HTTP request of an event to h and returns the response as an event.
+// functions/internal/bootstrap tests the conversion of API Gateway's events.
 func serve(t testing.TB, h http.Handler, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	return serveHTTP(h, requestOf(t, ev))
@@ -45,7 +43,6 @@ func serveHTTP(h http.Handler, r *http.Request) events.APIGatewayV2HTTPResponse 
 	return resp
 }
 
-// requestOf returns the HTTP request that an event describes, with an escaped path.
 func requestOf(t testing.TB, ev events.APIGatewayV2HTTPRequest) *http.Request {
 	t.Helper()
 	target := ev.RawPath

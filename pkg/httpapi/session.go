@@ -8,8 +8,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// signIn stores an API key in the session cookie if the key has the scope "dashboard".
-// If API keys are off, it sets no cookie.
+// signIn stores an API key with the scope "dashboard" in the session cookie. If API keys are
+// off, it sets no cookie.
 func signIn(s *service, r *request) (response, error) {
 	if err := checkOrigin(r); err != nil {
 		return response{}, err
@@ -40,13 +40,12 @@ func signOut(_ *service, r *request) (response, error) {
 	return session(cookie), nil
 }
 
-// sessionOf returns a cookie that stores an API key until the browser is closed. Scripts
-// cannot read it, and the browser does not send it with requests from other sites.
+// sessionOf returns a cookie that lasts until the browser is closed. Scripts cannot read it,
+// and requests from other sites do not carry it.
 func sessionOf(r *request, key string) *http.Cookie {
 	return &http.Cookie{Name: cookieName(r), Value: key, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: scheme(r) == "https"}
 }
 
-// cookieName returns the name of the session cookie for r's connection.
 func cookieName(r *request) string {
 	if scheme(r) == "https" {
 		return secureSessionCookie
@@ -54,8 +53,7 @@ func cookieName(r *request) string {
 	return sessionCookie
 }
 
-// session returns a response without a body. If cookie is not nil, the response sets the
-// cookie.
+// session returns a response that sets cookie, unless it is nil, and has no body.
 func session(cookie *http.Cookie) response {
 	out := response{status: http.StatusNoContent}
 	if cookie != nil {

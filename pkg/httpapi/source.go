@@ -7,26 +7,25 @@ import (
 	"time"
 )
 
-// sourceHeader says which records a response is about: the id of the service's data, '/' and the
-// workspace. A client that keeps a copy of the records, or continues an import, compares it with
-// that of its earlier requests.
+// sourceHeader says which records a response is about: the id of the service's data, '/' and
+// the workspace. A client that keeps a copy, or continues an import, compares it with that of
+// earlier requests.
 const sourceHeader = "Sluice-Source"
 
-// The times of a ServiceID.
 const (
-	idMaxAge  = time.Minute     // a changed id takes effect within this time
-	idRetry   = 5 * time.Second // time until another try after a failed one
+	idMaxAge  = time.Minute     // until a changed id takes effect
+	idRetry   = 5 * time.Second // until the next try after a failed one
 	idTimeout = time.Second
 )
 
-// ServiceID is the id of the service's data. It is read when it is first needed, and again when it
-// is a minute old. It is safe for concurrent use.
+// ServiceID is the id of the service's data, read when it is first needed and again when it is
+// a minute old. It is safe for concurrent use.
 type ServiceID struct {
 	read func(context.Context) (string, error)
 
 	mu     sync.Mutex
 	id     string
-	readAt time.Time     // of the last read, on the wall clock
+	readAt time.Time     // on the wall clock
 	maxAge time.Duration // from readAt to the next read
 }
 
@@ -35,8 +34,8 @@ func NewServiceID(read func(context.Context) (string, error)) *ServiceID {
 	return &ServiceID{read: read}
 }
 
-// Get returns the id. If it cannot be read, Get returns an error, and the last known id, which is
-// "" before the first successful read. The error is returned once for each try.
+// Get returns the id. If it cannot be read, Get returns an error, once for each try, and the
+// last known id, "" before the first successful read.
 func (s *ServiceID) Get(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +57,6 @@ func (s *ServiceID) Get(ctx context.Context) (string, error) {
 	return s.id, err
 }
 
-// setSource notes that the response is about a workspace.
 func (s *service) setSource(ctx context.Context, r *request, workspace string) {
 	if s.ServiceID == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// Every response to a caller who is known says which records it is about, even if it is an error.
+// Even errors do, if the caller is known.
 func TestResponsesSayWhichRecordsTheyAreAbout(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
@@ -38,7 +38,7 @@ func TestResponsesSayWhichRecordsTheyAreAbout(t *testing.T) {
 	}
 }
 
-// The id is read again when it is a minute old. While it cannot be read, the last known one holds.
+// While it cannot be read, the last known one holds.
 func TestTheIDOfTheServiceIsReadOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// listEntityChanges serves GET /entity with updated_since: entities ordered by their latest
-// change.
+// listEntityChanges serves GET /entity with updated_since, in order of the latest change.
 func listEntityChanges(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "type", "updated_since", "include_deleted", "order")
 	q := entity.ChangeQuery{
@@ -25,7 +24,7 @@ func listEntityChanges(s *service, r *request) (response, error) {
 	return listResponse(r, page, next.at(page.Last), err)
 }
 
-// listEventChanges serves GET /event with created_since: events ordered by their creation.
+// listEventChanges serves GET /event with created_since, in order of creation.
 func listEventChanges(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "entity_id", "created_since", "include_deleted", "order", "from", "to")
 	for _, name := range []string{"from", "to"} {
@@ -43,17 +42,16 @@ func listEventChanges(s *service, r *request) (response, error) {
 	return listResponse(r, page, next.at(page.Last), err)
 }
 
-// needsDeleted rejects a filter of a walk without include_deleted. Such a walk would have to hide
-// what it has read, and a copy would keep the records that have left the filter.
+// needsDeleted rejects a filter without include_deleted. Such a walk would hide some of what
+// it reads, and a copy would keep records that have left the filter.
 func (p *parameters) needsDeleted(filter string, included bool) {
 	if p.values.Has(filter) && !included {
 		p.wrong.Add(filter, "needs include_deleted=true in a list of changes, which also returns, as deleted, each change that does not match, so that a copy drops what has left the filter; without "+filter+", the list has all changes")
 	}
 }
 
-// sync reads the parameters that both incremental lists share, and stores them in q. The
-// caller must read the filters before it calls sync. sync returns a cursor for the next
-// page. This cursor does not contain a position yet.
+// sync reads the parameters of both incremental lists into q, after the caller has read the
+// filters. It returns the next page's cursor, still without a position.
 func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQuery) cursor {
 	q.Limit = p.limit(s.maxPage(r.counted))
 	q.Descending = p.choice("order", "asc", "desc")

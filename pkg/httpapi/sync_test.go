@@ -14,7 +14,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// syncPage is a page of an incremental list.
 type syncPage struct {
 	Data []struct {
 		ID        string
@@ -38,7 +37,6 @@ func (p syncPage) ids() string {
 	return strings.Join(ids, " ")
 }
 
-// clock is a clock that a test can set.
 type clock struct{ now time.Time }
 
 func (c *clock) invoke(t *testing.T, a service, route, method, target, body string) events.APIGatewayV2HTTPResponse {
@@ -112,7 +110,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 	}
 	c.now = c.now.Add(time.Second)
 	c.invoke(t, a, "delete-entity", "POST", "/delete_entity", `{"id":"a"}`)
-	c.now = c.now.Add(-2 * time.Second) // another instance, whose clock is behind, handles the next request
+	c.now = c.now.Add(-2 * time.Second) // another instance, whose clock is behind
 	c.invoke(t, a, "create-entity", "POST", "/create_entity", `{"id":"a","type":"new"}`)
 	c.now = c.now.Add(3 * time.Second)
 	c.invoke(t, a, "delete-entity", "POST", "/delete_entity", `{"id":"b"}`)
@@ -132,7 +130,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 		if page := c.get(t, a, list+query); page.ids() != want {
 			t.Errorf("%s: %s, want %s", query, page.ids(), want)
 		}
-		// An empty page must have a cursor if further pages follow.
+		// An empty page before others must have a cursor.
 		got := ""
 		page := c.get(t, a, list+query+"&limit=1")
 		for {
@@ -158,8 +156,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 	}
 }
 
-// A copy of the records that a filter selects learns of those that leave it. A walk returns and
-// charges all that it reads, so a filter must ask for it.
+// A walk charges all that it reads, so a filter must ask for what leaves it.
 func TestAWalkReturnsWhatLeavesItsFilter(t *testing.T) {
 	a := newRoomyAPI(t)
 	c := &clock{now: now()}

@@ -16,8 +16,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// upsert upserts entities. It returns the response and the results in it, even if the
-// response is a problem.
+// upsert returns the results even if the response is a problem.
 func (a service) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTPResponse, results []api.BatchResult) {
 	t.Helper()
 	resp = a.post(t, "upsert-entities", body)
@@ -30,7 +29,7 @@ func (a service) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTP
 	return resp, got.Results
 }
 
-// resultStatuses returns the statuses of results. The results must be in order.
+// resultStatuses requires results in order.
 func resultStatuses(results []api.BatchResult) string {
 	var all []string
 	for i, r := range results {
@@ -42,7 +41,7 @@ func resultStatuses(results []api.BatchResult) string {
 	return strings.Join(all, " ")
 }
 
-// contents returns the type and the attributes of every entity, by id.
+// contents returns type and attributes of every entity, by id.
 func (a service) contents(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := a.stores.Entities.List(t.Context(), "default", entity.Query{Limit: 200})
@@ -62,7 +61,7 @@ func TestUpsertHasAResultForEachEntity(t *testing.T) {
 		name, body string
 		status     int
 		statuses   string
-		again      string // statuses when the batch is repeated
+		again      string // when the batch is repeated
 		stored     map[string]string
 	}{
 		{"new entities", `{"id":"a","type":"t"},{"id":"b","attributes":{"n":1.50,"gone":null}}`, 201, "201 201", "200 200", map[string]string{"a": "t {}", "b": `entity {"n":1.50}`}},
@@ -121,8 +120,7 @@ func TestUpsertIsOneImportCall(t *testing.T) {
 	}
 }
 
-// faulty is an entity.Store. Its Write fails with the error of fail(id), and its GetEach with
-// that of fail("").
+// faulty fails in Write with the error of fail(id), and in GetEach with that of fail("").
 type faulty struct {
 	entity.Store
 	fail func(id string) error
@@ -178,8 +176,7 @@ func TestAnUpsertThatFailsInPartCanBeRepeated(t *testing.T) {
 	}
 }
 
-// Small updates of large entities must not result in a response that is too large for
-// Lambda.
+// Small updates of large entities could exceed the response that Lambda allows.
 func TestResultsOfLargeEntitiesAreBounded(t *testing.T) {
 	const entities = 15
 	a := newRoomyAPI(t)

@@ -12,9 +12,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// getUsage responds with the usage of the last 60 seconds: of what counts the caller or, for an
-// operator, of the address or key in the query. address is an IP address, or a prefix as the
-// response shows it, such as 2001:db8::/64. key is the id of an API key.
+// getUsage responds with the usage of the last 60 seconds: of what counts the caller or, for
+// an operator, of the address or key in the query. address is an IP address, or a prefix as
+// responses show it, such as 2001:db8::/64. key is the id of an API key.
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address", "key")
 	text, counted := r.address, r.counted
@@ -64,7 +64,7 @@ func getUsage(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: body}, nil
 }
 
-// callerOf describes the caller's API key, for the response to the caller.
+// callerOf describes the API key of the caller, for the caller.
 func callerOf(r *request) api.Caller {
 	c := api.Caller{Workspace: r.workspace, Scopes: make([]string, len(r.key.Scopes))}
 	for i, s := range r.key.Scopes {
@@ -76,7 +76,6 @@ func callerOf(r *request) api.Caller {
 	return c
 }
 
-// scopes returns the counter scopes of all routes.
 func scopes() (scopes []ratelimit.Scope) {
 	for _, r := range Routes() {
 		if s := r.limited().Scope(); !slices.Contains(scopes, s) {

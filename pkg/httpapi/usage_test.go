@@ -14,7 +14,6 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// usage is the JSON of GET /usage.
 type usage struct {
 	Address string
 	Action  string
@@ -57,7 +56,7 @@ func TestUsageShowsTheLastMinute(t *testing.T) {
 			t.Errorf("entry %d: %+v", i, s)
 		}
 	}
-	s := u.Seconds[59] // the current second, which includes the usage request itself
+	s := u.Seconds[59] // the current second, with the usage request itself
 	if got := fmt.Sprint(s.Records, s.Imports, s.Requests); got != "5 3 map[create-event:3 list-event:2 not-found:1 usage:1]" {
 		t.Errorf("the current second: %s", got)
 	}
@@ -114,14 +113,12 @@ func TestTheLimitOfAUsageIsTheLowest(t *testing.T) {
 	}
 }
 
-// admitting is a counter store that admits everything and stores nothing.
 type admitting struct{}
 
 func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, nil
 }
 
-// silentUsage is a usage store that fails.
 type silentUsage struct{}
 
 func (silentUsage) Used(context.Context, string, []ratelimit.Scope, ratelimit.Window) ([]map[string]int64, error) {

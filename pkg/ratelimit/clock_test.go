@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// jumping is a Store. During a charge, the clock jumps.
+// jumping is a Store during whose charges the clock jumps.
 type jumping struct {
 	ratelimit.Store
 	clock *clock
@@ -25,8 +25,7 @@ func (s jumping) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	return result, err
 }
 
-// If the clock jumps far during a charge, the decision shows the current window. In
-// TestSimulation the clocks jump by up to two seconds.
+// In TestSimulation, clocks jump by two seconds at most.
 func TestAFarJumpDuringACharge(t *testing.T) {
 	for _, jump := range []time.Duration{2 * time.Hour, 10 * time.Second, -60 * time.Second} {
 		c := &clock{start}
@@ -41,9 +40,8 @@ func TestAFarJumpDuringACharge(t *testing.T) {
 	}
 }
 
-// A client that has exceeded its limit sends exports that ask for fewer and fewer records.
-// In each window, only one of these exports is read and then refused, no matter how many
-// records the limit still allows.
+// The exports ask for fewer and fewer records. In each window only one is read and then
+// refused, however many records are left.
 func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	for _, left := range []int64{0, 1, 20, 150} {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {
@@ -79,12 +77,11 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	}
 }
 
-// header returns the values of the header called name. It does not convert the name to
-// its canonical form.
+// header does not convert name to its canonical form.
 func header(h http.Header, name string) []string { return h[name] }
 
-// A store may refuse a cost above the limit without returning the counters. The
-// decision then shows no counters, and the Limiter remembers the refusal.
+// A store may refuse a cost above the limit without returning counters. The Limiter remembers
+// the refusal nevertheless.
 func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
 	store := &counting{Store: secretive{}}
 	l, _ := newLimiter(t, store, ratelimit.Limits{Records: 5})
@@ -104,7 +101,6 @@ func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
 	}
 }
 
-// secretive is a Store that refuses every charge and returns no counters.
 type secretive struct{}
 
 func (secretive) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {

@@ -9,42 +9,39 @@ import (
 	"time"
 )
 
-// RetryAfter is the number of seconds in the Retry-After header of a 429 or 503
-// response. It is the length of a window. The window usually ends sooner, but the
-// header cannot hold a fraction (RFC 9110, section 10.2.3), and 0 would make
-// clients retry at once.
+// RetryAfter is the Retry-After of a 429 or 503, in seconds: the length of a window. The
+// window usually ends sooner, but the header cannot hold a fraction (RFC 9110, section
+// 10.2.3), and 0 would make clients retry at once.
 const RetryAfter = int(WindowLength / time.Second)
 
-// Decision says whether a request may pass, and shows the counter of each rule
-// that applies to it. A refusal is a Decision, not an error.
+// Decision says whether a request may pass, with the counter of each rule that applies. A
+// refusal is a Decision, not an error.
 type Decision struct {
-	Allowed  bool    // whether the request may pass
+	Allowed  bool
 	Blocked  bool    // refused by ActionBlock, not by a rule
-	Observed bool    // the request is over a limit, but ActionObserve allowed it without counting it
+	Observed bool    // over a limit, but ActionObserve allowed it without counting it
 	Local    bool    // decided without calling the store
-	Window   Window  // window of the charge, or the current window if the clock jumped after the charge
-	Counts   []Count // one for each rule that applies to the request, at least one
-	Degraded error   // the store's error if the fallback or the action made the decision; otherwise nil
+	Window   Window  // of the charge, or the current one if the clock jumped after it
+	Counts   []Count // at least one, for each rule that applies
+	Degraded error   // the store's error if the fallback or the action decided; otherwise nil
 }
 
-// Count shows the counter of one rule, and the cost of a request under that rule.
+// Count is the counter of one rule, and the cost of a request under it.
 type Count struct {
 	Rule Rule
-	Cost int64 // cost of the request
+	Cost int64
 
-	// Used is the value of the counter. It includes Cost, unless the request was refused
-	// or Decision.Observed is true. If Decision.Local is true, Used is the last known
-	// value.
+	// Used is the counter. It includes Cost, unless the request was refused or Decision.Observed
+	// is true. If Decision.Local is true, it is the last known value.
 	Used int64
 
-	// Unknown means that the value of the counter is not known. Used is then 0.
+	// Unknown means that Used is not known, and 0.
 	Unknown bool
 }
 
 func (c Count) fits() bool       { return c.Rule.Fits(c.Used, c.Cost) }
 func (c Count) remaining() int64 { return c.Rule.remaining(c.Used) }
 
-// newDecision returns the Decision for the result of a charge.
 func newDecision(key Key, costs []Cost, result Result) Decision {
 	d := Decision{Allowed: result.Admitted, Window: key.Window, Counts: make([]Count, len(costs))}
 	for i, c := range costs {
@@ -66,8 +63,7 @@ func (d Decision) withAction(action Action) Decision {
 	return d
 }
 
-// uncounted returns the Decision for a request that is allowed although no store could
-// count it.
+// uncounted returns the Decision for a request that passes although no store could count it.
 func uncounted(key Key, costs []Cost, err error) Decision {
 	used := make([]int64, len(costs))
 	for i, c := range costs {
@@ -78,14 +74,13 @@ func uncounted(key Key, costs []Cost, err error) Decision {
 	return d
 }
 
-// blocked returns the refusal of a blocked identity.
 func blocked(key Key, costs []Cost) Decision {
 	d := exhausted(key, costs)
 	d.Blocked, d.Local = true, true
 	return d
 }
 
-// exhausted returns a refusal in which all counters have reached their limits.
+// exhausted returns a refusal that shows every counter at its limit.
 func exhausted(key Key, costs []Cost) Decision {
 	used := make([]int64, len(costs))
 	for i, c := range costs {
@@ -94,7 +89,7 @@ func exhausted(key Key, costs []Cost) Decision {
 	return newDecision(key, costs, Result{Used: used})
 }
 
-// Remaining returns the smallest remainder among the rules, or 0 for a refusal.
+// Remaining returns the smallest remainder of any rule, or 0 for a refusal.
 func (d Decision) Remaining() int64 {
 	if !d.Allowed {
 		return 0
@@ -102,17 +97,16 @@ func (d Decision) Remaining() int64 {
 	return d.tightest().remaining()
 }
 
-// tightest returns the count with the smallest remainder. Among counts with the same
-// remainder, it returns the one with the smallest limit.
+// tightest returns the count with the smallest remainder, and of several the one with the
+// smallest limit.
 func (d Decision) tightest() Count {
 	return slices.MinFunc(d.Counts, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), cmp.Compare(a.Rule.Limit, b.Rule.Limit))
 	})
 }
 
-// Violated returns the policies of the rules whose limits the request exceeds, in the
-// order of Counts. It returns nil if the request was blocked, or if the request was
-// allowed and d.Observed is false.
+// Violated returns the policies whose limits the request exceeds, in the order of Counts. It
+// returns nil for a blocked request, and for an allowed one that is not Observed.
 func (d Decision) Violated() []string {
 	if d.Allowed && !d.Observed || d.Blocked {
 		return nil
@@ -126,21 +120,20 @@ func (d Decision) Violated() []string {
 	return policies
 }
 
-// Each item in RateLimit-Policy ends with windowParameter, the length of the window.
-// Each item in RateLimit ends with resetParameter, the time until the reset. Both are
-// in seconds.
+// RateLimit-Policy has w, the length of the window, and RateLimit has t, the time until the
+// reset, both in seconds.
 var (
 	windowParameter = ";w=" + strconv.Itoa(int(WindowLength/time.Second))
 	resetParameter  = ";t=" + strconv.Itoa(RetryAfter)
 )
 
-// SetHeaders sets the rate limit headers. X-RateLimit-Limit, X-RateLimit-Remaining
-// and X-RateLimit-Reset (Unix time in seconds) describe the rule with the smallest
-// remainder. RateLimit-Policy lists every rule. RateLimit lists every rule whose
-// counter is known. Source: draft-ietf-httpapi-ratelimit-headers-10.
+// SetHeaders sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (Unix time in
+// seconds) for the rule with the smallest remainder, RateLimit-Policy with every rule, and
+// RateLimit with every rule whose counter is known. Source:
+// draft-ietf-httpapi-ratelimit-headers-10.
 //
-// The header names have the case shown here. The names with X- are not in the canonical
-// form of net/http, so http.Header.Get does not find them.
+// The names have the case shown here. Those with X- are not in the canonical form of net/http,
+// so http.Header.Get does not find them.
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {

@@ -40,7 +40,6 @@ func Example() {
 	// 50 true [] 0
 }
 
-// requestOf returns the request to charge for r.
 func requestOf(r *http.Request, route ratelimit.Route) (ratelimit.Request, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -50,7 +49,7 @@ func requestOf(r *http.Request, route ratelimit.Route) (ratelimit.Request, error
 	return ratelimit.Request{Identity: address, Route: route}, err
 }
 
-// passes sets the rate limit headers, and reports whether the request may pass. Otherwise it
+// passes sets the rate limit headers and reports whether the request may pass. If not, it
 // writes the response.
 func passes(w http.ResponseWriter, d ratelimit.Decision, err error) bool {
 	d.SetHeaders(w.Header())
@@ -89,7 +88,7 @@ func ExampleLimiter_Charge() {
 			http.Error(w, "no address", http.StatusBadRequest)
 			return
 		}
-		// Charge even if the client has closed its half of the connection.
+		// The client may close its half of the connection before the charge.
 		d, err := limiter.Charge(context.WithoutCancel(r.Context()), request)
 		if !passes(w, d, err) {
 			return
@@ -106,8 +105,8 @@ func ExampleLimiter_Charge() {
 	// 429 "imports";r=0;t=1, "requests";r=199;t=1
 }
 
-// A server charges an export for the records that it found, and sends them only then. It
-// reads nothing if the request is known not to fit.
+// A server charges an export for the records that it found, before it sends them. It reads
+// nothing if the request is known not to fit.
 func ExampleLimiter_Precheck() {
 	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{
 		Limits: ratelimit.Limits{Records: 5},

@@ -51,8 +51,7 @@ func FuzzParseAddress(f *testing.F) {
 		if prefix < 1 || prefix > 128 {
 			return
 		}
-		// Addresses that differ in the last bit of the prefix have different buckets.
-		// Addresses that differ only in the first bit after the prefix share a bucket.
+		// The last bit of the prefix separates clients. The first bit after it does not.
 		if other := flip(addr, prefix-1); !other.Is4In6() && of(other.String()) == bucket {
 			t.Errorf("%v and %v are both counted under %q", addr, other, bucket)
 		}
@@ -64,15 +63,14 @@ func FuzzParseAddress(f *testing.F) {
 	})
 }
 
-// flip returns addr with one bit flipped. Bit 0 is the leftmost.
+// flip counts bits from the left, from 0.
 func flip(addr netip.Addr, bit int) netip.Addr {
 	b := addr.As16()
 	b[bit/8] ^= 0x80 >> (bit % 8)
 	return netip.AddrFrom16(b)
 }
 
-// maxFieldInteger is the largest integer of a structured field (RFC 9651,
-// section 3.3.1).
+// maxFieldInteger is from RFC 9651, section 3.3.1.
 const maxFieldInteger = 999_999_999_999_999
 
 func FuzzHeaders(f *testing.F) {
@@ -139,9 +137,8 @@ var (
 	fieldParameter = regexp.MustCompile(`;([^=]+)=([^;]+)`)
 )
 
-// fieldList parses a header as a list of strings with integer parameters (RFC
-// 9651, sections 3.1, 3.1.2, 3.3.1 and 3.3.3). It fails the test if the header
-// contains anything else.
+// fieldList parses a header as a list of strings with integer parameters, and accepts nothing
+// else (RFC 9651, sections 3.1, 3.1.2, 3.3.1 and 3.3.3).
 func fieldList(t *testing.T, h http.Header, name string) (items []fieldItem) {
 	t.Helper()
 	if len(h[name]) != 1 {

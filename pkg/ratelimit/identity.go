@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// keyPrefix begins the identity of an API key. No address begins with it.
+// No address begins with keyPrefix.
 const keyPrefix = "key:"
 
-// KeyIdentity returns the identity under which the requests with an API key are counted, if a
-// row names the key: key:<id>. All other requests are counted by their address, the result of
-// ParseAddress.
+// KeyIdentity returns key:<id>, the identity of requests with an API key that a row names. All
+// others are counted by their address, a result of ParseAddress.
 func KeyIdentity(id string) string { return keyPrefix + id }
 
 // Named returns identity with its kind: key:7m3kq2xw9abc or address:192.0.2.1.
@@ -22,16 +21,16 @@ func Named(identity string) string {
 	return "address:" + identity
 }
 
-// KeyID returns the id of the API key that identity stands for. It reports false for an address.
+// KeyID returns the id of the API key that identity stands for; ok is false for an address.
 func KeyID(identity string) (id string, ok bool) { return strings.CutPrefix(identity, keyPrefix) }
 
-// DefaultIPv6Prefix is the default number of leading bits of an IPv6 address that
-// identify a client. One subscriber usually has a whole /64.
+// DefaultIPv6Prefix is how many leading bits of an IPv6 address identify a client by default.
+// One subscriber usually has a whole /64.
 const DefaultIPv6Prefix = 64
 
-// ParseAddress returns the address under which the requests of a client at the IP address s are
-// counted: an IPv4 address as it is, an IPv4-mapped IPv6 address as the IPv4 address in it, and
-// any other IPv6 address, without its zone, as its first ipv6Prefix bits (1 to 128), such as
+// ParseAddress returns the address under which a client at the IP address s is counted: an
+// IPv4 address as it is, an IPv4-mapped IPv6 address as the IPv4 address in it, and any other
+// IPv6 address without its zone as its first ipv6Prefix bits (1 to 128), such as
 // 2001:db8::/64. The error says that s is not an IP address or ipv6Prefix is out of range.
 func ParseAddress(s string, ipv6Prefix int) (string, error) {
 	addr, err := netip.ParseAddr(s)

@@ -5,42 +5,38 @@ import (
 	"sync/atomic"
 )
 
-// maxKnown is the maximum number of counters that a Limiter remembers. They take
-// about 6 MB. For requests that need other counters, the Limiter calls the store.
+// maxKnown is how many counters a Limiter remembers. They take about 6 MB. For others, it
+// calls the store.
 const maxKnown = 1 << 15
 
-// known remembers counters of the current window: the counters of each request that was
-// refused or that exhausted a counter. Counters only grow within a window, so a cost that
-// did not fit once cannot fit until the window ends. An identity that stays within its
-// limits takes no memory. known is safe for concurrent use.
+// known remembers counters of the current window if a request was refused because of them or
+// exhausted them. Counters only grow within a window, so a cost that did not fit once cannot
+// fit until the window ends. An identity within its limits takes no memory. known is safe for
+// concurrent use.
 type known struct {
-	current func() Window // returns the current window
-	window  atomic.Int64  // window of the counters below, readable without mu
+	current func() Window
+	window  atomic.Int64 // of the counters below; readable without mu
 
 	mu       sync.Mutex
 	counters map[counterID]seen
 }
 
-// counterID identifies a counter.
 type counterID struct {
 	key  Key
 	name string
 }
 
-// seen is what is known about a counter.
 type seen struct {
 	used    int64 // last known value, or 0
-	unseen  bool  // the value is unknown: the store refused a cost above the limit without reading the counter
+	unseen  bool  // unknown, because the store refused a cost above the limit without reading the counter
 	refused bool  // a request was refused because of this counter
 }
 
-// refuse returns the refusal of a request that is known not to fit. It reports false
-// for every other request.
+// refuse returns the refusal of a request that is known not to fit, and false for any other.
 //
-// If unread is true, the request is an export that has not been read, and its cost in
-// records is the number of records that the export asks for. The export may find fewer
-// records. refuse therefore considers this cost only if an export was read and then
-// refused in the same window.
+// unread means an export that has not been read, whose cost is the records that it asks for.
+// It may find fewer, so that cost counts only if an export was read and then refused in the
+// same window.
 func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused bool) {
 	if key.Window != Window(k.window.Load()) {
 		return Decision{}, false
@@ -57,10 +53,10 @@ func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused 
 	return d, refused
 }
 
-// note remembers the counters of d if d is a refusal, or if the request exhausted one
-// of the counters. Otherwise it only updates counters that are already remembered. It
-// ignores decisions outside the current window, because no later request needs them.
-// When the clock jumps, only the counters of the window before the jump are lost.
+// note remembers the counters of d if d is a refusal or the request exhausted a counter.
+// Otherwise it only updates what is remembered. It ignores decisions outside the current
+// window, which no later request needs. When the clock jumps, only counters of the window
+// before are lost.
 func (k *known) note(key Key, d Decision) {
 	full := d.Remaining() == 0
 	if !full && key.Window != Window(k.window.Load()) {

@@ -13,8 +13,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// counting is a Store that counts its calls. Its calls fail while the field down is
-// true.
+// counting counts its calls, which fail while down is true.
 type counting struct {
 	ratelimit.Store
 	calls atomic.Int64
@@ -26,20 +25,18 @@ var errDown = errors.New("the store is down")
 func (s *counting) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	s.calls.Add(1)
 	if s.down.Load() {
-		return ratelimit.Result{Admitted: true, Used: slices.Repeat([]int64{1 << 40}, len(costs))}, errDown // a Limiter must ignore the result
+		return ratelimit.Result{Admitted: true, Used: slices.Repeat([]int64{1 << 40}, len(costs))}, errDown // must be ignored
 	}
 	return s.Store.Charge(ctx, key, costs)
 }
 
-// from returns r from another address.
 func from(address string, r ratelimit.Request) ratelimit.Request {
 	r.Identity = address
 	return r
 }
 
-// A Limiter refuses a request without calling the store if and only if it knows that the
-// request does not fit. TestSimulation checks this, and Precheck, for every sequence of
-// requests; here the clock also jumps far.
+// TestSimulation checks this, and Precheck, for random requests; here the clock also jumps
+// far.
 func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	const calls, local, allowed, refused = true, false, true, false
 	type step struct {
@@ -50,7 +47,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		before []ratelimit.Request // all are allowed
+		before []ratelimit.Request // all allowed
 		steps  []step
 	}{
 		{"an admission that exhausts a counter is remembered", repeat(199, create("create-event")), []step{
@@ -71,7 +68,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 		}},
 		{"a request that passes in another window changes nothing", repeat(200, create("create-event")), []step{
 			{from("192.0.2.2", general("usage")), allowed, calls, time.Second},
-			{create("create-event"), refused, local, -time.Second}, // the Limiter still remembers this window, and not the later window
+			{create("create-event"), refused, local, -time.Second}, // still remembered, and not the later window
 			{create("create-event"), allowed, calls, time.Second},
 		}},
 		{"a refusal replaces the counters of an earlier or later window", repeat(200, create("create-event")), []step{
@@ -127,7 +124,6 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	}
 }
 
-// The result of a failed charge is ignored.
 func TestAFailureIsNotRemembered(t *testing.T) {
 	for _, fallback := range []ratelimit.Store{nil, memory.NewCounters()} {
 		store := &counting{Store: memory.NewCounters()}
@@ -166,9 +162,8 @@ func TestAFailingFallbackRefuses(t *testing.T) {
 	}
 }
 
-// A Limiter remembers at most 32,768 counters of a window (maxKnown). In this test,
-// these are the counters of 16,384 addresses. For any further address, the Limiter calls
-// the store. When the next window begins, the Limiter forgets all counters.
+// The 32,768 counters of maxKnown are those of 16,384 addresses here. For others, the Limiter
+// calls the store. The next window begins with none.
 func TestAFullMemoryCallsTheStoreUntilTheNextWindow(t *testing.T) {
 	const most = 1 << 14
 	store := &counting{Store: memory.NewCounters()}

@@ -10,27 +10,25 @@ import (
 
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
-	// Limits holds the default limits. They apply to an identity if LimitsFor returns no
-	// other limits.
+	// Limits are the limits of identities for which LimitsFor returns none.
 	Limits Limits
 
-	// LimitsFor, if not nil, returns the limits of an identity. A zero field of the
-	// result is replaced by the same field of Limits. LimitsFor is called several times
-	// per request, from many goroutines at once, so it must be fast and do no I/O.
+	// LimitsFor returns the limits of an identity, if it is not nil. Limits replaces zero fields
+	// of the result. It is called several times per request, from many goroutines at once, so it
+	// must be fast and do no I/O.
 	LimitsFor func(identity string) Limits
 
-	// Fallback, if not nil, is charged when the store fails. If it is in memory, each
-	// process then counts only its own requests and admits them up to the limit.
+	// Fallback is charged when the store fails, if it is not nil. In memory, it lets each process
+	// count its own requests up to the limit.
 	Fallback Store
 
-	// Now returns the current time. If it is nil, time.Now is used.
+	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
 
-// Limiter charges each request by the rules of its route: records, imports and requests.
-// It remembers exhausted counters. If a request cannot fit into such a counter, the
-// Limiter refuses the request at once, without calling the store. A Limiter is safe for
-// concurrent use.
+// Limiter charges each request by the rules of its route: records, imports and requests. It
+// remembers exhausted counters and refuses, without calling the store, what cannot fit into
+// them. It is safe for concurrent use.
 type Limiter struct {
 	store     Store
 	fallback  Store
@@ -40,8 +38,8 @@ type Limiter struct {
 	known     known
 }
 
-// New returns a Limiter that keeps its counters in store. It returns an error if
-// store is nil or if cfg.Limits is out of range; see [Limits.Check].
+// New returns a Limiter with its counters in store. It fails if store is nil or cfg.Limits is
+// out of range; see [Limits.Check].
 func New(store Store, cfg Config) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("ratelimit: a store is required")
@@ -58,7 +56,7 @@ func New(store Store, cfg Config) (*Limiter, error) {
 	return l, nil
 }
 
-// LimitsFor returns the current limits of an identity. No field is zero.
+// LimitsFor returns the current limits of an identity, all of them set.
 func (l *Limiter) LimitsFor(identity string) Limits {
 	if l.limitsFor == nil {
 		return l.limits
@@ -66,15 +64,14 @@ func (l *Limiter) LimitsFor(identity string) Limits {
 	return l.limitsFor(identity).Or(l.limits)
 }
 
-// Charge charges r in the current window. If the window ends before the store
-// refuses the request, Charge charges it once more, in the new current window.
+// Charge charges r in the current window. If that ends before the store refuses r, Charge
+// charges once more, in the new window.
 //
-// If the store fails, Charge charges the fallback and sets Decision.Degraded to
-// the store's error. If there is no fallback, or the fallback fails too, Charge
-// returns an error and a refusal with nothing remaining, so that the headers tell
-// the client to wait. Under ActionUnlimited and ActionObserve it allows the
-// request instead, and sets Decision.Degraded to the error. In all these cases
-// the store may have applied the charge.
+// If the store fails, Charge charges the fallback and sets Decision.Degraded to the store's
+// error. If there is no fallback, or it fails too, Charge returns an error and a refusal with
+// nothing remaining, so that the headers tell the client to wait. Under ActionUnlimited and
+// ActionObserve, the request is allowed instead, and Decision.Degraded is the error. A store
+// that failed may still have applied the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	limits := l.LimitsFor(r.Identity)
 	key, costs := l.key(r), costs(r, limits)
@@ -83,7 +80,7 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	}
 	d, err := l.decide(ctx, key, costs, limits.Action)
 	late := l.window() - key.Window
-	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // the charge was refused in another window, and r may fit into the current window
+	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // refused in another window; r may fit into the current one
 		key.Window += late
 		d, err = l.decide(ctx, key, costs, limits.Action)
 		late = l.window() - key.Window
@@ -97,12 +94,11 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	return d.withAction(limits.Action), err
 }
 
-// maxLate is the maximum number of windows between a charge and its decision. A larger number
-// means that the clock jumped or the process was stopped.
+// maxLate is how many windows a decision may come after its charge. If there are more, the
+// clock jumped or the process was stopped.
 const maxLate = 3
 
-// decide refuses a request if the Limiter knows that the request does not fit. Otherwise
-// decide charges the request.
+// decide charges a request, unless it is known not to fit.
 func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Action) (Decision, error) {
 	if action == ActionUnlimited {
 		return l.charge(ctx, key, costs, unconditional(costs))
@@ -114,9 +110,8 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 	return l.charge(ctx, key, costs, costs)
 }
 
-// charge charges the store or, if the store fails, the fallback. It charges storeCosts
-// and shows costs in the returned decision. storeCosts and costs differ only in the
-// limits.
+// charge charges the store or, if it fails, the fallback. The decision shows costs, which
+// differ from storeCosts only in the limits.
 func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost) (Decision, error) {
 	result, err := l.store.Charge(ctx, key, storeCosts)
 	if err == nil {
@@ -137,15 +132,14 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 	return d, nil
 }
 
-// Precheck reports whether the Limiter knows that a charge of r would be refused. It is
-// for exports that have not been read yet: r.Records is the most records that the
-// response can have, or 0 if that is unknown. If refused is true, d is the decision,
-// which allows the request only under ActionObserve. Precheck charges nothing and does
-// not call the store.
+// Precheck reports whether a charge of r is known to be refused, for exports that have not
+// been read: r.Records is the most records that the response can have, or 0 if that is
+// unknown. d is the decision if refused is true; only under ActionObserve does it allow the
+// request. Precheck charges nothing and does not call the store.
 //
-// When an export is refused after it was read, the decision shows how many more records
-// the limit allows. For the rest of the window, Precheck refuses every export that asks
-// for more records than this number, although the export might find fewer records.
+// When an export is refused after it was read, the decision shows how many records are left.
+// For the rest of the window, Precheck refuses exports that ask for more, although they might
+// find fewer.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	limits := l.LimitsFor(r.Identity)
 	key, costs := l.key(r), costs(r, limits)
@@ -159,19 +153,16 @@ func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	return d.withAction(limits.Action), refused
 }
 
-// Uncharged returns the Decision about a request that cannot be charged, for
-// example because its address is invalid. It is a refusal with nothing remaining.
+// Uncharged returns the Decision about a request that cannot be charged, for example because
+// its address is invalid: a refusal with nothing remaining.
 func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), costs(r, l.limits)) }
 
-// key returns the key of r's counters in the current window.
 func (l *Limiter) key(r Request) Key {
 	return Key{Identity: r.Identity, Scope: r.Route.Scope(), Window: l.window()}
 }
 
-// window returns the current window.
 func (l *Limiter) window() Window { return WindowAt(l.now()) }
 
-// costs returns one Cost for each rule that applies to r.
 func costs(r Request, limits Limits) []Cost {
 	requests := Cost{Rule{PolicyRequests, r.Route.counter(), limits.Requests}, 1}
 	switch r.Route.Class {
@@ -184,7 +175,6 @@ func costs(r Request, limits Limits) []Cost {
 	}
 }
 
-// unconditional returns a copy of costs without limits.
 func unconditional(costs []Cost) []Cost {
 	free := slices.Clone(costs)
 	for i := range free {

@@ -9,14 +9,13 @@ import (
 // DefaultLimit is the default limit of each rule, per window.
 const DefaultLimit = 200
 
-// MaxPerPartition is the highest allowed limit on imports and on requests, per window.
-// Each import or request writes to one partition key, and a DynamoDB partition accepts
-// 1,000 writes per second. The remaining 100 writes are left for refused charges, which
-// are writes too.
+// MaxPerPartition is the highest limit on imports and on requests, per window. Each is a write
+// to one partition key, and a DynamoDB partition takes 1,000 a second. The other 100 are for
+// refused charges, which are writes too.
 const MaxPerPartition = 900
 
-// SafePerPartition is the number of charges per second that one partition key can admit
-// while it also refuses one charge per second from each of 200 instances.
+// SafePerPartition is how many charges per second a partition key can admit while it also
+// refuses one per second from each of 200 instances.
 const SafePerPartition = 800
 
 // Action says what happens to the requests of an identity.
@@ -24,22 +23,22 @@ type Action string
 
 // The actions.
 const (
-	ActionLimit     Action = "limit"     // refuse requests beyond the limits with 429; the default
-	ActionBlock     Action = "block"     // refuse every request with 403, without calling the store
+	ActionLimit     Action = "limit"     // 429 beyond the limits; the default
+	ActionBlock     Action = "block"     // 403 for every request, without calling the store
 	ActionUnlimited Action = "unlimited" // count every request and refuse none
-	ActionObserve   Action = "observe"   // allow requests beyond the limits, report them and do not count them
+	ActionObserve   Action = "observe"   // report requests beyond the limits, but allow and do not count them
 )
 
-// Limits holds the limit of each rule, per window, and the action. A zero field
-// means the default, which is DefaultLimit or ActionLimit.
+// Limits are the limit of each rule, per window, and the action. A zero field means the
+// default: DefaultLimit or ActionLimit.
 type Limits struct {
-	Records  int64 // records per identity, over all export routes
-	Imports  int64 // requests per identity, over all import routes, at most MaxPerPartition
-	Requests int64 // requests per identity and route, at most MaxPerPartition
+	Records  int64 // per identity, over all export routes
+	Imports  int64 // per identity, over all import routes; at most MaxPerPartition
+	Requests int64 // per identity and route; at most MaxPerPartition
 	Action   Action
 }
 
-// Or returns a copy of l in which each zero field is replaced by the same field of defaults.
+// Or returns l with its zero fields replaced by those of defaults.
 func (l Limits) Or(defaults Limits) Limits {
 	return Limits{
 		Records:  cmp.Or(l.Records, defaults.Records),
@@ -49,11 +48,10 @@ func (l Limits) Or(defaults Limits) Limits {
 	}
 }
 
-// Check returns an error if a field is out of range. The parameter exportRoutes is the
-// number of export routes, which share one partition key for each identity. An identity
-// that calls all export routes can stay within its limits and still cause too many charges
-// on this key. If more than SafePerPartition charges per second are possible, Check returns a
-// warning.
+// Check returns an error if a field is out of range. The exportRoutes export routes share one
+// partition key per identity, so an identity that calls all of them can stay within its limits
+// and still overload that key. Check warns if more than SafePerPartition charges per second
+// are possible.
 func (l Limits) Check(exportRoutes int) (warning string, err error) {
 	for _, limit := range []struct {
 		name  string

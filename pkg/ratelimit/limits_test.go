@@ -16,8 +16,8 @@ func TestLimitsCheck(t *testing.T) {
 		name    string
 		limits  ratelimit.Limits
 		routes  int
-		warning string // part of the warning; "" if none is expected
-		err     string // part of the error; "" if none is expected
+		warning string // part of it; "" for none
+		err     string // part of it; "" for none
 	}{
 		{"nothing is set", ratelimit.Limits{}, 4, "", ""},
 		{"the largest sum that is safe", ratelimit.Limits{Requests: 200}, 4, "", ""},
@@ -45,7 +45,7 @@ func TestLimitsCheck(t *testing.T) {
 	}
 }
 
-// limited returns a Limiter and the limits of 192.0.2.1, which tests may change.
+// limited returns the limits of 192.0.2.1 too, which tests may change.
 func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimit.Limits) {
 	t.Helper()
 	var own ratelimit.Limits
@@ -76,8 +76,7 @@ func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
 	}
 }
 
-// export takes an export through l as a server does: it reads the records unless Precheck
-// refuses the request, and charges those that it found.
+// export does what a server does: it reads unless Precheck refuses, and charges what it found.
 func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit.Decision, read bool, err error) {
 	t.Helper()
 	if d, refused := l.Precheck(list("list-entity", asked)); refused {
@@ -87,11 +86,10 @@ func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit
 	return d, true, err
 }
 
-// outcome counts the decisions about requests.
 type outcome struct{ passed, refused, blocked, observed, failed int }
 
-// exhaust takes n exports of one record through l, and charges n requests without a
-// precheck, in turn.
+// exhaust takes n exports of one record through l, alternating with n requests without a
+// precheck.
 func exhaust(t *testing.T, l *ratelimit.Limiter, n int) (got outcome) {
 	t.Helper()
 	for i := range 2 * n {
@@ -173,8 +171,7 @@ func TestABlockedRequestHasHeaders(t *testing.T) {
 	}
 }
 
-// While the store fails, requests of unlimited and observed addresses pass, and
-// Decision.Degraded says why they were not counted in the store.
+// Requests of unlimited and observed addresses pass, but were not counted.
 func TestDegradedIsTheErrorOfTheStore(t *testing.T) {
 	for _, action := range []ratelimit.Action{ratelimit.ActionUnlimited, ratelimit.ActionObserve} {
 		l, own := limited(t, brokenStore{})

@@ -11,19 +11,17 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The bounds of TestMemoryIsBounded. They are in bytes of heap after a garbage collection.
-// Only keptByMemory is a number of keys.
+// The bounds of TestMemoryIsBounded, in bytes of heap after a garbage collection, except
+// keptByMemory.
 const (
-	boundOfNothing = 1 << 20 // for addresses within their limits, which take no memory
-	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown in known.go
-	boundOfCounted = 450     // for each address in each window of a store in memory
-	keptByMemory   = 1 << 15 // number of keys that a store in memory keeps in addition to the keys of the last four windows (maxHistory for each shard)
+	boundOfNothing = 1 << 20 // addresses within their limits take no memory
+	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown
+	boundOfCounted = 450     // per address and window of a store in memory
+	keptByMemory   = 1 << 15 // how many keys memory.Counters keeps beside those of the last four windows
 )
 
-// TestMemoryIsBounded charges a million addresses through one Limiter, 50,000 per
-// second. The heap must not grow with the number of addresses. It must therefore have
-// the same size after three quarters of the addresses as at the end. With the race
-// detector or -short, the test charges a tenth of the addresses.
+// TestMemoryIsBounded charges a million addresses, 50,000 per second, and a tenth of them with
+// -race or -short. The heap must be as large after three quarters of them as at the end.
 func TestMemoryIsBounded(t *testing.T) {
 	addresses := 1_000_000
 	if testing.Short() || raceEnabled() {
@@ -46,7 +44,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l, c := newLimiter(t, tt.store, ratelimit.Limits{Imports: tt.limit, Requests: tt.limit})
-			c.t = c.t.Add(900 * time.Millisecond) // set the clock so that the heap is measured late in a window
+			c.t = c.t.Add(900 * time.Millisecond) // the heap is measured late in a window
 			route := ratelimit.Route{Name: "create-event", Class: ratelimit.Import}
 			before, early := heap(), int64(0)
 			for i := range addresses {
@@ -75,15 +73,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A Limiter remembers more about an address that was refused on several routes. In this
-// test, each address is refused on every export route of the service.
+// An address that was refused on several routes takes more memory; here it is on every export
+// route.
 func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	const bound = 24 << 20
 	l, _ := newLimiter(t, admitting{}, ratelimit.Limits{Records: 1})
 	before := heap()
 	for i := range 50_000 {
 		for _, route := range []string{"list-entity", "get-entity", "list-event", "get-event"} {
-			for _, records := range []int64{1, 2} { // the first request fills the counter, the second request is refused
+			for _, records := range []int64{1, 2} { // the first fills the counter, the second is refused
 				r := list(route, records)
 				r.Identity = "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"
 				if _, err := l.Charge(t.Context(), r); err != nil {
@@ -100,7 +98,7 @@ func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// admitting is a Store that admits every charge and keeps no counters.
+// admitting admits every charge and keeps nothing.
 type admitting struct{}
 
 func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
@@ -113,7 +111,7 @@ func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Co
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // the first collection does not free objects in pools or with finalizers
+	runtime.GC() // the first leaves objects in pools and with finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -13,10 +13,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// start is the initial time of the clocks in tests.
 var start = time.Unix(1_800_000_000, 0)
 
-// clock is a fake clock.
 type clock struct{ t time.Time }
 
 func (c *clock) now() time.Time { return c.t }
@@ -50,8 +48,8 @@ func repeat(n int, r ratelimit.Request) []ratelimit.Request {
 func TestRules(t *testing.T) {
 	tests := []struct {
 		name     string
-		pass     []ratelimit.Request // requests that are allowed, all in one window
-		refused  ratelimit.Request   // request that is refused in the same window
+		pass     []ratelimit.Request // allowed, all in one window
+		refused  ratelimit.Request   // refused in the same window
 		violated []string
 	}{
 		{"one request of 200 records", repeat(1, list("list-entity", 200)), list("list-entity", 1), []string{"records"}},
@@ -72,7 +70,7 @@ func TestRules(t *testing.T) {
 					t.Fatalf("request %d: allowed %v, error %v", i, d.Allowed, err)
 				}
 			}
-			for range 2 { // the second refusal shows that the first one changed nothing
+			for range 2 { // the second shows that the first changed nothing
 				d, err := l.Charge(t.Context(), tt.refused)
 				if err != nil || d.Allowed || !slices.Equal(d.Violated(), tt.violated) {
 					t.Fatalf("allowed %v, violated %v, error %v; want a refusal by %v", d.Allowed, d.Violated(), err, tt.violated)
@@ -97,7 +95,7 @@ func TestHeaders(t *testing.T) {
 	tests := []struct {
 		name     string
 		limits   ratelimit.Limits
-		requests []ratelimit.Request // only the decision about the last request is checked
+		requests []ratelimit.Request // only the last decision is checked
 		want     map[string]string
 	}{
 		{"an export", ratelimit.Limits{}, repeat(1, list("list-entity", 50)), map[string]string{
@@ -141,13 +139,12 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// brokenStore is a Store that cannot be reached.
 type brokenStore struct{}
 
 var errUnreachable = errors.New("unreachable")
 
 func (brokenStore) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
-	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, errUnreachable // a Limiter must ignore the result
+	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, errUnreachable // must be ignored
 }
 
 func TestARequestIsRefusedWithNothingRemainingWhenTheStoreFails(t *testing.T) {
@@ -169,7 +166,6 @@ func TestNewRequiresAStore(t *testing.T) {
 	}
 }
 
-// If Config.Now is nil, the system clock determines the window.
 func TestTheWindowIsTheSecondOfTheSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{})

@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxRows is the maximum number of rows in a store. Every process keeps all of them in memory.
+// MaxRows is how many rows a store has at most. Every process keeps all in memory.
 const MaxRows = 1000
 
 const (
-	maxNote       = 128       // maximum length of a note, in characters
-	maxRecords    = 1_000_000 // per second; the same maximum as for the default limit
+	maxNote       = 128       // in characters
+	maxRecords    = 1_000_000 // per second; as for the default limit
 	maxKeyID      = 64
 	keyCharacters = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
@@ -25,27 +25,27 @@ const (
 // ErrNoRow is the error for a CIDR block or an API key without a row.
 var ErrNoRow = errors.New("there is no such row")
 
-// ErrTooManyRows is the error for adding a row to a store that has MaxRows.
+// ErrTooManyRows is the error for adding a row to a store with MaxRows.
 var ErrTooManyRows = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
 
-// Row sets the limits of its subject, or the action for the subject's requests. The subject is
-// either a CIDR block, whose addresses are still counted one by one, or an API key, which the
-// row makes count by itself, over all addresses. If several blocks contain an address, only the
-// row with the longest prefix applies. Times are in UTC, in whole seconds.
+// Row sets the limits of its subject, or the action for its requests. The subject is a CIDR
+// block, whose addresses are still counted one by one, or an API key, which the row makes
+// count by itself, over all addresses. Of several blocks that contain an address, only the one
+// with the longest prefix applies. Times are UTC, in whole seconds.
 type Row struct {
-	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero if the row is for a key
-	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 of a-z 0-9; empty if the row is for a block
+	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero in a row of a key
+	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 of a-z 0-9; empty in a row of a block
 	Action    Action       `json:"action"`
 	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
 	Imports   int64        `json:"imports,omitzero"`  // 1 to MaxPerPartition per second; 0 means the default
 	Requests  int64        `json:"requests,omitzero"` // 1 to MaxPerPartition per second; 0 means the default
-	Note      string       `json:"note,omitzero"`     // free text for operators; at most 128 characters, may be empty
+	Note      string       `json:"note,omitzero"`     // for operators; at most 128 characters, may be empty
 	UpdatedAt time.Time    `json:"updated_at"`
-	ExpiresAt time.Time    `json:"expires_at,omitzero"` // time from which the row does not apply; zero if it does not expire
+	ExpiresAt time.Time    `json:"expires_at,omitzero"` // the row does not apply from then on; zero if it does not expire
 }
 
-// NewRow returns r as stores expect it, with UpdatedAt set to now, in whole seconds. It returns
-// an error if a field of r is not valid, or if r has expired by now.
+// NewRow returns r with UpdatedAt set to now, in whole seconds. It fails if a field is not
+// valid or r has expired by now.
 func NewRow(r Row, now time.Time) (Row, error) {
 	if r.Action == "" {
 		r.Action = ActionLimit
@@ -60,7 +60,7 @@ func NewRow(r Row, now time.Time) (Row, error) {
 	return r, r.Validate()
 }
 
-// Validate returns an error that says which field of r is not valid, or nil.
+// Validate returns an error that says which field is not valid.
 func (r Row) Validate() error {
 	if r.KeyID != "" {
 		if r.CIDR.IsValid() || len(r.KeyID) > maxKeyID || strings.Trim(r.KeyID, keyCharacters) != "" {
@@ -87,8 +87,8 @@ func (r Row) Validate() error {
 	return nil
 }
 
-// Subject returns what r is for, such as 192.0.2.0/24 or key:7m3kq2xw9abc. It is unique among
-// the rows of a store.
+// Subject returns what r is for, such as 192.0.2.0/24 or key:7m3kq2xw9abc, which is unique in
+// a store.
 func (r Row) Subject() string {
 	if r.KeyID != "" {
 		return KeyIdentity(r.KeyID)
@@ -96,8 +96,8 @@ func (r Row) Subject() string {
 	return r.CIDR.String()
 }
 
-// ParseSubject returns a row without limits for a subject in the form of [Row.Subject]. The
-// block may also be an address. ipv6Prefix is that of [ParseCIDR].
+// ParseSubject returns a row without limits for a subject in the form of [Row.Subject], or for
+// an address. ipv6Prefix is that of [ParseCIDR].
 func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
 	if id, ok := KeyID(s); ok {
 		r = Row{KeyID: id, Action: ActionLimit}
@@ -112,17 +112,16 @@ func (r Row) Compare(other Row) int {
 	return cmp.Or(r.CIDR.Compare(other.CIDR), strings.Compare(r.KeyID, other.KeyID))
 }
 
-// Limits returns the limits of the subject of r. A zero field means the default.
+// Limits returns the limits of r. A zero field means the default.
 func (r Row) Limits() Limits {
 	return Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Action: r.Action}
 }
 
-// Expired reports whether r has expired by the given time.
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
-// ParseCIDR parses a CIDR block, or an address, which is the block that contains only it.
-// ipv6Prefix is how many leading bits identify an IPv6 client. An IPv6 block with a longer
-// prefix is an error, because it would never apply. If possible, errors suggest a valid block.
+// ParseCIDR parses a CIDR block or an address, which is a block of one. ipv6Prefix is how many
+// leading bits identify an IPv6 client; a longer block is an error, because it would never
+// apply. If possible, errors suggest a valid block.
 func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	block, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -133,7 +132,7 @@ func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 		addr = addr.Unmap().WithZone("")
 		block = netip.PrefixFrom(addr, addr.BitLen())
 	}
-	const mappedBits = 96 // prefix length of ::ffff:0:0/96, which contains the IPv4-mapped addresses
+	const mappedBits = 96 // length of the prefix ::ffff:0:0/96 of IPv4-mapped addresses
 	if addr := block.Addr(); addr.Is4In6() {
 		if block.Bits() < mappedBits {
 			return netip.Prefix{}, fmt.Errorf("%s also contains addresses that are not IPv4; write IPv4 blocks like 192.0.2.0/24", s)
@@ -150,8 +149,7 @@ func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	return block, nil
 }
 
-// InvalidRows is the error for rows that do not apply because they are not valid. Each of its
-// errors names a row.
+// InvalidRows says that rows do not apply because they are not valid. Each error names one.
 type InvalidRows []error
 
 // Error names the first row.
@@ -159,11 +157,10 @@ func (e InvalidRows) Error() string {
 	return fmt.Sprintf("the limits table has invalid rows, which do not apply (%d): %v", len(e), e[0])
 }
 
-// RowStore returns rows. Implementations are safe for concurrent use.
+// RowStore is safe for concurrent use.
 type RowStore interface {
-	// List returns all rows, as they were last written, in the order of Row.Compare. It may
-	// omit rows that have expired. If rows are not valid, List returns the others, and
-	// InvalidRows.
+	// List returns all rows as they were last written, in the order of Row.Compare, perhaps
+	// without expired ones. If rows are not valid, it returns the others with InvalidRows.
 	List(ctx context.Context) ([]Row, error)
 }
 
@@ -171,10 +168,9 @@ type RowStore interface {
 type RowManager interface {
 	RowStore
 
-	// Put adds a row, which must be valid, or replaces the row of the same subject. If other
-	// subjects have MaxRows rows, not counting those that have expired by r.UpdatedAt, Put
-	// returns ErrTooManyRows and changes nothing. Concurrent calls may exceed MaxRows by
-	// a few.
+	// Put adds a row, which must be valid, or replaces the one of its subject. If other subjects
+	// already have MaxRows that have not expired by r.UpdatedAt, it returns ErrTooManyRows and
+	// changes nothing. Concurrent calls may exceed MaxRows by a few.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row of a subject, or returns ErrNoRow.

@@ -19,7 +19,7 @@ func TestParseCIDR(t *testing.T) {
 	for _, tt := range []struct {
 		in   string
 		want string // "" if an error is expected
-		says string // part of the expected error
+		says string // part of the error
 	}{
 		{"192.0.2.0/24", "192.0.2.0/24", ""},
 		{"0.0.0.0/0", "0.0.0.0/0", ""},
@@ -68,7 +68,7 @@ func TestNewRow(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		row  ratelimit.Row
-		says string // part of the expected error; "" if none is expected
+		says string // part of the error; "" for none
 	}{
 		{"an empty row", ratelimit.Row{}, ""},
 		{"the highest limits", ratelimit.Row{Records: 1_000_000, Imports: 900, Requests: 900, Note: strings.Repeat("😀", 128), ExpiresAt: now.Add(time.Second)}, ""},
@@ -143,7 +143,7 @@ func TestWhoIsCounted(t *testing.T) {
 		{"192.0.2.1", "gold", rowStart, "key:gold", 1000},
 		{"2001:db8::/64", "gold", rowStart, "key:gold", 1000},
 		{"192.0.2.1", "blocked", rowStart, "key:blocked", 0},
-		{"198.51.100.1", "gold", rowStart, "198.51.100.1", 0}, // the address is blocked
+		{"198.51.100.1", "gold", rowStart, "198.51.100.1", 0}, // blocked
 		{"198.51.100.1", "gold", soon, "key:gold", 1000},
 		{"192.0.2.1", "trial", soon.Add(-1), "key:trial", 0},
 		{"192.0.2.1", "trial", soon, "192.0.2.1", 0},
@@ -180,7 +180,7 @@ func TestOnlyTheLongestPrefixApplies(t *testing.T) {
 	for _, tt := range []struct {
 		address string
 		now     time.Time
-		want    string // block of the row, "" if no row applies
+		want    string // its block; "" for none
 	}{
 		{"198.51.100.1", rowStart, "0.0.0.0/0"},
 		{"192.0.2.1", rowStart, "192.0.2.0/24"},

@@ -9,8 +9,8 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// MaxRowAge is the default maximum age of the rows in a RowCache. A change takes effect in
-// every process within this time.
+// MaxRowAge is how old the rows in a RowCache become by default. A change takes effect
+// everywhere within this time.
 const MaxRowAge = snapshot.MaxAge
 
 // ErrRowsUnread is the error of a RowCache that has never read its rows.
@@ -20,18 +20,17 @@ var ErrRowsUnread = errors.New("the rows of the limits table have not been read 
 type RowCacheConfig = snapshot.Config
 
 // RowCache keeps the rows of a RowStore in memory. It is safe for concurrent use. While the
-// store cannot be read, the rows of the last successful read apply, and none before the first.
+// store cannot be read, the rows of the last successful read apply, or none.
 type RowCache struct {
 	rows *snapshot.Cache[readRows]
 }
 
-// readRows is the result of a read.
 type readRows struct {
 	table   *Rows
-	invalid error // InvalidRows; nil if all are valid
+	invalid error // InvalidRows, or nil
 }
 
-// NewRowCache returns a RowCache that has not read any rows yet.
+// NewRowCache returns a RowCache that has read nothing yet.
 func NewRowCache(store RowStore, cfg RowCacheConfig) (*RowCache, error) {
 	if store == nil {
 		return nil, errors.New("ratelimit: a store of rows is required")
@@ -52,8 +51,8 @@ func NewRowCache(store RowStore, cfg RowCacheConfig) (*RowCache, error) {
 	return &RowCache{rows}, nil
 }
 
-// Limits returns the limits of an identity. A field is zero if no row sets it. Limits does not
-// read the store.
+// Limits returns the limits of an identity without reading the store. A field is zero if no
+// row sets it.
 func (c *RowCache) Limits(identity string) Limits {
 	r, _ := c.rows.Value().table.Find(identity, c.rows.Now())
 	return r.Limits()
@@ -67,10 +66,9 @@ func (c *RowCache) Counted(address, keyID string) string {
 // Refresh must be called before each request. It reads the rows as [snapshot.Cache.Refresh]
 // does.
 //
-// Refresh returns nil if the rows are younger than the maximum age and valid. InvalidRows means
-// that some are not, and that the others apply. Any other error says why the rows are older,
-// and matches ErrRowsUnread if no read has succeeded. Limits may still be called after an
-// error.
+// It returns nil if they are younger than the maximum age and valid, and InvalidRows if some
+// are not, so that only the others apply. Any other error says why the rows are older; it
+// matches ErrRowsUnread if none were ever read. Limits may still be called.
 func (c *RowCache) Refresh(ctx context.Context) error {
 	err := c.rows.Refresh(ctx)
 	stale, ok := errors.AsType[*snapshot.Stale](err)

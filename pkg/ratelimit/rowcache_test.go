@@ -14,7 +14,6 @@ import (
 
 var errRowsDown = errors.New("the table is down")
 
-// source is a Store whose reads may be slow and may fail.
 type source struct {
 	takes time.Duration // duration of a read, unless its context is done first
 
@@ -27,7 +26,7 @@ type source struct {
 func (s *source) List(ctx context.Context) ([]ratelimit.Row, error) {
 	s.mu.Lock()
 	s.reads++
-	rows, err, takes := s.rows, s.err, s.takes // the values when the read begins
+	rows, err, takes := s.rows, s.err, s.takes // as they are when the read begins
 	s.mu.Unlock()
 	select {
 	case <-time.After(takes):
@@ -64,7 +63,6 @@ func newCache(t *testing.T, s ratelimit.RowStore, cfg ratelimit.RowCacheConfig) 
 	return c
 }
 
-// refresh calls Refresh and returns its duration and its error.
 func refresh(t *testing.T, c *ratelimit.RowCache) (time.Duration, error) {
 	t.Helper()
 	begin := time.Now()
@@ -79,8 +77,7 @@ func checkRecords(t *testing.T, c *ratelimit.RowCache, want int64) {
 	}
 }
 
-// In a busy process every change takes effect within a minute, and no request
-// waits.
+// No request waits.
 func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
@@ -112,9 +109,8 @@ func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 	})
 }
 
-// An instance that Lambda froze reads the rows before its next decision. Such a
-// freeze also stops the monotonic clock. The test cannot stop that clock, but the Cache
-// does not use it.
+// A freeze of an instance also stops the monotonic clock, which the Cache does not use. The
+// test cannot stop it.
 func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
@@ -123,7 +119,7 @@ func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 		s.set(nil, rowOf(2))
 		time.Sleep(ratelimit.MaxRowAge)
 		var wg sync.WaitGroup
-		for range 10 { // all callers share one read
+		for range 10 { // they share one read
 			wg.Go(func() {
 				if took, err := refresh(t, c); err != nil || took != s.takes {
 					t.Errorf("%v, error %v", took, err)
@@ -138,8 +134,7 @@ func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	})
 }
 
-// If Lambda freezes the instance during a read, the read returns old rows. The Cache
-// then reads the rows again.
+// A read that was frozen returns old rows.
 func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -153,7 +148,7 @@ func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
 		c := newCache(t, s, ratelimit.RowCacheConfig{Now: now})
 		refresh(t, c) //nolint:errcheck // the first read
 		time.Sleep(50 * time.Second)
-		if took, err := refresh(t, c); err != nil || took != 0 { // this call begins a read
+		if took, err := refresh(t, c); err != nil || took != 0 { // begins a read
 			t.Fatalf("%v, error %v", took, err)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -220,8 +215,7 @@ func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 	})
 }
 
-// While the table does not respond, one request every five seconds waits for one second.
-// No other request waits.
+// One request waits for a second every five seconds, and no other.
 func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: time.Hour}
@@ -250,7 +244,6 @@ func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	})
 }
 
-// Old rows must not stay in effect because the clock was set back.
 func TestRowsAreReadAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{rows: []ratelimit.Row{rowOf(1)}}
@@ -302,7 +295,7 @@ func TestTheMaximumAgeOfRowsIsConfigurable(t *testing.T) {
 		refresh(t, c) //nolint:errcheck // the first read
 		s.set(nil, rowOf(2))
 		time.Sleep(2*time.Second - 1)
-		refresh(t, c) //nolint:errcheck // this call begins a read
+		refresh(t, c) //nolint:errcheck // begins a read
 		synctest.Wait()
 		checkRecords(t, c, 2)
 	})

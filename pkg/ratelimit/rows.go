@@ -14,7 +14,7 @@ type Rows struct {
 	keys   map[string]Row // by id
 }
 
-// NewRows returns an error if a row is not valid.
+// NewRows fails if a row is not valid.
 func NewRows(rows []Row) (*Rows, error) {
 	t := &Rows{keys: make(map[string]Row)}
 	for _, r := range rows {
@@ -32,7 +32,7 @@ func NewRows(rows []Row) (*Rows, error) {
 
 // Counted returns who is counted for a request with an API key from address, a result of
 // ParseAddress: the key if it has a row that has not expired by now, otherwise the address. A
-// blocked address is counted in any case, so that no key gets past the block.
+// blocked address is always counted, so that no key gets past the block.
 func (t *Rows) Counted(address, keyID string, now time.Time) string {
 	key := KeyIdentity(keyID)
 	if _, ok := t.Find(key, now); !ok {
@@ -44,8 +44,8 @@ func (t *Rows) Counted(address, keyID string, now time.Time) string {
 	return key
 }
 
-// Find returns the row that applies to an identity and has not expired by now. For an address,
-// that is the one with the longest prefix among the blocks that contain it.
+// Find returns the row of an identity that has not expired by now. For an address, that is the
+// one with the longest prefix.
 func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
 	if t == nil {
 		return Row{}, false
@@ -59,7 +59,7 @@ func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
 	if t.blocks.Size() == 0 {
 		return Row{}, false
 	}
-	client, err := netip.ParsePrefix(identity) // the address of an IPv6 client is a prefix; see ParseAddress
+	client, err := netip.ParsePrefix(identity) // that of an IPv6 client is a prefix; see ParseAddress
 	if err != nil {
 		addr, err := netip.ParseAddr(identity)
 		if err != nil {
@@ -67,7 +67,7 @@ func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
 		}
 		client = netip.PrefixFrom(addr, addr.BitLen())
 	}
-	for _, r := range t.blocks.Supernets(client) { // the longest prefix first
+	for _, r := range t.blocks.Supernets(client) { // longest prefix first
 		if !r.Expired(now) {
 			return r, true
 		}

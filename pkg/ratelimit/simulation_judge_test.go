@@ -8,7 +8,6 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// judgePrecheck checks the result of Precheck.
 func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,9 +45,8 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	w.judgeLocal(c, d, key)
 }
 
-// judgeRefusal checks a refusal, or a decision that allows the request only because of
-// ActionObserve. The parameter full holds the policies of the rules whose limits the
-// request exceeded at the time of the decision.
+// judgeRefusal checks a refusal, or a decision that only ActionObserve allows. full has the
+// policies that the request exceeded when it was decided.
 func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
 		w.fail("refused although it fits: %+v; the counters are %v", d, w.applied)
@@ -71,8 +69,8 @@ func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, f
 	}
 }
 
-// judgeLocal checks that a decision made without calling the store shows exactly the
-// counters that the instance received from the store.
+// judgeLocal checks that a decision without the store shows exactly what the instance had
+// received from it.
 func (w *world) judgeLocal(c *call, d ratelimit.Decision, key ratelimit.Key) {
 	if !d.Local {
 		w.fail("not a local decision: %+v", d)
@@ -85,7 +83,6 @@ func (w *world) judgeLocal(c *call, d ratelimit.Decision, key ratelimit.Key) {
 	}
 }
 
-// judgeBlocked checks the refusal of a blocked address.
 func (w *world) judgeBlocked(c *call, d ratelimit.Decision, err error) {
 	w.tally.blocked++
 	if c.charged || err != nil || d.Allowed || !d.Blocked || d.Remaining() != 0 || d.Violated() != nil || d.Window != w.keyNow(c).Window {
@@ -93,8 +90,8 @@ func (w *world) judgeBlocked(c *call, d ratelimit.Decision, err error) {
 	}
 }
 
-// judge checks the decision about a charge as soon as the Limiter returns it. The
-// parameter began is the window in which the charge began.
+// judge checks a decision as soon as the Limiter returns it. began is the window in which the
+// charge began.
 func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,9 +133,8 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.
 	}
 }
 
-// judgeWindow checks that a decision shows the window of its charge. If that window is
-// in the future or more than three windows old, the clock has jumped, and the decision
-// must show the current window.
+// judgeWindow checks that a decision shows the window of its charge, or the current one if the
+// clock has jumped: the former is then in the future or more than three windows old.
 func (w *world) judgeWindow(c *call, d ratelimit.Decision, current ratelimit.Window) {
 	want := c.key.Window
 	if late := current - want; late < 0 || late > 3 {
@@ -150,7 +146,7 @@ func (w *world) judgeWindow(c *call, d ratelimit.Decision, current ratelimit.Win
 	}
 }
 
-// judgeResponse checks a decision against the result of the store.
+// judgeResponse checks a decision against the store's result.
 func (w *world) judgeResponse(c *call, d ratelimit.Decision) {
 	left := int64(1 << 62)
 	for i, r := range c.rules {
@@ -170,15 +166,13 @@ func (w *world) judgeResponse(c *call, d ratelimit.Decision) {
 	}
 }
 
-// sameRules reports whether the counts of d have the given rules.
 func sameRules(rules []rule, d ratelimit.Decision) bool {
 	return slices.EqualFunc(rules, d.Counts, func(r rule, c ratelimit.Count) bool {
 		return c.Rule == ratelimit.Rule{Policy: r.policy, Counter: r.name, Limit: r.limit} && c.Cost == r.cost
 	})
 }
 
-// violatedBy returns the policies of the rules whose limits the charge exceeds,
-// according to the result of the store.
+// violatedBy returns the policies that the charge exceeds by the store's result.
 func violatedBy(c *call) (policies []string) {
 	for i, r := range c.rules {
 		if r.cost > 0 && c.result.Used[i]+r.cost > r.limit {
@@ -188,7 +182,7 @@ func violatedBy(c *call) (policies []string) {
 	return policies
 }
 
-// judgeLost checks the outcome of a charge without a response.
+// judgeLost checks a charge without a response.
 func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 	limited := c.limits.Action == ratelimit.ActionLimit
 	if !w.open || c.inst.ctx.Err() != nil { // no fallback, or the instance has crashed
@@ -220,9 +214,9 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 	c.inst.fallback.add(c.key, c.rules)
 }
 
-// learn remembers a result of the store if it belongs to the current window. If the
-// request was admitted and exhausted no counter, the result changes only counters that k
-// already contains. A Limiter need not remember such a result.
+// learn remembers the store's result if it belongs to the current window. A Limiter need not
+// remember a request that was admitted and exhausted nothing, so it changes only what k
+// already has.
 func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	full := !c.result.Admitted
 	for i, r := range c.rules {
@@ -245,8 +239,7 @@ func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	}
 }
 
-// excludes reports whether the counters in k show that the cost of at least one rule does
-// not fit.
+// excludes reports whether the counters in k leave no room for at least one cost.
 func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
 		used, told := k.used[counterID{key, r.name}]
@@ -263,14 +256,14 @@ func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 	}
 }
 
-// acknowledge is called when a response has reached its client. It adds the costs of the
-// request to the ledger w.acked, unless the decision is degraded or observed.
+// acknowledge is called when a response has reached its client. It adds the costs to the
+// ledger w.acked, unless the decision is degraded or observed.
 func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tally.acknowledged++
 	if d.Degraded != nil || d.Observed {
-		return // the costs are in the fallback's ledger, or were not counted at all
+		return // in the fallback's ledger, or not counted at all
 	}
 	c.acked = true
 	w.acked.add(c.key, c.rules)
@@ -306,8 +299,8 @@ func (w *world) audit() {
 	}
 }
 
-// checkStored compares counters of the store with the ledger w.applied. It reads the
-// counters with a charge whose costs are all 0.
+// checkStored compares the store with the ledger w.applied. It reads counters with a charge
+// whose costs are 0.
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 	costs := make([]ratelimit.Cost, len(rules))
 	for i, r := range rules {

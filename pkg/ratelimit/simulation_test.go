@@ -19,50 +19,43 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The number of seeds that TestSimulation runs for each failure mode. The
-// environment variable SIMULATION_SEEDS changes it. SIMULATION_SEED runs only one
-// seed:
+// How many seeds TestSimulation runs for each failure mode; the environment variable
+// SIMULATION_SEEDS changes it. SIMULATION_SEED runs a single one:
 //
 //	SIMULATION_SEED=4711 go test -run TestSimulation/closed ./pkg/ratelimit
 const (
 	simulatedSeeds     = 10_000
-	simulatedSeedsRace = 300 // with the race detector, or -short
+	simulatedSeedsRace = 300 // with -race or -short
 )
 
-// crowd is a large number of instances. For one seed in 200, the maximum number of
-// instances (world.most) is at least this number. For all other seeds, it is at most 40.
+// One seed in 200 may have crowd instances or more; the others have at most 40.
 const crowd = 1000
 
-// TestSimulation runs many Limiters over one store. The network between them is
-// slow, loses requests and responses, and refuses connections. Instances start,
-// crash and have wrong clocks. It runs in a synctest bubble, in which latencies
-// and timeouts take no real time.
+// TestSimulation runs many Limiters over one store. The network between them is slow, loses
+// requests and responses, and refuses connections. Instances start, crash and have wrong
+// clocks. It runs in a synctest bubble, in which latencies and timeouts take no real time.
 //
-// It keeps its own ledgers of the counters and checks for every request:
+// It keeps ledgers of the counters and checks for every request:
 //
-//   - The request is charged in the window that the clock of its instance shows.
-//     If that window ends before the request is refused, the request is charged
-//     again. The store is not called if the instance knows that a counter is
-//     exhausted.
-//   - The acknowledged costs never exceed the limit of a counter in any window.
-//     While the limits of an identity change, the limit is the highest one that any
-//     instance knew.
-//   - A request is counted by its key if the key is valid, the instance knows a row of
-//     the key, and the address is not blocked; otherwise by its address.
-//   - A refused request did not fit at the time of the decision, and changes no
-//     counter. If Precheck refused an export, the records that the export asked
-//     for did not fit. The decision shows the counters that the instance received
-//     from the store.
+//   - It is charged in the window that its instance's clock shows, and again in the
+//     next if that window ends before it is refused. The store is not called if the
+//     instance knows that a counter is exhausted.
+//   - Acknowledged costs never exceed the limit of a counter. While the limits of an
+//     identity change, that is the highest limit that any instance knew.
+//   - It is counted by its key if the key is valid, the instance knows a row of the
+//     key, and the address is not blocked; otherwise by its address.
+//   - If it is refused, it did not fit when it was decided, and changes no counter. If
+//     Precheck refused an export, the records that it asked for did not fit. The
+//     decision shows the counters that the instance received from the store.
 //   - A blocked identity is always refused and never charged. An unlimited one
 //     is charged and never refused. An observed one is never refused, and
-//     requests beyond its limits are not counted.
-//   - If the charge of a request got no response and there is no fallback, the
-//     action of the identity decides: ActionUnlimited and ActionObserve allow the
-//     request, and ActionLimit refuses it. A fallback admits the request if the
+//     its requests beyond the limits are not counted.
+//   - If its charge got no response and there is no fallback, ActionUnlimited and
+//     ActionObserve allow it, and ActionLimit refuses it. A fallback admits it if the
 //     fallback's own count stays within the limit.
 //
-// At the end, each counter is the sum of two parts: the acknowledged costs, and the
-// costs of charges that the store applied but that were not acknowledged to a client.
+// At the end, each counter is the sum of the acknowledged costs and of those that the store
+// applied without the client learning of it.
 func TestSimulation(t *testing.T) {
 	first, n := seeds(t)
 	for _, mode := range []string{"closed", "open"} {
@@ -83,7 +76,6 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// simulate runs one seed in its own synctest bubble.
 func simulate(t *testing.T, seed uint64, open bool) (happened tally) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -123,13 +115,12 @@ func seeds(t *testing.T) (first, n uint64) {
 	return 0, simulatedSeeds
 }
 
-// raceEnabled reports whether the test was built with -race.
 func raceEnabled() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// tally counts events, so that the test can fail if one of them never happened.
+// tally counts events, so that the test can fail if one never happened.
 type tally struct {
 	instances, crashes, clocksSet                     int
 	acknowledged, refused, local, prechecked          int
@@ -138,9 +129,9 @@ type tally struct {
 	degradedAllowed, degradedRefused                  int
 	rows, blocked, unlimited, observed                int
 	byKey, forged, behindBlock                        int // requests with a key that has a row: counted by it, not valid, or from a blocked address
-	uncounted                                         int // requests allowed without a response of the store
-	repeated                                          int // requests refused, then charged again in the next window
-	jumped                                            int // requests decided after the clock had jumped away from the window of the charge
+	uncounted                                         int // allowed without a response of the store
+	repeated                                          int // refused, then charged again in the next window
+	jumped                                            int // decided after the clock had jumped away from the window of the charge
 }
 
 func (a *tally) add(b tally) {
@@ -183,13 +174,11 @@ func (a *tally) checkAllHappened(t *testing.T, open bool) {
 	}
 }
 
-// counterID identifies a counter of one window.
 type counterID struct {
 	key  ratelimit.Key
 	name string
 }
 
-// ledger holds the expected values of counters.
 type ledger map[counterID]int64
 
 func (l ledger) add(key ratelimit.Key, rules []rule) {
@@ -198,7 +187,7 @@ func (l ledger) add(key ratelimit.Key, rules []rule) {
 	}
 }
 
-// full returns the policies of the rules whose costs do not fit.
+// full returns the policies whose costs do not fit.
 func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	for _, r := range rules {
 		if r.cost > 0 && l[counterID{key, r.name}] > r.limit-r.cost {
@@ -208,8 +197,8 @@ func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	return policies
 }
 
-// rule is a rule of the specification, with its limit and the cost that it charges for a
-// request. The simulation computes the cost without the code under test.
+// rule is a rule of the specification, with its limit and a request's cost, which the
+// simulation computes without the code under test.
 type rule struct {
 	policy, name string
 	cost, limit  int64
@@ -219,7 +208,7 @@ type rule struct {
 type world struct {
 	t    *testing.T
 	seed uint64
-	rng  *rand.Rand // used only by the goroutine that runs the seed
+	rng  *rand.Rand // only for the goroutine that runs the seed
 	open bool       // whether instances have a fallback
 
 	store      *memory.Counters
@@ -227,78 +216,76 @@ type world struct {
 	overriding bool // whether the limits of identities change
 	addresses  []string
 	keys       []string      // ids
-	timeout    time.Duration // maximum duration of a call to the store
+	timeout    time.Duration // of a call to the store
 	skewed     bool          // whether clocks are wrong by up to a second
-	concurrent bool          // whether an instance serves many requests at the same time, like a server, or only one, like a Lambda function
+	concurrent bool          // whether an instance serves many requests at once, like a server, or one, like a Lambda function
 	most       int           // maximum number of instances
 	requests   int
 	gap        time.Duration // mean time between requests
-	crashes    float64       // probability of a crash before each request
+	crashes    float64       // probability before each request
 	faults     faults
-	outage     struct{ from, to time.Time } // time during which every connection is refused
+	outage     struct{ from, to time.Time } // when every connection is refused
 
 	mu        sync.Mutex
-	instances []*instance // instances that have not crashed
+	instances []*instance // those that have not crashed
 	calls     []*call
-	applied   ledger // costs that the store added
-	highest   ledger // highest limit that applied to any charge of a counter
-	acked     ledger // costs of requests that were admitted and acknowledged to the client
+	applied   ledger // what the store added
+	highest   ledger // highest limit of any charge of a counter
+	acked     ledger // costs that were admitted and acknowledged to the client
 	tally     tally
 }
 
-// faults configures the failures of the network and the store.
 type faults struct {
 	refuse, loseBefore, loseAfter, fail, crash, slow float64       // probabilities
 	slowest                                          time.Duration // longest time until a charge reaches the store
 }
 
-// instance is one process with its own Limiter and clock.
+// instance is one process with a Limiter and a clock of its own.
 type instance struct {
 	limiter *ratelimit.Limiter
 	ctx     context.Context // done when the instance crashes
 	die     context.CancelFunc
 
-	// world.mu guards these fields.
-	skew     time.Duration               // how far the instance's clock is ahead; may be negative
-	rows     map[string]ratelimit.Limits // limits by identity, as the instance last read them
+	// Guarded by world.mu.
+	skew     time.Duration               // how far its clock is ahead; may be negative
+	rows     map[string]ratelimit.Limits // by identity, as last read
 	table    *ratelimit.Rows             // the same rows
-	busy     int                         // number of requests in progress
+	busy     int                         // requests in progress
 	fallback ledger                      // costs that the fallback admitted
 	known    knowledge
 }
 
-// knowledge holds the counters that an instance received from the store. If they show
-// that a request does not fit, the instance must not call the store.
+// knowledge is what an instance received from the store. If it shows that a request does not
+// fit, the instance must not call the store.
 type knowledge struct {
-	window  ratelimit.Window // window of the counters; the instance may forget counters of other windows
+	window  ratelimit.Window // of the counters; those of others may be forgotten
 	used    ledger
-	refused map[counterID]bool // counters that caused a refusal
+	refused map[counterID]bool // those that caused a refusal
 }
 
-// call is one request in progress.
 type call struct {
 	inst    *instance
 	address string
-	keyID   string // id of the key that the token of the request names; "" if it has none
-	valid   bool   // whether the secret in the token is that of the key
+	keyID   string // that the token names; "" for none
+	valid   bool   // whether the token has the key's secret
 	req     ratelimit.Request
 	class   ratelimit.Class
 	route   string
 	rng     *rand.Rand
 
-	limits ratelimit.Limits // limits that were in force when the request was checked or charged
+	limits ratelimit.Limits // in force when the request was checked or charged
 	rules  []rule
 
 	charged   bool          // the store was called
-	attempts  int           // number of calls to the store
-	key       ratelimit.Key // key of the last call to the store
+	attempts  int           // calls to the store
+	key       ratelimit.Key // of the last call to the store
 	applied   bool          // the store added the costs
-	responded bool          // the Limiter received the store's result
+	responded bool          // the Limiter received the result
 	result    ratelimit.Result
 	acked     bool
 }
 
-// contextKey is the context key of the *call that a Limiter is charging.
+// contextKey is for the *call that a Limiter is charging.
 type contextKey struct{}
 
 var routes = []struct {
@@ -311,8 +298,8 @@ var routes = []struct {
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
-// between returns a random duration in [from, to). Its resolution is a nanosecond,
-// so that two events rarely happen at the same time.
+// between returns a random duration in [from, to), to the nanosecond, so that two events
+// rarely coincide.
 func between(rng *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(rng.Int64N(int64(to-from)))
 }
@@ -358,9 +345,8 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// The store in memory always keeps the newest window and the three windows before it. The
-	// window of a charge that took longer than faults.slowest could be older than these, and
-	// already be dropped.
+	// The store in memory keeps the newest window and three before it. A slower charge could find
+	// its window dropped.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond
@@ -368,14 +354,14 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 	return w
 }
 
-// fail reports only the first error, because later errors usually follow from it.
+// fail reports only the first error, from which later ones usually follow.
 func (w *world) fail(format string, args ...any) {
 	if !w.t.Failed() {
 		w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
 	}
 }
 
-// run sends the requests, waits until all have ended and checks the ledgers.
+// run sends the requests, waits for them and checks the ledgers.
 func (w *world) run() {
 	defer func() {
 		for _, inst := range w.instances {
@@ -412,13 +398,12 @@ func (w *world) run() {
 		under.Go(func() { w.serve(c) })
 	}
 	under.Wait()
-	time.Sleep(w.faults.slowest) // wait until the last late charge has arrived
+	time.Sleep(w.faults.slowest) // until the last late charge has arrived
 	w.audit()
 }
 
-// instance returns an instance for the next request, and starts one if necessary. It
-// returns nil if all instances are busy and their number has reached w.most. The caller
-// holds w.mu.
+// instance returns one for the next request, and starts it if necessary, or nil if w.most are
+// busy. The caller holds w.mu.
 func (w *world) instance() *instance {
 	if w.concurrent && len(w.instances) > 0 && (len(w.instances) == w.most || w.rng.IntN(4) > 0) {
 		inst := pick(w.rng, w.instances...)
@@ -472,9 +457,8 @@ func (w *world) skew() time.Duration {
 	return between(w.rng, -time.Second, time.Second+1)
 }
 
-// setRow changes the limits of an identity in one instance, or removes its row. The other
-// instances keep the old limits, as if they had not read the new limits yet. The caller holds
-// w.mu.
+// setRow changes or removes the row of an identity in one instance, as if the others had not
+// read it yet. The caller holds w.mu.
 func (w *world) setRow(inst *instance) {
 	w.tally.rows++
 	identities := slices.Clone(w.addresses)
@@ -536,19 +520,18 @@ func (w *world) identify(c *call) {
 	}
 }
 
-// crash ends an instance. The caller holds w.mu.
+// crash requires w.mu.
 func (w *world) crash(inst *instance) {
 	i := slices.Index(w.instances, inst)
 	if i < 0 {
-		return // the instance has already crashed
+		return // already crashed
 	}
 	w.instances = slices.Delete(w.instances, i, i+1)
 	w.tally.crashes++
 	inst.die()
 }
 
-// rulesOf returns the rules that apply to c. The parameter records is the number of
-// records that c is charged for if it is an export.
+// rulesOf returns the rules for c, which is charged for records if it is an export.
 func (w *world) rulesOf(c *call, records int64) []rule {
 	requests := rule{"requests", map[string]string{
 		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
@@ -574,11 +557,10 @@ func (c *call) chargedRules() []rule {
 	return rules
 }
 
-// refused reports whether the store has refused the latest charge.
+// refused reports whether the store refused the latest charge.
 func (c *call) refused() bool { return c.responded && !c.result.Admitted }
 
-// keyNow returns the ratelimit.Key that a Limiter must use if it charges c now. The caller
-// holds w.mu.
+// keyNow returns the key under which a Limiter must charge c now. The caller holds w.mu.
 func (w *world) keyNow(c *call) ratelimit.Key {
 	scope := ratelimit.Scope(c.class)
 	if c.class == ratelimit.General {
@@ -587,8 +569,7 @@ func (w *world) keyNow(c *call) ratelimit.Key {
 	return ratelimit.Key{Identity: c.req.Identity, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
 }
 
-// begin sets c.limits to the limits that apply to the request, and returns the current
-// window.
+// begin sets c.limits and returns the current window.
 func (w *world) begin(c *call) ratelimit.Window {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -596,9 +577,8 @@ func (w *world) begin(c *call) ratelimit.Window {
 	return w.keyNow(c).Window
 }
 
-// serve handles one request as a Lambda function of the service does. Precheck can refuse
-// an export. Otherwise the export reads first, and is then charged for the records that
-// it found. An import is charged before it writes.
+// serve is one request to a Lambda function. An export is read, unless Precheck refuses it,
+// and then charged for what it found. An import is charged before it writes.
 func (w *world) serve(c *call) {
 	defer func() {
 		w.mu.Lock()
@@ -618,7 +598,7 @@ func (w *world) serve(c *call) {
 		if w.judgePrecheck(c, d, refused); refused {
 			return
 		}
-		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // simulates the read
+		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the read
 			return
 		}
 		found = pick(c.rng, asked, asked, c.rng.Int64N(asked+1), 0)
@@ -629,15 +609,14 @@ func (w *world) serve(c *call) {
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, began)
 
-	// The sleep simulates two steps: the work after the charge, and the sending of the
-	// response.
+	// The work after the charge, and the sending of the response.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
 	}
 }
 
-// network is a Store that forwards charges to the store of the world over a
-// simulated network. Like a real store, it limits the duration of a call.
+// network is a Store that forwards charges to the world's store over a simulated network. Like
+// a real store, it bounds the duration of a call.
 type network struct{ w *world }
 
 var (
@@ -646,8 +625,7 @@ var (
 	errInternal   = errors.New("internal server error")
 )
 
-// Charge implements ratelimit.Store. Its error does not say whether the charge was
-// applied.
+// Charge returns an error that does not say whether the charge was applied.
 func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	w, c := n.w, ctx.Value(contextKey{}).(*call)
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
@@ -762,7 +740,6 @@ func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) rateli
 	return result
 }
 
-// sleep waits for d. It returns an error if ctx is done first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
