@@ -10,34 +10,31 @@ import (
 	"sluice/pkg/api"
 )
 
-// The maximum size of one call of CreateEvents or UpsertEntities.
+// The most that one call of CreateEvents or UpsertEntities takes.
 const (
-	MaxBatch      = 100     // number of records
-	MaxBatchBytes = 1 << 20 // size of the JSON request body, in bytes
+	MaxBatch      = 100     // records
+	MaxBatchBytes = 1 << 20 // of JSON in the request body
 )
 
 // BatchResult is the result of one record of a batch.
 type BatchResult[T any] struct {
-	Record  T     // the stored record; the zero value if Err is not nil
+	Record  T     // as stored; zero if Err is not nil
 	Created bool  // false if the record already existed
 	Err     error // an *Error, or nil
 }
 
-// batch is a call that sends records of type N, which the service stores as records
-// of type T.
+// batch sends records of type N, which the service stores as records of type T.
 type batch[N, T any] struct {
-	member  string                   // name of the array in the request body
-	stored  func(api.BatchResult) *T // returns the record of a result, or nil
+	member  string                   // of the array in the request body
+	stored  func(api.BatchResult) *T // the record of a result, or nil
 	records []N
 	results []BatchResult[T]
-	pending []int // indices of the records without a final result
+	pending []int // indices of records without a final result
 }
 
-// sendBatch sends records to a route, in an array whose name is member. The records must
-// have ids. The parameter stored is a function that returns the record in a result, or
-// nil if the result has no record. sendBatch returns one result for each record, in
-// order, even if it also returns an error. It repeats only the records that failed with a
-// retryable error.
+// sendBatch sends records, which must have ids, to a route as the array member. stored returns
+// the record in a result, or nil if it has none. There is one result for each record, in
+// order, even beside an error. Only records that failed with a retryable error are sent again.
 func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, records []N, stored func(api.BatchResult) *T) ([]BatchResult[T], error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -56,7 +53,7 @@ func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, 
 			return cmp.Or(failure, &Error{Err: err, retryable: true})
 		}
 		failure = b.take(k.route.name, results, failure)
-		k.body, _ = b.encode() // cannot fail, because all records were encoded before
+		k.body, _ = b.encode() // all records were encoded before
 		return failure
 	})
 	if err != nil {
@@ -76,7 +73,7 @@ func (b *batch[N, T]) encode() ([]byte, error) {
 	return encode(map[string][]N{b.member: records})
 }
 
-// read returns the results in the body of a response, which may be an error response.
+// read returns the results in a body, which may be that of an error.
 func (b *batch[N, T]) read(body []byte) ([]api.BatchResult, error) {
 	var got api.Batch
 	if err := json.Unmarshal(body, &got); err != nil {
@@ -93,9 +90,9 @@ func (b *batch[N, T]) read(body []byte) ([]api.BatchResult, error) {
 	return got.Results, nil
 }
 
-// take stores the results of the pending records. A record with a retryable error stays
-// pending. take returns the last retryable error, or nil if no record is pending. The
-// parameter whole is the error of the entire call, or nil if the call succeeded.
+// take stores the results of the pending records, of which those with a retryable error stay
+// pending. It returns the last such error, or nil if no record is pending. whole is the error
+// of the entire call, or nil.
 func (b *batch[N, T]) take(route string, got []api.BatchResult, whole *Error) (failure *Error) {
 	var left []int
 	for i, index := range b.pending {

@@ -15,11 +15,10 @@ import (
 	"sluice/pkg/event"
 )
 
-// batchService is a service that handles batches of events or entities.
 type batchService struct {
 	t       *testing.T
 	calls   [][]string                    // ids in each call
-	outcome func(id string, call int) int // returns the status of a record
+	outcome func(id string, call int) int // status of a record
 }
 
 func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -62,14 +61,13 @@ func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(status, b.String()), nil
 }
 
-// sent is the result of one record, of either kind.
+// sent is a result of either kind.
 type sent struct {
 	id      string
 	created bool
 	err     error
 }
 
-// sendEvents and sendEntities send a batch with these ids.
 func sendEvents(t *testing.T, c *client.Client, ids ...string) (all []sent, err error) {
 	t.Helper()
 	var events []event.Draft
@@ -96,7 +94,6 @@ func sendEntities(t *testing.T, c *client.Client, ids ...string) (all []sent, er
 	return all, err
 }
 
-// If some records of a batch fail with a retryable error, only those are sent again.
 func TestABatchRepeatsOnlyRecordsWithRetryableErrors(t *testing.T) {
 	t.Parallel()
 	ids := []string{"ok", "old", "later", "bad", "much-later"}
@@ -163,8 +160,7 @@ func TestABatchGivesUpOnARecordThatKeepsFailing(t *testing.T) {
 	})
 }
 
-// If a response has no results for the events of a batch, the whole batch is retried, or
-// fails if it cannot be retried.
+// The batch is sent again, or fails if it cannot be.
 func TestAResponseWithoutResultsConcernsTheWholeBatch(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -204,7 +200,7 @@ func TestAResponseWithoutResultsConcernsTheWholeBatch(t *testing.T) {
 
 const storedEntity = `{"id":"a","type":"t","attributes":{},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`
 
-// If entities are large, the service omits some of them from the results.
+// The service omits large entities from the results.
 func TestUpsertEntitiesAcceptsResultsWithoutAnEntity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/event"
 )
 
-// roundTrip is a function that serves as an http.RoundTripper, without a network.
+// roundTrip is an http.RoundTripper without a network.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -42,13 +42,13 @@ func (c cutOff) Read(p []byte) (int, error) {
 }
 func (cutOff) Close() error { return nil }
 
-// hang sends no response and returns when the client gives up.
+// hang returns when the client gives up.
 func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// hangingBody is a response body that blocks until ctx is done.
+// hangingBody blocks until ctx is done.
 type hangingBody struct{ ctx context.Context }
 
 func (b hangingBody) Read([]byte) (int, error) {
@@ -59,10 +59,10 @@ func (hangingBody) Close() error { return nil }
 
 const stored = `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`
 
-// failing holds services that fail every call.
+// failing has services that fail every call.
 var failing = map[string]struct {
 	serve roundTrip
-	tries int // number of tries with the default bounds; -1 if MaxElapsed ends the call
+	tries int // with the default bounds; -1 if MaxElapsed ends the call
 	says  string
 }{
 	"always 429": {serve: func(*http.Request) (*http.Response, error) {
@@ -72,7 +72,7 @@ var failing = map[string]struct {
 	"429 without headers": {serve: fixed(429, ""), tries: client.DefaultMaxTries, says: "status 429"},
 	"429 for an hour":     {serve: fixed(429, `{}`, "Retry-After", "3600"), tries: 1, says: "asks to wait 1h0m0s"},
 	"always 503":          {serve: fixed(503, `{"code":"store_unavailable","detail":"the record store did not respond"}`, "Retry-After", "1"), tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 503: the record store did not respond"},
-	// A very long Retry-After must not overflow to a short wait.
+	// It must not overflow to a short wait.
 	"429 for more than 32 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "4294967296"), tries: 1, says: "asks to wait 8760h"},
 	"429 for more than 64 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "18446744073709551616"), tries: 1, says: "asks to wait 8760h"},
 	"503 for 50 digits of seconds":         {serve: fixed(503, `{}`, "Retry-After", strings.Repeat("9", 50)), tries: 1, says: "asks to wait 8760h"},
@@ -99,7 +99,6 @@ var failing = map[string]struct {
 	"a bad key":  {serve: fixed(401, `{"code":"unauthorized","detail":"no"}`), tries: 1, says: "401"},
 }
 
-// A call ends within its bounds of tries and time, no matter how the service fails.
 func TestGivesUpWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range failing {
@@ -142,12 +141,11 @@ func TestGivesUpWithinItsBounds(t *testing.T) {
 	}
 }
 
-// endless is a reader that never ends and never blocks.
+// endless never ends and never blocks.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// A call keeps to the bounds in the Config of its Client.
 func TestBoundsAreThoseOfConfig(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -184,7 +182,7 @@ func TestBoundsAreThoseOfConfig(t *testing.T) {
 	}
 }
 
-// Waits are random between 0 and a maximum, which doubles up to MaxBackoff.
+// Waits are random between 0 and a bound that doubles up to MaxBackoff.
 func TestBackOffIsRandomAndDoubles(t *testing.T) {
 	t.Parallel()
 	const calls = 200
@@ -220,8 +218,7 @@ func TestBackOffIsRandomAndDoubles(t *testing.T) {
 	}
 }
 
-// The client waits at least as long as Retry-After says. The value of Retry-After is a
-// number of seconds or a date on the service's clock.
+// Retry-After is a number of seconds or a date on the service's clock.
 func TestHonorsRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, header := range [][]string{
@@ -251,15 +248,14 @@ func TestHonorsRetryAfter(t *testing.T) {
 	}
 }
 
-// After a 429, no goroutine sends another request in the same window, and the refused call
-// is not retried before the duration in Retry-After has elapsed. If this duration is longer
-// than a second, the other goroutines send no request during this time either. Calls that
-// would have to wait beyond their bounds fail at once.
+// After a 429, no goroutine sends another request in the same window, nor during a Retry-After
+// of more than a second. The refused call always waits for it. Calls that would have to wait
+// beyond their bounds fail at once.
 func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		retryAfter string
-		notBefore  time.Duration // minimum time from the refusal to the next request; the refusal comes in the middle of a window
+		notBefore  time.Duration // least time from the refusal, in the middle of a window, to the next request
 		err        bool
 	}{
 		{"1", 500 * time.Millisecond, false},
@@ -267,7 +263,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 		{"300", 0, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(500 * time.Millisecond) // wait until the middle of a window; fake time starts at a full second
+			time.Sleep(500 * time.Millisecond) // fake time starts at a full second
 			var mu sync.Mutex
 			var times []time.Time
 			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
@@ -311,7 +307,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 	}
 }
 
-// MaxElapsed bounds neither the wait for a full window to end nor that for Rate.
+// MaxElapsed bounds neither the wait for the next window nor that for Rate.
 func TestPacingMayTakeLongerThanACall(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []client.Config{{MaxElapsed: time.Millisecond}, {MaxElapsed: time.Millisecond, Rate: 1}} {
@@ -336,7 +332,6 @@ func TestPacingMayTakeLongerThanACall(t *testing.T) {
 	}
 }
 
-// A canceled call ends at once, no matter what it waits for.
 func TestContextEndsACall(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]roundTrip{
@@ -370,7 +365,7 @@ func TestContextEndsACall(t *testing.T) {
 	}
 }
 
-// All tries of a call send the same id, which is generated before the first try.
+// The id is generated before the first try.
 func TestRetriesSendTheSameID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -282,7 +282,7 @@ func TestErrorsContainTheProblemDetails(t *testing.T) {
 	}
 }
 
-// Rejected returns false for a call that a limit refused or that the caller canceled.
+// Rejected is false if a limit refused the call or the caller canceled it.
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{301: true, 400: true, 401: true, 403: true, 404: true, 499: true, 408: false, 429: false, 500: false, 501: false, 503: false} {
@@ -307,7 +307,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// An invalid id must not turn the path into the path of another route.
+// An invalid id could turn the path into that of another route.
 func TestInvalidIDsAreRejectedWithoutARequest(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("a request was sent:", r.URL) }))

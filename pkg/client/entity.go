@@ -12,21 +12,20 @@ import (
 	"sluice/pkg/record"
 )
 
-// EntityQuery selects entities in order of id. Its zero value selects all entities.
+// EntityQuery selects entities in order of id; all of them if it is zero.
 type EntityQuery struct {
-	Type   string // only entities of this type; empty for all types
-	Limit  int    // maximum number of entities per page, 1 to 200; 0 to leave it to the pacing
-	Cursor string // NextCursor of the previous page; empty for the first page
+	Type   string // empty for all types
+	Limit  int    // per page, 1 to 200; 0 to leave it to the pacing
+	Cursor string // NextCursor of the page before; empty for the first
 }
 
-// ListEntities returns one page of entities. Each entity costs one record.
+// ListEntities returns one page. Each entity costs one record.
 func (c *Client) ListEntities(ctx context.Context, q EntityQuery) (Page[entity.Entity], error) {
 	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", values("type", q.Type, "cursor", q.Cursor), q.Limit)
 }
 
-// Entities returns an iterator over all entities that q selects. The iterator requests
-// one page after another. It stops after the first error, which it yields with a zero
-// entity.
+// Entities iterates over the entities of all pages. It ends after the first error, which it
+// yields with a zero entity.
 func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.Entity, error] {
 	return records(q.Cursor, func(cursor string) (Page[entity.Entity], error) {
 		q.Cursor = cursor
@@ -34,23 +33,23 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns the entity with an id, or an error that matches [ErrNotFound] if no entity
-// has it. The call costs one record.
+// GetEntity returns an entity, at the cost of one record, or an error that matches
+// [ErrNotFound].
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }
 
-// CreateEntity creates an entity and returns it as stored. If d has no ID, the client generates
-// a UUIDv7. If an entity with the same id and content exists, CreateEntity returns that one, and
+// CreateEntity creates an entity and returns it as stored. If d has no ID, the client
+// generates a UUIDv7. If an entity with the same id and content exists, it is returned, and
 // created is false. The error matches [ErrConflict] if the id exists with other content.
 func (c *Client) CreateEntity(ctx context.Context, d entity.Draft) (stored entity.Entity, created bool, err error) {
 	d.ID = cmp.Or(d.ID, newID())
 	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, imports}, "/create_entity", d)
 }
 
-// UpdateEntity merges patch, a JSON object, into the attributes of an entity and
-// returns the updated entity. A null in patch removes an attribute (RFC 7396).
-// UpdateEntity returns an error that matches [ErrNotFound] if no entity has the id.
+// UpdateEntity merges patch, a JSON object, into the attributes of an entity and returns the
+// result. A null in patch removes an attribute (RFC 7396). The error matches [ErrNotFound] if
+// no entity has the id.
 func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attributes) (stored entity.Entity, err error) {
 	_, err = c.post(ctx, route{"update-entity", http.MethodPost, imports}, "/update_entity", struct {
 		ID         string            `json:"id"`
@@ -59,14 +58,12 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 	return stored, err
 }
 
-// UpsertEntities creates or updates up to MaxBatch entities, with a total size of up to
-// MaxBatchBytes, in one import call. If an entity with the same id exists, UpsertEntities
-// merges the attributes into that entity in the same way as UpdateEntity. It also
-// replaces the type of that entity if the new type is not empty.
+// UpsertEntities creates up to MaxBatch entities, of up to MaxBatchBytes in total, in one
+// import call. It merges the attributes into entities that exist, as UpdateEntity does, and
+// replaces their type unless the new one is empty.
 //
-// Results and errors are like those of CreateEvents. If the stored entities are large,
-// the service returns only some of them. For the other entities, BatchResult.Record
-// contains only the ID.
+// Results and errors are like those of CreateEvents. If the stored entities are large, the
+// service returns only some; for the others, BatchResult.Record has only the ID.
 func (c *Client) UpsertEntities(ctx context.Context, entities []entity.Draft) ([]BatchResult[entity.Entity], error) {
 	entities = slices.Clone(entities)
 	for i := range entities {
@@ -84,7 +81,7 @@ func (c *Client) UpsertEntities(ctx context.Context, entities []entity.Draft) ([
 	return results, err
 }
 
-// DeleteEntity deletes an entity. It returns nil even if no entity has the id.
+// DeleteEntity deletes an entity, if it exists.
 func (c *Client) DeleteEntity(ctx context.Context, id string) error {
 	var deleted api.Deleted
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {

@@ -15,32 +15,31 @@ import (
 	"sluice/pkg/record"
 )
 
-// Error describes why a call failed. Code, Detail and Fields come from the problem
-// details in the response (RFC 9457). If the Client itself found the error, Code and
-// Fields may be empty.
+// Error is why a call failed. Code, Detail and Fields are those of the problem in the response
+// (RFC 9457). Code and Fields may be empty if the Client itself found the error.
 type Error struct {
-	Route      string              // name of the route, such as create-event
-	Tries      int                 // number of requests that were sent
-	Status     int                 // HTTP status of the last response; 0 if no response was received
-	Code       string              // stable code for programs, such as not_found
-	Detail     string              // explanation for people
-	Fields     []record.FieldError // invalid fields or query parameters of the request
-	RetryAfter time.Duration       // value of Retry-After in the last response; 0 if absent, at most one year
-	RequestID  string              // request id of the last response, for reports to the operator of the service; may be empty
-	Err        error               // network error, error of the context, or error in decoding the response; nil otherwise
+	Route      string              // such as create-event
+	Tries      int                 // requests that were sent
+	Status     int                 // of the last response; 0 if there was none
+	Code       string              // for programs, such as not_found
+	Detail     string              // for people
+	Fields     []record.FieldError // that are invalid in the request
+	RetryAfter time.Duration       // of the last response; 0 if absent, at most one year
+	RequestID  string              // of the last response, for the operator of the service; may be empty
+	Err        error               // of the network, the context or decoding; nil otherwise
 
 	retryable bool
 }
 
-// Errors that errors.Is recognizes in an *Error.
+// What errors.Is recognizes in an *Error.
 var (
 	ErrNotFound = errors.New("there is no such record")               // status 404, code not_found
 	ErrConflict = errors.New("the id exists with different content")  // status 409, code conflict
 	ErrRefused  = errors.New("the service refused the request (429)") // status 429
 )
 
-// Is reports whether e has the status and the code that belong to target. It returns
-// false if target is not ErrNotFound, ErrConflict or ErrRefused.
+// Is reports whether e has the status and code of target: ErrNotFound, ErrConflict or
+// ErrRefused.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -53,21 +52,20 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Retryable reports whether the same call can succeed later. If Retryable returns true,
-// the Client gave up only because it reached a bound in its Config.
+// Retryable reports whether the same call can succeed later. If so, the Client gave up because
+// it reached a bound in its Config.
 func (e *Error) Retryable() bool { return e.retryable }
 
-// Rejected reports whether the service rejected the call permanently, for example because
-// the API key is invalid. The status is then 300 to 499 and not retryable. Rejected
-// returns false if the context ended the call.
+// Rejected reports whether the service rejected the call for good, for example because the API
+// key is invalid: the status is 300 to 499 and not retryable. It is false if the context ended
+// the call.
 func (e *Error) Rejected() bool {
 	return 300 <= e.Status && e.Status < 500 && !e.retryable && e.Err == nil
 }
 
-// Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Error returns a message with the route, the status, the reason and the request id.
+// Error has the route, the status, the reason and the request id.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Route != "" {
@@ -96,7 +94,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// ended returns e. If ctx is done, it first replaces e.Err with the error of ctx.
+// ended returns e, with the error of ctx in place of e.Err if ctx is done.
 func (e *Error) ended(ctx context.Context) *Error {
 	if err := ctx.Err(); err != nil {
 		e.Err, e.retryable = err, false
@@ -104,11 +102,10 @@ func (e *Error) ended(ctx context.Context) *Error {
 	return e
 }
 
-// errorOf returns the error for a response with status 300 or above.
 func errorOf(got response) *Error {
 	var p struct {
 		api.Problem
-		Message string `json:"message"` // set only in errors of API Gateway itself
+		Message string `json:"message"` // only in errors of API Gateway itself
 	}
 	err := json.Unmarshal(got.body, &p)
 	switch p.Detail = cmp.Or(p.Detail, p.Message); {
@@ -121,21 +118,18 @@ func errorOf(got response) *Error {
 	return newError(got.status, p.Problem)
 }
 
-// newError returns the error for a response with the given status, which is 300 or above, and
-// the problem details p.
 func newError(status int, p api.Problem) *Error {
 	retryable := status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
 		status >= http.StatusInternalServerError && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
 	return &Error{Status: status, Code: p.Code, Detail: p.Detail, Fields: p.Errors, RequestID: p.Instance, retryable: retryable}
 }
 
-// maxRetryAfter is the maximum result of retryAfter. No call waits that long. The bound
-// also prevents an overflow in sums of durations.
+// maxRetryAfter bounds retryAfter. No call waits that long, and sums of durations do not
+// overflow.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// retryAfter returns the value of the Retry-After header, which is a number of
-// seconds or a date (RFC 9110, section 10.2.3). It returns 0 if the header is absent
-// or malformed.
+// retryAfter returns Retry-After, a number of seconds or a date (RFC 9110, section 10.2.3), or
+// 0 if it is absent or malformed.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 64)
@@ -146,8 +140,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	if err != nil {
 		return 0
 	}
-	// Subtract the time in the Date header, which is from the same clock as the time in
-	// Retry-After.
+	// The header Date is from the same clock as Retry-After.
 	if date, err := http.ParseTime(header.Get("Date")); err == nil {
 		now = date
 	}

@@ -12,15 +12,15 @@ import (
 	"sluice/pkg/event"
 )
 
-// EventQuery selects events in order of OccurredAt, then id. Its zero value selects
-// all events, newest first.
+// EventQuery selects events in order of OccurredAt, then id; all of them, newest first, if it
+// is zero.
 type EventQuery struct {
-	EntityID  string // only events of this entity; empty for all entities
-	From      *Time  // only events that occurred at this time or later; nil for no bound
-	To        *Time  // only events that occurred before this time; nil for no bound
+	EntityID  string // empty for all entities
+	From      *Time  // that occurred at this time or later; nil for no bound
+	To        *Time  // that occurred before this time; nil for no bound
 	Ascending bool   // oldest first
-	Limit     int    // maximum number of events per page, 1 to 200; 0 to leave it to the pacing
-	Cursor    string // NextCursor of the previous page; empty for the first page
+	Limit     int    // per page, 1 to 200; 0 to leave it to the pacing
+	Cursor    string // NextCursor of the page before; empty for the first
 }
 
 func (q EventQuery) values() url.Values {
@@ -37,14 +37,13 @@ func (q EventQuery) values() url.Values {
 	return v
 }
 
-// ListEvents returns one page of events. Each event costs one record.
+// ListEvents returns one page. Each event costs one record.
 func (c *Client) ListEvents(ctx context.Context, q EventQuery) (Page[event.Event], error) {
 	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 }
 
-// Events returns an iterator over all events that q selects. The iterator requests one
-// page after another. It stops after the first error, which it yields with a zero
-// event.
+// Events iterates over the events of all pages. It ends after the first error, which it yields
+// with a zero event.
 func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event, error] {
 	return records(q.Cursor, func(cursor string) (Page[event.Event], error) {
 		q.Cursor = cursor
@@ -52,29 +51,26 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent returns the event with the given id. It returns an error that matches
-// [ErrNotFound] if no event has this id. The call costs one record.
+// GetEvent returns an event, at the cost of one record, or an error that matches
+// [ErrNotFound].
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }
 
-// CreateEvent creates an event and returns it as stored. If d has no ID, the client
-// generates a UUIDv7. If an event with the same id
-// and content exists, CreateEvent returns that event, and created is false. It returns
-// an error that matches [ErrConflict] if the id exists with different content.
+// CreateEvent creates an event and returns it as stored. If d has no ID, the client generates
+// a UUIDv7. If an event with the same id and content exists, it is returned, and created is
+// false. The error matches [ErrConflict] if the id exists with other content.
 func (c *Client) CreateEvent(ctx context.Context, d event.Draft) (stored event.Event, created bool, err error) {
 	d.ID = cmp.Or(d.ID, newID())
 	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", d)
 }
 
-// CreateEvents creates up to MaxBatch events, with a total size of up to MaxBatchBytes,
-// in one import call. It returns one result for each event, in order, even if it also
-// returns an error. If some events fail with a retryable error, CreateEvents sends
-// these events again. All its requests count toward Config.MaxTries.
+// CreateEvents creates up to MaxBatch events, of up to MaxBatchBytes in total, in one import
+// call. It returns one result for each, in order, even beside an error. Events that fail with
+// a retryable error are sent again. All requests count toward Config.MaxTries.
 //
-// If some events have no final result, the returned error is not nil, and the results
-// of these events contain an error too. If the service rejects an event permanently,
-// only the result of that event contains the error.
+// An event without a final result has an error in its result, and CreateEvents returns an
+// error too. An event that the service rejects for good has an error only in its result.
 func (c *Client) CreateEvents(ctx context.Context, events []event.Draft) ([]BatchResult[event.Event], error) {
 	events = slices.Clone(events)
 	for i := range events {

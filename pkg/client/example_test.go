@@ -14,8 +14,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Create entities, list them page by page, and recognize errors. The service of this
-// example runs in the same process.
+// The service of this example runs in the same process.
 func Example() {
 	url, stop, err := service(ratelimit.Limits{})
 	if err != nil {
@@ -28,7 +27,7 @@ func Example() {
 	}
 	ctx := context.Background()
 
-	// Nothing changes if an entity is created again with the same id and content.
+	// The second create changes nothing.
 	ada := entity.Draft{ID: "ada", Type: "person", Attributes: json.RawMessage(`{"born":1815}`)}
 	for _, e := range []entity.Draft{ada, ada, {ID: "charles", Type: "person"}, {ID: "grace", Type: "person"}} {
 		stored, created, err := c.CreateEntity(ctx, e)
@@ -38,7 +37,6 @@ func Example() {
 		fmt.Println("created", stored.ID, string(stored.Attributes), created)
 	}
 
-	// List one page after another.
 	people := client.EntityQuery{Type: "person", Limit: 2}
 	for more := true; more; {
 		page, err := c.ListEntities(ctx, people)
@@ -50,7 +48,7 @@ func Example() {
 			people.Cursor = *page.NextCursor
 		}
 	}
-	// Or iterate over the entities of all pages.
+	// Or all pages at once.
 	for e, err := range c.Entities(ctx, client.EntityQuery{Type: "person", Limit: 2}) {
 		if err != nil {
 			log.Fatal(err)

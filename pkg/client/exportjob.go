@@ -15,29 +15,28 @@ import (
 	"sluice/pkg/job"
 )
 
-// ExportJobQuery selects export jobs, newest first. Its zero value selects all jobs.
+// ExportJobQuery selects export jobs, newest first; all of them if it is zero.
 type ExportJobQuery struct {
-	Limit  int    // maximum number of jobs per page, 1 to 200; 0 for the service's default, 50
-	Cursor string // NextCursor of the previous page; empty for the first page
+	Limit  int    // per page, 1 to 200; 0 for the service's default, 50
+	Cursor string // NextCursor of the page before; empty for the first
 }
 
-// CreateExportJob creates an export job, which writes to a file what is too large for lists,
-// and returns it as stored. If o has no ID, the client generates a UUIDv7. If a job with the
-// same id and content exists, CreateExportJob returns that job, and created is false. It
-// returns an error that matches [ErrConflict] if the id exists with different content.
+// CreateExportJob creates a job that writes to a file what is too large for lists, and returns
+// it as stored. If o has no ID, the client generates a UUIDv7. If a job with the same id and
+// content exists, it is returned, and created is false. The error matches [ErrConflict] if the
+// id exists with other content.
 func (c *Client) CreateExportJob(ctx context.Context, o exportjob.Order) (stored exportjob.Job, created bool, err error) {
 	o.ID = cmp.Or(o.ID, newID())
 	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", o)
 }
 
-// ListExportJobs returns one page of export jobs, newest first.
+// ListExportJobs returns one page.
 func (c *Client) ListExportJobs(ctx context.Context, q ExportJobQuery) (Page[exportjob.Job], error) {
 	return getPage[exportjob.Job](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job", values("cursor", q.Cursor), q.Limit)
 }
 
-// ExportJobs returns an iterator over all export jobs that q selects. The iterator
-// requests one page after another. It stops after the first error, which it yields with
-// a zero job.
+// ExportJobs iterates over the jobs of all pages. It ends after the first error, which it
+// yields with a zero job.
 func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exportjob.Job, error] {
 	return records(q.Cursor, func(cursor string) (Page[exportjob.Job], error) {
 		q.Cursor = cursor
@@ -45,18 +44,16 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 	})
 }
 
-// GetExportJob returns the export job with the given id. If the job has succeeded and
-// its file has not expired, the result contains the DownloadURL of the file. Only
-// GetExportJob and AwaitExportJob return this URL. GetExportJob returns an error that
-// matches [ErrNotFound] if no job has this id.
+// GetExportJob returns an export job. If it has succeeded and its file has not expired, the
+// job has a DownloadURL, which only GetExportJob and AwaitExportJob return. The error matches
+// [ErrNotFound] if no job has the id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
 	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
 
-// CancelExportJob cancels an export job and returns it. If the job is already
-// cancelled, it does not change. CancelExportJob returns an error that matches
-// [ErrConflict] if the job has succeeded or failed, or [ErrNotFound] if no job has the
-// id.
+// CancelExportJob cancels an export job and returns it. A job that is already cancelled does
+// not change. The error matches [ErrConflict] if the job has succeeded or failed, and
+// [ErrNotFound] if no job has the id.
 func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportjob.Job, err error) {
 	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, general}, "/cancel_export_job", struct {
 		ID string `json:"id"`
@@ -64,23 +61,20 @@ func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportj
 	return stored, err
 }
 
-// AwaitExportJob polls an export job until the job has succeeded, failed or been cancelled,
-// and returns the job. If seen is not nil, AwaitExportJob calls it with the result of
-// each poll. AwaitExportJob returns an error if a poll fails. Only the context limits the
-// wait.
+// AwaitExportJob polls an export job until it has succeeded, failed or been cancelled. seen
+// gets the result of each poll, if it is not nil. AwaitExportJob fails if a poll fails. Only
+// the context bounds the wait.
 func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
 	return await(ctx, c.GetExportJob, id, seen, func(j exportjob.Job) bool { return j.Status.Final() })
 }
 
-// The first and the longest interval between two polls of await. The first one is short,
-// because many jobs end soon.
+// The first and the longest interval between two polls. Many jobs end soon.
 const (
 	minPoll = 100 * time.Millisecond
 	maxPoll = 2 * time.Second
 )
 
-// await polls a job until the job is final, and returns the job. Each poll is a call of get.
-// If seen is not nil, await calls it with the result of each poll.
+// await calls get until the job is final, and seen, if not nil, with each result.
 func await[J any](ctx context.Context, get func(context.Context, string) (J, error), id string, seen func(J), final func(J) bool) (J, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := get(ctx, id)
@@ -98,22 +92,18 @@ func await[J any](ctx context.Context, get func(context.Context, string) (J, err
 	}
 }
 
-// downloadRoute is the Error.Route of a failed download. The client requests the file at
-// the DownloadURL of the job, which is not a route of the API. This request does not
-// contain the API key, because the URL may lead to another host.
+// downloadRoute is the Error.Route of a failed download. The DownloadURL is no route of the
+// API and may lead to another host, so the request has no API key.
 const downloadRoute = "download"
 
-// DownloadExport writes the file of an export job to w, starting at the given byte offset.
-// The file is compressed with gzip. DownloadExport returns the number of bytes written,
-// even if it fails. If the error is nil, w has received the rest of the file, up to the
-// SizeBytes of the job. The caller must verify the content. If the job has no file, or
-// the offset is outside the file, the error is an *Error with a Detail.
+// DownloadExport writes the file of an export job, which is compressed with gzip, to w from
+// offset on. It returns how many bytes it wrote, even beside an error. Without one, w has the
+// rest of the file, up to the SizeBytes of the job; the caller verifies the content. If the
+// job has no file, or the offset is outside the file, the error is an *Error with a Detail.
 //
-// If a download is interrupted, or no data arrives for Config.TryTimeout,
-// DownloadExport continues at the same byte with a new link. It gives up and returns
-// the last error if Config.MaxTries consecutive tries receive no further byte, or if no
-// further byte arrives for Config.MaxElapsed. If a write to w fails, DownloadExport
-// returns the error at once.
+// After an interruption, or if no data arrives for Config.TryTimeout, DownloadExport continues
+// at the same byte with a new link. It returns the last error if Config.MaxTries tries in a
+// row, or Config.MaxElapsed, bring no further byte, and an error of w at once.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
 	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
 	for {
@@ -141,8 +131,7 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 	}
 }
 
-// downloadable returns an error if the file of j cannot be read starting at the given byte
-// offset.
+// downloadable returns an error if the file of j cannot be read from offset on.
 func downloadable(j exportjob.Job, offset int64) error {
 	e := &Error{Route: downloadRoute}
 	switch {
@@ -160,8 +149,8 @@ func downloadable(j exportjob.Job, offset int64) error {
 	return e
 }
 
-// fetch requests the link of j once and writes the file to w, starting at the given byte
-// offset. It fails if the wait for the first byte is longer than patience.
+// fetch requests the link of j once and writes the file to w from offset on. patience bounds
+// the wait for the first byte.
 func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {
@@ -182,7 +171,7 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 	}
 	resp, err := c.http.Do(req)
 	if err == nil {
-		defer resp.Body.Close() //nolint:errcheck // the needed part of the body has been read
+		defer resp.Body.Close() //nolint:errcheck // what is needed has been read
 		if failure := checkFile(resp, offset, *j.SizeBytes); failure != nil {
 			return 0, failure
 		}
@@ -190,7 +179,7 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 			_, err = io.CopyN(io.Discard, resp.Body, offset)
 		}
 	}
-	var unwritable error // error of w, after which no other try can succeed
+	var unwritable error // of w; no other try can succeed
 	if err == nil {
 		written, err = io.CopyN(writerFunc(func(p []byte) (n int, err error) {
 			silence.Reset(c.cfg.TryTimeout)
@@ -213,8 +202,7 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 	return written, &Error{Err: fmt.Errorf("the download was interrupted: %w", err), retryable: unwritable == nil}
 }
 
-// checkFile returns nil if resp contains the whole file or the bytes from offset to size.
-// Otherwise it returns an error.
+// checkFile fails unless resp has the whole file or the bytes from offset to size.
 func checkFile(resp *http.Response, offset, size int64) *Error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), retryable: true}
 	switch resp.StatusCode {

@@ -17,18 +17,16 @@ import (
 	"sluice/pkg/job"
 )
 
-// fileOf is the content of the export file.
 const fileOf = "0123456789"
 
-// exporting is a service with one export job and its file. The field named serve contains
-// functions, each of which responds to one request for the file, in order. The last function
-// also responds to all further requests.
+// exporting is a service with one export job. Each function of serve responds to one request
+// for the file, and the last one to all others too.
 type exporting struct {
 	t        *testing.T
-	job      string // the job in JSON; %d is the number of the link
+	job      string // in JSON; %d is the number of the link
 	serve    []roundTrip
 	links    int
-	requests []string // requests for the file: number of the link and Range header
+	requests []string // for the file: number of the link and Range header
 }
 
 const succeeded = `{"id":"j","status":"succeeded","records_written":1,"size_bytes":10,"download_url":"http://files/j?signature=hidden%d"}`
@@ -45,12 +43,11 @@ func (e *exporting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return e.serve[min(len(e.requests), len(e.serve))-1](r)
 }
 
-// ranged returns a function that responds with at most n bytes of the file. The first byte is
-// the first byte of the requested range.
+// ranged responds with at most n bytes from the beginning of the requested range.
 func ranged(n int) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		from := 0
-		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from) //nolint:errcheck // without a Range header, the offset stays 0
+		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from) //nolint:errcheck // without a Range header, it stays 0
 		text := fileOf[from:]
 		body := cutOff{strings.NewReader(text[:min(n, len(text))])}
 		if from == 0 {
@@ -64,7 +61,7 @@ func fixed(status int, body string, header ...string) roundTrip {
 	return func(*http.Request) (*http.Response, error) { return respond(status, body, header...), nil }
 }
 
-// download downloads the file of a service. It must run in a synctest bubble.
+// download must run in a synctest bubble.
 func download(t *testing.T, e *exporting, offset int64, w io.Writer) (int64, error) {
 	t.Helper()
 	e.t = t
@@ -78,7 +75,7 @@ func download(t *testing.T, e *exporting, offset int64, w io.Writer) (int64, err
 	return c.DownloadExport(t.Context(), "j", offset, w)
 }
 
-// An interrupted download continues at the same byte, each time with a new link.
+// Each time, it uses a new link.
 func TestAnInterruptedDownloadContinues(t *testing.T) {
 	t.Parallel()
 	hung := func(r *http.Request) (*http.Response, error) {
@@ -115,7 +112,7 @@ func TestAnInterruptedDownloadContinues(t *testing.T) {
 	}
 }
 
-// full is a writer that accepts n bytes and then fails.
+// full accepts n bytes and then fails.
 type full int
 
 func (f *full) Write(p []byte) (int, error) {
@@ -126,8 +123,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// A download that cannot succeed ends within its bounds, and its error does not
-// contain the link.
+// The error must not contain the link.
 func TestADownloadGivesUp(t *testing.T) {
 	t.Parallel()
 	room := full(4)

@@ -11,18 +11,19 @@ import (
 	"sluice/pkg/index"
 )
 
-// Condition compares the value of an attribute. A [index.Number] is in JSON, such as 1e3.
+// Condition compares the value of an attribute. An [index.Number] is written as in JSON, such
+// as 1e3.
 type Condition = index.Condition
 
-// FindQuery selects entities of a type by one indexed attribute, in order of its value, then of
-// id. "sluice indexes" declares attributes as indexed.
+// FindQuery selects entities of a type by one indexed attribute, in order of its value, then
+// of id. "sluice indexes" indexes attributes.
 type FindQuery struct {
 	Type       string
 	Attribute  string
 	Where      []Condition // one, or a lower and an upper bound
 	Descending bool
-	Limit      int    // maximum number of entities per page, 1 to 200; 0 to leave it to the pacing
-	Cursor     string // NextCursor of the previous page; empty for the first page
+	Limit      int    // per page, 1 to 200; 0 to leave it to the pacing
+	Cursor     string // NextCursor of the page before; empty for the first
 }
 
 func (q FindQuery) values() url.Values {
@@ -40,14 +41,14 @@ func (q FindQuery) values() url.Values {
 	return v
 }
 
-// FindEntities returns one page of entities. Each entity costs one record. An error with the
-// code "not_indexed" names the attributes that are indexed, and one with the code
-// "index_building" says how far the index is.
+// FindEntities returns one page. Each entity costs one record. An error with the code
+// "not_indexed" names the attributes that are indexed, and one with the code "index_building"
+// says how far the index is.
 func (c *Client) FindEntities(ctx context.Context, q FindQuery) (Page[entity.Entity], error) {
 	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }
 
-// Found returns an iterator over all entities that q selects, as [Client.Entities] does.
+// Found iterates over the entities of all pages, as [Client.Entities] does.
 func (c *Client) Found(ctx context.Context, q FindQuery) iter.Seq2[entity.Entity, error] {
 	return records(q.Cursor, func(cursor string) (Page[entity.Entity], error) {
 		q.Cursor = cursor

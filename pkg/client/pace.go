@@ -10,70 +10,67 @@ import (
 )
 
 const (
-	// cleanWindows is the number of windows without a refusal after which the reserve of a
-	// rule shrinks by one.
+	// cleanWindows is after how many windows without a refusal the reserve of a rule shrinks by
+	// one.
 	cleanWindows = 10
 
 	// maxReset bounds X-RateLimit-Reset. Larger values are not Unix time in seconds.
 	maxReset = 1 << 33
 
-	// spreadSteps is the number of steps over which a share below 1 is spread.
+	// spreadSteps is over how many steps a share below 1 is spread.
 	spreadSteps = 4
 )
 
 // pacer delays requests until the limits have room for them.
 //
-// The service counts requests in windows, which are the seconds of its own clock. Every
-// response shows the end of the window of its request (X-RateLimit-Reset) and the
-// remainder of each rule in that window (RateLimit). The client
-// knows the service's clock only approximately (see clock). A request that is sent now may
-// be counted in the latest window that has certainly begun, or in a later window. The same
-// is true for each request in flight. The pacer therefore sends a request only if it
-// fits, together with all requests in flight, into each of these windows. When a window
-// is full, the pacer waits until the next one has certainly begun.
+// The service counts requests in windows, the seconds of its own clock. Every response shows
+// the end of its window (X-RateLimit-Reset) and the remainder of each rule in it (RateLimit).
+// The client knows the service's clock only approximately (see clock), so a request that is
+// sent now may be counted in the latest window that has certainly begun, or in a later one,
+// and so may each request in flight. The pacer sends a request only if it fits into each of
+// these windows, together with all in flight. When a window is full, it waits until the next
+// has certainly begun.
 //
-// The remainders in responses also reflect the requests of other clients at the same address.
-// The pacer stops when a share of the limit is used, by whomever, and spreads the share over
-// the window in steps, so that others find room at any time; a share of 1 is used at once. A
-// list asks for no more records than the share has left. Requests of others that are in flight
-// are not visible, so they can cause a refusal. Each refusal adds one to a reserve, a further
-// part of the limit that stays unused; it shrinks after windows without a refusal.
+// The remainders include what other clients at the same address use. The pacer stops when a
+// share of the limit is used, by whomever, and spreads the share over the window in steps, so
+// that others always find room; a share of 1 is used at once. A list asks for no more records
+// than the share has left. Requests of others that are in flight cannot be seen, so they can
+// cause a refusal. Each refusal adds one to a reserve, a part of the limit that stays unused
+// and shrinks after windows without a refusal.
 //
-// Before a response has shown a limit, the pacer sends one request at a time.
+// Until a response has shown a limit, the pacer sends one request at a time.
 type pacer struct {
-	base  time.Time // time at which the client's clock starts; the clock is monotonic
+	base  time.Time // beginning of the client's time, which is monotonic
 	share float64   // part of each limit that may be used
-	steps int64     // number of equal parts of a window; at the beginning of each, another such part of the share may be used
+	steps int64     // equal parts of a window, each with its part of the share
 
 	mu      sync.Mutex
-	gap     time.Duration // minimum time between two requests
-	next    time.Duration // time before which no request may be sent
+	gap     time.Duration // least time between two requests
+	next    time.Duration // no request may be sent before
 	clock   clock
 	rules   map[string]*rule // by charge.key
 	changed chan struct{}    // closed when a response is received
 }
 
-// charge is a rule that applies to a request, and what the request costs under this rule.
+// charge is what a request costs under one rule.
 type charge struct {
-	rule string // the service's name of the rule: records, imports or requests
-	key  string // key in pacer.rules; the rule "requests" has one key for each route
+	rule string // its name: records, imports or requests
+	key  string // in pacer.rules; "requests" has one for each route
 	cost int64  // the most that the request may cost; the pacer lowers it to what is left, but not below 1
 	step bool   // whether cost is at most what one step adds, or defaultPage if the limit is unknown
 }
 
-// rule is the state of one rule.
 type rule struct {
-	line     chan struct{}   // a lock: the next request to be sent holds it, and the other requests wait for it
-	limit    int64           // limit per window; 0 as long as no response has shown it
+	line     chan struct{}   // a lock: the next request to be sent holds it, and the others wait for it
+	limit    int64           // per window; 0 until a response has shown it
 	inFlight int64           // cost of the requests without a response
-	used     map[int64]int64 // how much of the limit is used, by window, as shown in responses
-	reserve  int64           // part of the limit that is left unused after refusals
+	used     map[int64]int64 // how much of the limit, by window, as shown in responses
+	reserve  int64           // part of the limit that stays unused after refusals
 	refused  int64           // window in which the reserve last changed
-	until    time.Duration   // time before which no request may be sent
+	until    time.Duration   // no request may be sent before
 }
 
-// newPacer returns a pacer that uses a share of each limit, and admits at most rate requests a
-// second; 0 for any number.
+// newPacer admits at most rate requests a second; any number if it is 0.
 func newPacer(share float64, rate int) *pacer {
 	p := &pacer{base: time.Now(), share: share, steps: 1, clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
 	if share < 1 {
@@ -87,7 +84,7 @@ func newPacer(share float64, rate int) *pacer {
 
 func (p *pacer) now() time.Duration { return time.Since(p.base) }
 
-// rule returns the state of a charge's rule. The caller holds p.mu.
+// rule requires p.mu.
 func (p *pacer) rule(c charge) *rule {
 	r, ok := p.rules[c.key]
 	if !ok {
@@ -97,11 +94,10 @@ func (p *pacer) rule(c charge) *rule {
 	return r
 }
 
-// enter waits until a request may be sent, and returns the time at the end of the wait.
-// It lowers the costs of the charges to what the limits have left. enter fails if ctx is done,
-// and at once if an earlier response requires a wait of more than maxWait. Unless it fails,
-// the caller must call leave. The request waits in the queue (rule.line) of the last charge's
-// rule.
+// enter waits until a request may be sent, and returns when that was. It lowers the costs of
+// the charges to what is left. It fails if ctx is done, and at once if an earlier response
+// requires a wait of more than maxWait. Otherwise the caller must call leave. The request
+// waits in the queue (rule.line) of the last charge.
 func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Duration) (sent time.Duration, failure *Error) {
 	p.mu.Lock()
 	line := p.rule(charges[len(charges)-1]).line
@@ -121,7 +117,7 @@ func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Durati
 			return 0, &Error{Status: http.StatusTooManyRequests, RetryAfter: wait, retryable: true,
 				Detail: fmt.Sprintf("an earlier response asked to wait another %s", wait.Round(time.Second))}
 		}
-		var timeout <-chan time.Time // stays nil if only a response can make room
+		var timeout <-chan time.Time // nil if only a response can make room
 		if wait := retryAt - now; wait > 0 {
 			timeout = time.After(wait)
 		}
@@ -134,9 +130,8 @@ func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Durati
 	}
 }
 
-// admit checks whether a request fits. If so, it counts the request as sent, sets the costs of
-// the charges, and returns a nil channel. Otherwise the request may fit when changed is closed
-// and, if retryAt is after now, at the time retryAt.
+// admit counts a request as sent if it fits, sets the costs of its charges, and returns a nil
+// channel. If not, it may fit when changed is closed and, if retryAt is after now, at retryAt.
 func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +159,7 @@ func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-c
 	return now, retryAt, nil
 }
 
-// asked returns the time before which earlier values of Retry-After forbid the request.
+// asked returns until when values of Retry-After forbid the request.
 func (p *pacer) asked(charges []charge) (until time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,9 +169,8 @@ func (p *pacer) asked(charges []charge) (until time.Duration) {
 	return until
 }
 
-// grant returns how much of c.cost may be used now; 0 if the request must wait. The request and
-// those in flight may be counted in the latest window that has certainly begun, or in the one
-// after it.
+// grant returns how much of c.cost may be used now; 0 if the request must wait. It and those
+// in flight may be counted in the latest window that has certainly begun, or in the next.
 func (p *pacer) grant(r *rule, c charge, now time.Duration) int64 {
 	if r.limit == 0 {
 		if c.step {
@@ -199,7 +193,7 @@ func (p *pacer) grant(r *rule, c charge, now time.Duration) int64 {
 	return max(min(c.cost, room-max(used, next)), 0)
 }
 
-// leave updates the pacer after a request. header is nil if no response was received.
+// leave updates the pacer after a request. header is nil without a response.
 func (p *pacer) leave(charges []charge, sent time.Duration, status int, header http.Header) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,8 +210,7 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 	for _, c := range charges {
 		r := p.rule(c)
 		r.inFlight -= c.cost
-		// A Retry-After of 1 second is rounded up from a shorter time. The end of the
-		// window is more exact.
+		// A Retry-After of 1 second is rounded up. The end of the window is more exact.
 		if refused && (!told || wait > time.Second) {
 			r.until = max(r.until, now+wait)
 		}
@@ -229,7 +222,7 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 	p.changed = make(chan struct{})
 }
 
-// note updates r with a response, which shows the limit and the remainder of a window.
+// note updates r with the limit and the remainder of a window.
 func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	r.limit = limit
 	used := limit - left
@@ -250,9 +243,9 @@ func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	}
 }
 
-// standing returns the limit of a rule and its remainder from RateLimit-Policy and
-// RateLimit. If a proxy has removed these headers, it uses the X-RateLimit headers,
-// which describe the rule with the smallest remainder.
+// standing returns the limit and remainder of a rule from RateLimit-Policy and RateLimit. If a
+// proxy has removed them, it uses the X-RateLimit headers, which are those of the rule with
+// the smallest remainder.
 func standing(header http.Header, rule string) (limit, left int64, ok bool) {
 	limit, errLimit := parameter(header, "RateLimit-Policy", `"`+rule+`";q=`)
 	left, errLeft := parameter(header, "RateLimit", `"`+rule+`";r=`)
@@ -263,7 +256,7 @@ func standing(header http.Header, rule string) (limit, left int64, ok bool) {
 	return limit, left, errLimit == nil && errLeft == nil && limit > 0
 }
 
-// parameter returns the number that follows prefix in a header.
+// parameter returns the number after prefix in a header.
 func parameter(header http.Header, name, prefix string) (n int64, err error) {
 	_, text, _ := strings.Cut(header.Get(name), prefix)
 	_, err = fmt.Sscan(text, &n)

@@ -22,18 +22,18 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// limited is an http.RoundTripper that behaves like the service, with the real
-// Limiter. Each of its instances has its own clock.
+// limited behaves like the service, with the real Limiter. Each of its instances has a clock
+// of its own.
 type limited struct {
 	instances []*ratelimit.Limiter
-	latency   func() time.Duration // random latency of a request and its response
+	latency   func() time.Duration // of a request and its response, random
 	charge    func(*http.Request) ratelimit.Request
-	strip     bool // whether to remove RateLimit and RateLimit-Policy, as a proxy may
+	strip     bool // without RateLimit and RateLimit-Policy, as behind some proxies
 
 	mu                sync.Mutex
 	accepted, refused int
 	perWindow         map[ratelimit.Window]int
-	unanswered        float64 // fraction of the requests whose response is lost
+	unanswered        float64 // part of the requests whose response is lost
 }
 
 func newLimited(t *testing.T, limits ratelimit.Limits, latency time.Duration, ahead ...time.Duration) *limited {
@@ -110,7 +110,6 @@ func respondWith(status int, body string, header http.Header) *http.Response {
 
 const ms = time.Millisecond
 
-// paced holds combinations of services and clients.
 var paced = map[string]struct {
 	goroutines, clients int
 	latency             time.Duration
@@ -118,8 +117,8 @@ var paced = map[string]struct {
 	limits              ratelimit.Limits
 	strip               bool
 	unanswered          float64
-	rate                float64 // minimum accepted requests, as a fraction of the limit
-	refused             float64 // maximum refused requests, as a fraction of all requests
+	rate                float64 // least accepted requests, as a part of the limit
+	refused             float64 // most refused requests, as a part of all
 }{
 	"one goroutine":             {goroutines: 1, latency: 3 * ms, ahead: []time.Duration{0}},
 	"four goroutines":           {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}},
@@ -135,16 +134,15 @@ var paced = map[string]struct {
 	"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
 	"only the older headers":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
 	"lost responses":            {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},
-	// A client cannot see requests of other clients at the same address before they are
-	// counted.
+	// A client cannot see others' requests before they are counted.
 	"two clients at one address":  {goroutines: 4, clients: 2, latency: 4 * ms, ahead: []time.Duration{0}, refused: 0.02},
 	"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
 }
 
-// A client uses at least 95 percent of its share of the limit, and at most 0.5 percent of its
-// requests are refused. This holds for any difference of the clocks, any latency and any number of
-// goroutines. paced has other bounds for several clients at one address, and for a distant service,
-// whose limits are known only after two of its long round trips.
+// For any difference of clocks, latency and number of goroutines, a client uses at least 95
+// percent of its share, and at most 0.5 percent of its requests are refused. Several clients
+// at one address have other bounds, and so has a distant service, whose limits are known only
+// after two long round trips.
 func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	t.Parallel()
 	const seconds = 12
@@ -187,8 +185,7 @@ func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	}
 }
 
-// listing makes s a service of lists, each of which finds this many records, or fewer if the
-// request asks for fewer.
+// listing makes s a service of lists that find this many records, or as many as asked for.
 func (s *limited) listing(found int64) {
 	s.charge = func(r *http.Request) ratelimit.Request {
 		limit, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
@@ -200,8 +197,8 @@ func (s *limited) listing(found int64) {
 	}
 }
 
-// A list costs the records that it returns, and asks for no more than are left. 50 or 7 records
-// fill the limit to the last one; empty lists are limited as requests.
+// A list costs the records that it returns, and asks for no more than are left. 50 or 7
+// records fill the limit to the last one; empty lists are limited as requests.
 func TestListsArePacedByRecords(t *testing.T) {
 	t.Parallel()
 	const seconds = 19 // in full; the first and the last are not
@@ -234,8 +231,8 @@ func TestListsArePacedByRecords(t *testing.T) {
 	}
 }
 
-// A client that reads all pages of a list takes what other clients at the same address leave it,
-// and its share leaves room for them: a page of 50 now and then, and 17 records a second.
+// A client that reads a whole list takes what other clients at its address leave, and leaves
+// room for them: a page of 50 now and then, and 17 records a second.
 func TestReadsAListBesideOtherReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -292,7 +289,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// A rule whose limit is used up does not delay requests that the rule does not count.
+// A rule whose limit is used up does not delay requests that it does not count.
 func TestRulesDoNotDelayEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -316,7 +313,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond) // 100 ms of fake time, after which the limit of imports is used up
+		time.Sleep(100 * time.Millisecond) // fake time, after which the limit of imports is used up
 		start := time.Now()
 		for range 100 {
 			if _, err := c.ListEvents(ctx, client.EventQuery{Limit: 1}); err != nil {
@@ -331,8 +328,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 	})
 }
 
-// If the service's clock is set forward or back, the client soon uses the whole limit again,
-// and few requests are refused.
+// The client soon uses the whole limit again, and few requests are refused.
 func TestTheServicesClockMayBeSet(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []time.Duration{-time.Hour, -1500 * time.Millisecond, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour} {

@@ -11,17 +11,15 @@ import (
 	"time"
 )
 
-// response is the service's response to one request.
 type response struct {
-	status int // 0 if no response was received
+	status int // 0 without a response
 	header http.Header
 	body   []byte
 }
 
-// repeat sends the request of k until the call succeeds or a bound is reached. After each
-// try, it calls the function read with the response and the failure of the try. The failure
-// is nil if the response is complete and its status is below 300. If the call has succeeded,
-// read returns nil. Otherwise read returns the failure of the call so far. read may change k
+// repeat sends k until the call succeeds or a bound is reached. After each try, read gets the
+// response and the failure, which is nil if the response is complete and its status is below
+// 300. read returns nil if the call has succeeded, and its failure otherwise. It may change k
 // for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
 	charges, sent, failure := c.admit(ctx, k)
@@ -54,8 +52,8 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 	}
 }
 
-// try sends one request. The parameter sent is the time at which the pacer admitted the
-// request. failure is nil if the response is complete and its status is below 300.
+// try sends one request, which the pacer admitted at sent. failure is nil if the response is
+// complete and its status is below 300.
 func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Duration) (got response, failure *Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
 	defer cancel()
@@ -77,12 +75,10 @@ func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Du
 	return got, failure
 }
 
-// maxResponseBytes is the maximum size of a response body. It is well above the 6 MB that
-// a Lambda function can return.
+// maxResponseBytes is well above the 6 MB that a Lambda function can return.
 const maxResponseBytes = 16 << 20
 
-// send sends one request and reads its response. It sets the status and the header
-// of the response even if the body cannot be read.
+// send returns status and header even if the body cannot be read.
 func (c *Client) send(ctx context.Context, k call) (got response, failure *Error) {
 	u := *c.base
 	u.Path += k.path
@@ -102,7 +98,7 @@ func (c *Client) send(ctx context.Context, k call) (got response, failure *Error
 	if err != nil {
 		return response{}, &Error{Err: fmt.Errorf("no response: %w", err), retryable: true}
 	}
-	defer resp.Body.Close() //nolint:errcheck // the needed part of the body has been read
+	defer resp.Body.Close() //nolint:errcheck // what is needed has been read
 	got = response{status: resp.StatusCode, header: resp.Header}
 	got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes+1))
 	switch {
@@ -114,16 +110,14 @@ func (c *Client) send(ctx context.Context, k call) (got response, failure *Error
 	return got, failure
 }
 
-// retries bounds the tries of a call.
 type retries struct {
 	cfg      Config
-	count    int       // number of tries so far
+	count    int       // tries so far
 	deadline time.Time // end of MaxElapsed
 }
 
-// next reports whether the client must try again, and returns the wait until the next try. The
-// client must not try again if failure is nil or not retryable, if a bound is reached, or if
-// ctx is done.
+// next reports whether to try again, and after how long. There is no further try after
+// success, if failure is not retryable, a bound is reached, or ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false
@@ -135,7 +129,7 @@ func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration,
 	return wait, true
 }
 
-// backoff returns the random part of the wait after a number of tries.
+// backoff returns the random part of the wait after tries.
 func (cfg Config) backoff(tries int) time.Duration {
 	most := cfg.MaxBackoff
 	if doublings := tries - 1; doublings < 32 && cfg.MinBackoff<<doublings < most {
@@ -144,8 +138,7 @@ func (cfg Config) backoff(tries int) time.Duration {
 	return rand.N(most + 1)
 }
 
-// sleep waits for the given duration, but ends early if ctx is done. It returns false if ctx
-// is done.
+// sleep returns false if ctx is done.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-time.After(wait):

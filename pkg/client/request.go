@@ -16,30 +16,30 @@ import (
 
 // Page sizes of lists, in records.
 const (
-	defaultPage = 50  // for a first request that leaves the size to the client
+	defaultPage = 50  // of a first request that leaves it to the client
 	maxPage     = 200 // the most that the service returns
 )
 
-// Page is one page of a list. To request the next page, set the Cursor of the query to
-// the value of NextCursor, which is nil on the last page.
+// Page is one page of a list. The next one is that of the same query with NextCursor, nil on
+// the last page, as its Cursor.
 type Page[T any] = api.List[T]
 
-// OpenAPI returns the OpenAPI description of the API, in YAML.
+// OpenAPI returns openapi.yaml.
 func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
 	_, err = c.do(ctx, call{route: route{"openapi", http.MethodGet, general}, path: "/openapi.yaml"}, &document)
 	return document, err
 }
 
-// The types in the result of Client.Usage. Package api describes their fields.
+// Package api describes the fields.
 type (
 	Usage       = api.Usage
 	UsageLimits = api.UsageLimits
 	UsageSecond = api.UsageSecond
 )
 
-// Usage returns the counters of an address, or of an API key, as key:<id>, over the last 60
-// seconds, for which the caller's key needs the scope operator. If of is empty, it returns the
-// counters of what counts the caller. The most recent requests may be missing.
+// Usage returns the counters of an address, or of an API key as key:<id>, over the last 60
+// seconds, for which the caller's key needs the scope operator. If of is empty, it returns
+// those of what counts the caller. The most recent requests may be missing.
 func (c *Client) Usage(ctx context.Context, of string) (u Usage, err error) {
 	query := values("address", of)
 	if id, ok := strings.CutPrefix(of, "key:"); ok {
@@ -49,8 +49,8 @@ func (c *Client) Usage(ctx context.Context, of string) (u Usage, err error) {
 	return u, err
 }
 
-// getPage returns a page of a list of at most limit records. A limit of 0 leaves their number to
-// the pacer, or, if the list is not charged for records, to the service.
+// getPage returns a page of at most limit records. 0 leaves their number to the pacer or, if
+// the list is not charged for records, to the service.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
 	k := call{route: r, path: path, query: query, records: int64(limit), paced: r.class == exports}
 	if limit != 0 {
@@ -60,9 +60,8 @@ func getPage[T any](ctx context.Context, c *Client, r route, path string, query 
 	return page, err
 }
 
-// getOne returns the record with an id.
 func getOne[T any](ctx context.Context, c *Client, r route, path, id string) (one T, err error) {
-	// An invalid id could turn the path into the path of another route.
+	// An invalid id could turn the path into that of another route.
 	if err := record.CheckID(id); err != nil {
 		return one, &Error{Route: r.name, Code: "invalid_id", Detail: "the id " + err.Error()}
 	}
@@ -70,7 +69,6 @@ func getOne[T any](ctx context.Context, c *Client, r route, path, id string) (on
 	return one, err
 }
 
-// post sends a body and decodes the response into out.
 func (c *Client) post(ctx context.Context, r route, path string, body, out any) (status int, err error) {
 	k := call{route: r, path: path}
 	if k.body, err = encode(body); err != nil {
@@ -79,14 +77,13 @@ func (c *Client) post(ctx context.Context, r route, path string, body, out any) 
 	return c.do(ctx, k, out)
 }
 
-// create sends a new record. created is false if the record already existed.
+// create returns false for a record that already existed.
 func create[T any](ctx context.Context, c *Client, r route, path string, body any) (stored T, created bool, err error) {
 	status, err := c.post(ctx, r, path, body, &stored)
 	return stored, status == http.StatusCreated, err
 }
 
-// records returns an iterator over the records of all pages, starting with the page at
-// cursor.
+// records iterates over the records of all pages from cursor on.
 func records[T any](cursor string, get func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {
@@ -112,8 +109,7 @@ func records[T any](cursor string, get func(cursor string) (Page[T], error)) ite
 	}
 }
 
-// values returns the query parameters for pairs of name and value. It leaves out
-// pairs whose value is empty.
+// values takes pairs of name and value, and leaves out empty values.
 func values(pairs ...string) url.Values {
 	v := make(url.Values)
 	for i := 0; i < len(pairs); i += 2 {
@@ -124,6 +120,5 @@ func values(pairs ...string) url.Values {
 	return v
 }
 
-// newID returns an id for a new record. NewV7 fails only if crypto/rand fails, and
-// crypto/rand never fails.
+// newID cannot fail, because crypto/rand cannot.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -14,11 +14,11 @@ const sourceHeader = "Sluice-Source"
 // SourceRoute is the Try.Route of Source.
 const SourceRoute = "list-export-job"
 
-// Source returns which records the Client reads and writes: the id of the service's data, '/' and
-// the workspace of the API key. A program that keeps a copy, or continues its work, must compare
-// it with that of its earlier runs, because the URL of the service does not change with the key,
-// nor if the data of the service is deleted or restored. After Source, calls fail whose responses
-// come from another source.
+// Source says which records the Client reads and writes: the id of the service's data, '/' and
+// the workspace of the API key. A program that keeps a copy, or continues its work, must
+// compare it with that of its earlier runs, because the URL stays the same for another key,
+// and if the data was deleted or restored. From then on, calls fail if their response comes
+// from another source.
 func (c *Client) Source(ctx context.Context) (source string, err error) {
 	k := call{route: route{SourceRoute, http.MethodGet, general}, path: "/export_job", query: url.Values{"limit": {"1"}}}
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
@@ -34,8 +34,7 @@ func (c *Client) Source(ctx context.Context) (source string, err error) {
 	return source, err
 }
 
-// checkSource returns an error if the response comes from another source than the one that
-// Source returned.
+// checkSource fails if the response is not from the source that Source returned.
 func (c *Client) checkSource(header http.Header) *Error {
 	want, got := c.source.Load(), header.Get(sourceHeader)
 	if want == nil || got == "" || got == *want {

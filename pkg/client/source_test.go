@@ -8,8 +8,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// The key need not have the scope of the request by which the Client learns its source. After
-// that, responses that are about other records are errors.
+// The key need not have the scope of the request by which the Client learns its source.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	source, statuses := "id/w", []int{503, 403}

@@ -11,23 +11,22 @@ import (
 	"sluice/pkg/record"
 )
 
-// Time is a time in a record or a query, in milliseconds and UTC. A field that is a pointer takes
-// new(client.TimeOf(t)).
+// Time is a time in a record or a query, in milliseconds and UTC. For a field that is a
+// pointer, write new(client.TimeOf(t)).
 type Time = record.Time
 
 // TimeOf returns t as the service stores it.
 func TimeOf(t time.Time) Time { return record.TimeOf(t) }
 
-// EntityChangeQuery selects entities in order of their latest change, oldest first. To read all
-// pages, repeat the query with Cursor set to the NextCursor of the previous page, and
-// change no other field. All pages have the same SyncedUntil. After the last page, use
-// SyncedUntil as the UpdatedSince of the next synchronization.
+// EntityChangeQuery selects entities in order of their latest change, oldest first. To read
+// all pages, repeat it with the NextCursor of each page as Cursor, and change nothing else.
+// All pages have the same SyncedUntil, which is the UpdatedSince of the next synchronization.
 type EntityChangeQuery struct {
-	UpdatedSince   Time   // only changes at this time or later
-	IncludeDeleted bool   // include entities that were deleted within the last 30 days
+	UpdatedSince   Time   // only changes from this time on
+	IncludeDeleted bool   // with entities that were deleted within the last 30 days
 	Type           string // only entities of this type, and all others as Deleted, with the Reason record.Filtered; needs IncludeDeleted
-	Limit          int    // maximum number of changes per page, 1 to 200; 0 to leave it to the pacing
-	Cursor         string // NextCursor of the previous page; empty for the first page
+	Limit          int    // per page, 1 to 200; 0 to leave it to the pacing
+	Cursor         string // NextCursor of the page before; empty for the first
 }
 
 func (q EntityChangeQuery) values() url.Values {
@@ -39,33 +38,31 @@ func (q EntityChangeQuery) values() url.Values {
 	return v
 }
 
-// ListEntityChanges returns one page of changed and deleted entities. Each entity on the page
-// costs one record.
+// ListEntityChanges returns one page. Each entity on it costs one record.
 func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Page[entity.Change], error) {
 	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }
 
-// EventChangeQuery selects events in order of their creation, oldest first. It is used like
-// an EntityChangeQuery: after the last page, use SyncedUntil as the CreatedSince of the next
-// synchronization.
+// EventChangeQuery selects events in order of their creation, oldest first, and is used like
+// an EntityChangeQuery: SyncedUntil is the CreatedSince of the next synchronization.
 type EventChangeQuery struct {
-	CreatedSince Time   // only events that were created at this time or later
+	CreatedSince Time   // only events created from this time on
 	EntityID     string // only events of this entity, though all count towards the limits; empty for all entities
-	Limit        int    // maximum number of events per page, 1 to 200; 0 to leave it to the pacing
-	Cursor       string // NextCursor of the previous page; empty for the first page
+	Limit        int    // per page, 1 to 200; 0 to leave it to the pacing
+	Cursor       string // NextCursor of the page before; empty for the first
 }
 
 func (q EventChangeQuery) values() url.Values {
 	v := values("entity_id", q.EntityID, "cursor", q.Cursor)
 	v.Set("created_since", q.CreatedSince.String())
 	if q.EntityID != "" {
-		v.Set("include_deleted", "true") // required of a filter; events that do not match are returned as deleted
+		v.Set("include_deleted", "true") // required with a filter; events that do not match are returned as deleted
 	}
 	return v
 }
 
-// ListEventChanges returns one page of events in order of creation. Each event costs one
-// record, even those of other entities than q.EntityID, which are not on the page.
+// ListEventChanges returns one page. Each event costs one record, also those of entities other
+// than q.EntityID, which are not on the page.
 func (c *Client) ListEventChanges(ctx context.Context, q EventChangeQuery) (Page[event.Event], error) {
 	p, err := getPage[event.Change](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 	events := Page[event.Event]{NextCursor: p.NextCursor, SyncedUntil: p.SyncedUntil}

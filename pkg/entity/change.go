@@ -7,25 +7,25 @@ import (
 	"sluice/pkg/record"
 )
 
-// TombstoneAge is the time for which the tombstone of a deleted entity is kept.
+// TombstoneAge is how long the tombstone of a deleted entity is kept.
 const TombstoneAge = 30 * 24 * time.Hour
 
-// Change is the latest change of an entity: the entity as it is now or, if it was deleted,
-// its tombstone, which has ID, Type, CreatedAt and DeletedAt. If the filter of a walk does not
-// select the entity, it has ID, Type, UpdatedAt, Deleted and Reason.
+// Change is the latest change of an entity: the entity or, if it was deleted, its tombstone,
+// which has ID, Type, CreatedAt and DeletedAt. If a walk's filter does not select the entity,
+// it has ID, Type, UpdatedAt, Deleted and Reason.
 type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
-	Reason    string      `json:"reason,omitzero"` // record.Filtered, or "" for an entity that the filter selects and for a tombstone
+	Reason    string      `json:"reason,omitzero"` // record.Filtered if a filter does not select the entity; otherwise ""
 
-	// ErasedAt is the stamp of the latest erasure, even if the entity was created again
-	// later; zero without one. The entity's events that were created by then are or
-	// will be erased, and clients must drop their copies.
+	// ErasedAt is the stamp of the latest erasure, even if the entity was created again; zero
+	// without one. Events of the entity that were created by then are or will be erased, and
+	// clients must drop their copies.
 	ErasedAt record.Time `json:"erased_at,omitzero"`
 }
 
-// SyncPosition returns the position of c in a list of changes. Its time is the stamp of c.
+// SyncPosition is the position of c in a list of changes. Its time is the stamp of c.
 func (c Change) SyncPosition() record.Position {
 	if c.Deleted && c.Reason == "" {
 		return record.Position{At: c.DeletedAt, ID: c.ID}
@@ -33,14 +33,13 @@ func (c Change) SyncPosition() record.Position {
 	return record.Position{At: c.UpdatedAt, ID: c.ID}
 }
 
-// ExpiresAt returns the time at which a tombstone expires.
+// ExpiresAt returns when a tombstone expires.
 func (c Change) ExpiresAt() time.Time { return c.DeletedAt.Time().Add(TombstoneAge) }
 
-// Erased reports whether the events of the entity are or will be erased.
+// Erased reports whether events of the entity are or will be erased.
 func (c Change) Erased() bool { return c.ErasedAt != record.Time{} }
 
-// AppendJSON appends the JSON of the entity or of the tombstone to b. It returns the same
-// errors as Entity.AppendJSON.
+// AppendJSON fails as Entity.AppendJSON does.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", c.ID)
@@ -68,19 +67,17 @@ func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// MarshalJSON implements json.Marshaler with AppendJSON.
 func (c Change) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
 
-// ChangeQuery requests the latest changes of a workspace's entities.
 type ChangeQuery struct {
 	record.SyncQuery
-	Type           string // live entities of other types are returned as gone; empty for all types; needs IncludeDeleted
-	IncludeDeleted bool   // whether to include tombstones, and ErasedAt
+	Type           string // entities of other types are returned as gone; empty for all types; needs IncludeDeleted
+	IncludeDeleted bool   // with tombstones and ErasedAt
 }
 
-// ListChanges returns the changes that q selects, except tombstones that have expired by
-// now. Without q.IncludeDeleted, a page may have fewer than q.Limit changes, or none, even if
-// More is true.
+// ListChanges returns the changes that q selects, without tombstones that have expired by now.
+// Without q.IncludeDeleted, a page may have fewer than q.Limit changes, or none, even if More
+// is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
 	page, err := s.Changes(ctx, workspace, q.SyncQuery)
 	page = record.Filter(page, Change.SyncPosition, func(c Change) bool {

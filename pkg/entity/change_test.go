@@ -37,7 +37,6 @@ func TestChangesAsJSON(t *testing.T) {
 	}
 }
 
-// Only walks with tombstones show erasures.
 func TestListsOfChangesShowErasuresBesideTombstones(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{}`)

@@ -15,11 +15,10 @@ import (
 // Member is a member of a JSON object.
 type Member struct {
 	Name   string // decoded name
-	Quoted []byte // name as written in the JSON text, with quotes
-	Value  []byte // value in JSON
+	Quoted []byte // as in the JSON text, with quotes
+	Value  []byte // in JSON
 
-	// If readMembers was called with deep = true and the value is an object, Value is nil.
-	// Instead, this field holds the members of the object.
+	// The value, instead of Value, if it is an object and was read by readMembers with deep.
 	members []Member
 }
 
@@ -28,13 +27,13 @@ var (
 	errKind      = errors.New("a JSON value, but not an object")
 )
 
-// Members returns the members of a JSON object in their order. The members share the
-// bytes of object. It returns an error if object is not exactly one JSON object, or if it
-// contains a duplicate name at any level, invalid UTF-8 or a lone surrogate.
+// Members returns the members of a JSON object in order. They share its bytes. It fails if
+// object is not exactly one JSON object, or has a duplicate name at any level, invalid UTF-8
+// or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
-// readMembers implements Members. If deep is true and the value of a Member is an object,
-// readMembers sets Member.members instead of Member.Value. It does so at all levels.
+// readMembers is Members. With deep, members whose value is an object have Member.members
+// instead of Member.Value, at all levels.
 func readMembers(object []byte, deep bool) ([]Member, error) {
 	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder does not copy a bytes.Buffer
 	members, err := r.object(deep)
@@ -49,7 +48,7 @@ func readMembers(object []byte, deep bool) ([]Member, error) {
 	return members, err
 }
 
-// reader reads a JSON text. The values that it returns share the bytes of the text.
+// reader returns values that share the bytes of the text.
 type reader struct {
 	text []byte
 	dec  *jsontext.Decoder
@@ -74,7 +73,7 @@ func (r reader) object(deep bool) (members []Member, err error) {
 		if m.Quoted, err = r.value(); err != nil {
 			return nil, err
 		}
-		name, _ := jsontext.AppendUnquote(nil, m.Quoted) // cannot fail, because the decoder has checked the name
+		name, _ := jsontext.AppendUnquote(nil, m.Quoted) // the decoder has checked the name
 		m.Name = string(name)
 		if deep && r.dec.PeekKind() == '{' {
 			m.members, err = r.object(deep)
@@ -90,8 +89,7 @@ func (r reader) object(deep bool) (members []Member, err error) {
 	return members, err
 }
 
-// syntaxError returns an error that describes err for a client. For a syntax error it
-// includes the byte offset.
+// syntaxError describes err for a client, with the byte offset of a syntax error.
 func syntaxError(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
@@ -103,18 +101,17 @@ func syntaxError(err error) error {
 	return fmt.Errorf("not one well-formed JSON object: %w", err)
 }
 
-// Decoder decodes the value of a member. Its error says what to change, for example
-// "must be a string". Decoders.Decode is a Decoder for objects.
+// Decoder decodes the value of a member. Its error says what to change, such as "must be a
+// string". Decoders.Decode is one for objects.
 type Decoder func(value []byte) error
 
-// Decoders holds the Decoder of each member that a JSON object may have, by name. A
-// nil Decoder ignores its member.
+// Decoders has the Decoder of each member that a JSON object may have. A nil one ignores the
+// member.
 type Decoders map[string]Decoder
 
-// Decode decodes a JSON object (RFC 8259, without duplicate names and lone
-// surrogates). It treats a member that is null as absent. If object is not exactly
-// one JSON object, the error has kind Malformed. If members are unknown or invalid,
-// the error has kind Invalid and names each of them.
+// Decode decodes a JSON object (RFC 8259, without duplicate names and lone surrogates). A
+// member that is null counts as absent. The error has kind Malformed if object is not exactly
+// one JSON object, and kind Invalid, with the name of each, if members are unknown or invalid.
 func (d Decoders) Decode(object []byte) error {
 	members, err := Members(object)
 	if err != nil {
@@ -133,10 +130,9 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember calls f.Check with the name of a member and err. err is the error of the
-// member's Decoder. There are two exceptions if err is an error of Decoders.Decode. If the
-// value of the member is not an object, checkMember calls f.Check with errNotObject.
-// Otherwise it adds each invalid member of the object to f, with its path.
+// checkMember adds err, from the Decoder of the member name, to f. For an error of
+// Decoders.Decode, it adds each invalid member with its path, or errNotObject if the value is
+// no object.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {
@@ -151,8 +147,7 @@ func (f *Fields) checkMember(name string, err error) {
 	}
 }
 
-// Text returns a Decoder of a string. If check is not nil, the Decoder calls it with the
-// string and returns its error.
+// Text decodes a string. check, if not nil, says why it is invalid.
 func Text[S ~string](into *S, check func(string) error) Decoder {
 	return func(value []byte) error {
 		text, err := jsontext.AppendUnquote(nil, value)
@@ -167,7 +162,6 @@ func Text[S ~string](into *S, check func(string) error) Decoder {
 	}
 }
 
-// Boolean returns a Decoder of true or false.
 func Boolean(into *bool) Decoder {
 	return func(value []byte) error {
 		if *into = string(value) == "true"; !*into && string(value) != "false" {
@@ -177,7 +171,7 @@ func Boolean(into *bool) Decoder {
 	}
 }
 
-// Instant returns a Decoder of a time (ParseTime), which makes *into point to it.
+// Instant decodes a time (ParseTime), to which *into then points.
 func Instant(into **Time) Decoder {
 	return Text(new(string), func(text string) error {
 		t, err := ParseTime(text)
@@ -189,8 +183,7 @@ func Instant(into **Time) Decoder {
 	})
 }
 
-// Object returns a Decoder of attributes. The Decoder removes insignificant white
-// space.
+// Object decodes attributes, without insignificant white space.
 func Object(into *Attributes) Decoder {
 	return func(value []byte) error {
 		object := jsontext.Value(bytes.Clone(value))
@@ -205,7 +198,7 @@ func Object(into *Attributes) Decoder {
 	}
 }
 
-// Array returns a Decoder of an array with 1 to maxLength elements of any type.
+// Array decodes an array of 1 to maxLength elements of any type.
 func Array(into *[][]byte, maxLength int) Decoder {
 	wrong := fmt.Errorf("must be an array of 1 to %d elements", maxLength)
 	return func(value []byte) error {
@@ -229,7 +222,7 @@ func Array(into *[][]byte, maxLength int) Decoder {
 	}
 }
 
-// depth returns the number of nested levels of objects and arrays in a valid value.
+// depth counts the nested levels of objects and arrays in a valid value.
 func depth(value jsontext.Value) int {
 	dec, deepest := jsontext.NewDecoder(bytes.NewBuffer(value)), 0
 	for {

@@ -7,31 +7,31 @@ import (
 	"unicode/utf8"
 )
 
-// Kind classifies an Error, so that a caller can act on it.
+// Kind says what a caller can do about an Error.
 type Kind int
 
 // The kinds.
 const (
-	Invalid     Kind = iota + 1 // a field is invalid; Fields says which; nothing was written
+	Invalid     Kind = iota + 1 // fields are invalid; Fields says which; nothing was written
 	NotFound                    // the workspace has no record with this id
-	Conflict                    // a record with this id exists with different content; nothing was written
+	Conflict                    // a record with this id has other content; nothing was written
 	TooMany                     // the quota of unfinished export jobs is reached; nothing was written
 	Malformed                   // the text is not a JSON object; nothing was written
-	Unavailable                 // the store did not respond in time, or other requests changed the record; a write may have happened
+	Unavailable                 // the store did not respond in time, or other requests changed the record; it may have been written
 )
 
-// Error is the error of record rules and record stores. If a store returns an error
-// that is not an *Error, the service has a fault.
+// Error is the error of record rules and stores. Any other error of a store is a fault of the
+// service.
 type Error struct {
 	Kind   Kind
 	Detail string       // one sentence for the client, without the cause
-	Fields []FieldError // the invalid fields; only if Kind is Invalid
+	Fields []FieldError // only if Kind is Invalid
 	Err    error        // the cause, for logs; may be nil
 }
 
-// FieldError describes an invalid field of a record.
+// FieldError is an invalid field.
 type FieldError struct {
-	Field  string `json:"field"`  // name of the member, or its path, such as attributes/a/0
+	Field  string `json:"field"`  // its name, or path, such as attributes/a/0
 	Detail string `json:"detail"` // what to change
 }
 
@@ -49,8 +49,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of the first *Error in the chain of err, or 0 if the chain has
-// no *Error.
+// KindOf returns the kind of the first *Error in err's chain, or 0 if there is none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -58,29 +57,27 @@ func KindOf(err error) Kind {
 	return 0
 }
 
-// Fields collects the invalid fields of a record.
+// Fields are the invalid fields of a record.
 type Fields []FieldError
 
-// maxFields is the maximum length of Fields, so that an error stays small.
+// maxFields keeps an error small.
 const maxFields = 20
 
-// Add adds an invalid field to f. It does nothing if detail is empty, or if f already has
-// maxFields fields.
+// Add does nothing if detail is empty or f already has maxFields fields.
 func (f *Fields) Add(field, detail string) {
 	if detail != "" && len(*f) < maxFields {
 		*f = append(*f, FieldError{Field: field, Detail: detail})
 	}
 }
 
-// Check adds an invalid field to f. The detail is the text of err, which must say what to
-// change. If err is nil, Check does nothing.
+// Check adds a field unless err is nil. The text of err must say what to change.
 func (f *Fields) Check(field string, err error) {
 	if err != nil {
 		f.Add(field, err.Error())
 	}
 }
 
-// Err returns an error of kind Invalid with the fields, or nil if f is empty.
+// Err returns an error of kind Invalid, or nil if f is empty.
 func (f Fields) Err() error {
 	if len(f) == 0 {
 		return nil
@@ -88,26 +85,24 @@ func (f Fields) Err() error {
 	return &Error{Kind: Invalid, Detail: "the record has fields that cannot be accepted", Fields: f}
 }
 
-// UnavailableError returns an error of kind Unavailable, for a store that did not
-// respond. op names the operation that failed with err.
+// UnavailableError says that a store did not respond. op is what failed with err.
 func UnavailableError(op string, err error) error {
 	return &Error{Kind: Unavailable, Detail: "the record store did not respond", Err: fmt.Errorf("%s: %w", op, err)}
 }
 
-// NotFoundError returns an error of kind NotFound, for an id without a record. The parameter
-// noun is the name of the kind of record, such as "entity" or "export job".
+// NotFoundError says that no record has the id. noun is what it would be, such as "entity" or
+// "export job".
 func NotFoundError(noun, id string) error {
 	return &Error{Kind: NotFound, Detail: fmt.Sprintf("there is no %s with the id %q", noun, id)}
 }
 
-// ConflictError returns an error of kind Conflict, for an id that exists with different
-// content.
+// ConflictError says that the id exists with different content.
 func ConflictError(noun, id string) error {
 	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
 }
 
-// Shorten returns at most the first 64 characters of s, a text from a client, for use in
-// errors. If it drops any characters, it appends an ellipsis.
+// Shorten returns the first 64 characters of a client's text, for errors, with an ellipsis if
+// there are more.
 func Shorten(s string) string {
 	const most = 64
 	if utf8.RuneCountInString(s) <= most {

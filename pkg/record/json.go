@@ -6,15 +6,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ObjectWriter appends the JSON object of a record to a byte slice, one member at a
-// time. It does not escape the names of members. If a member is invalid, End returns
-// the error of the first invalid member.
+// ObjectWriter appends the JSON object of a record to bytes, member by member. It does not
+// escape names. End returns the error of the first invalid member.
 type ObjectWriter struct {
 	b   []byte
 	err error
 }
 
-// NewObjectWriter returns an ObjectWriter that appends to b.
+// NewObjectWriter appends to b.
 func NewObjectWriter(b []byte) ObjectWriter { return ObjectWriter{b: append(b, '{')} }
 
 func (w *ObjectWriter) name(name string) {
@@ -26,7 +25,7 @@ func (w *ObjectWriter) name(name string) {
 	w.b = append(w.b, `":`...)
 }
 
-// String appends a string. The string must be valid UTF-8.
+// String requires valid UTF-8.
 func (w *ObjectWriter) String(name, value string) {
 	if w.err != nil {
 		return
@@ -37,7 +36,7 @@ func (w *ObjectWriter) String(name, value string) {
 	}
 }
 
-// OptionalString appends a string, or null if it is empty.
+// OptionalString appends null if value is empty.
 func (w *ObjectWriter) OptionalString(name, value string) {
 	if value != "" {
 		w.String(name, value)
@@ -47,22 +46,19 @@ func (w *ObjectWriter) OptionalString(name, value string) {
 	w.b = append(w.b, "null"...)
 }
 
-// True appends the value true.
 func (w *ObjectWriter) True(name string) {
 	w.name(name)
 	w.b = append(w.b, "true"...)
 }
 
-// Time appends the text of a time.
 func (w *ObjectWriter) Time(name string, value Time) {
 	w.name(name)
 	w.b = append(w.b, '"')
-	w.b, _ = value.AppendText(w.b) // AppendText never fails
+	w.b, _ = value.AppendText(w.b) // never fails
 	w.b = append(w.b, '"')
 }
 
-// Attributes appends attributes without validating them again. It only checks that
-// they begin and end like an object.
+// Attributes only checks that value begins and ends like an object.
 func (w *ObjectWriter) Attributes(name string, value Attributes) {
 	if w.err != nil {
 		return
@@ -75,7 +71,7 @@ func (w *ObjectWriter) Attributes(name string, value Attributes) {
 	w.b = append(w.b, value...)
 }
 
-// End ends the object. It returns the extended bytes, or nil and the first error.
+// End returns the extended bytes, or nil and the first error.
 func (w *ObjectWriter) End() ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err

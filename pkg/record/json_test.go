@@ -35,7 +35,6 @@ func (v written) appendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// checkJSON compares the results of an ObjectWriter and of json.Marshal.
 func checkJSON(t *testing.T, text, optional string, at record.Time, attributes string) {
 	t.Helper()
 	v := written{text, nil, at, true, record.Attributes(attributes)}
@@ -74,7 +73,7 @@ func FuzzObjectWriter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, optional, attributes string, at int64) {
 		object := jsontext.Value(attributes)
 		if !object.IsValid() || object.Kind() != '{' || object.Compact() != nil {
-			return // skip attributes that no store ever holds
+			return // no store ever holds such attributes
 		}
 		checkJSON(t, text, optional, record.TimeOf(time.UnixMilli(at%(200*365*24*3600e3))), string(object))
 	})

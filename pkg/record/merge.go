@@ -2,12 +2,11 @@ package record
 
 import "fmt"
 
-// MergeAttributes applies patch to target as a JSON Merge Patch (RFC 7396). It removes
-// the members that are null in patch, merges objects and replaces all other values.
-// Members that are not in patch keep their bytes and their position. New members follow
-// in the order of patch. Applying the same patch again changes nothing.
-// MergeAttributes returns an error if target or patch is not a JSON object (see Members).
-// It reads target and patch only once, no matter how deeply they are nested.
+// MergeAttributes applies patch to target as a JSON Merge Patch (RFC 7396): it removes members
+// that are null in patch, merges objects and replaces other values. Members that are not in
+// patch keep their bytes and position, and new ones follow in the order of patch. Applying the
+// patch again changes nothing. The error says that target or patch is not a JSON object (see
+// Members). Both are read once, however deeply they are nested.
 func MergeAttributes(target, patch Attributes) (Attributes, error) {
 	members, err := readMembers(target, true)
 	if err != nil {
@@ -20,9 +19,8 @@ func MergeAttributes(target, patch Attributes) (Attributes, error) {
 	return appendObject(make([]byte, 0, len(target)+len(patch)), merge(members, changes)), nil
 }
 
-// merge implements the function MergePatch of RFC 7396, section 2. Its arguments are
-// results of readMembers, called with deep = true. In members that it removes, merge sets
-// Quoted to nil.
+// merge is MergePatch of RFC 7396, section 2, for results of readMembers with deep. It sets
+// Quoted to nil in members that it removes.
 func merge(target, patch []Member) []Member {
 	at := make(map[string]int, len(target))
 	for i, m := range target {
@@ -46,7 +44,6 @@ func merge(target, patch []Member) []Member {
 	return target
 }
 
-// appendObject appends the JSON object of members to b.
 func appendObject(b []byte, members []Member) []byte {
 	b = append(b, '{')
 	for _, m := range members {

@@ -2,17 +2,17 @@ package record
 
 import "slices"
 
-// MaxPageBytes is the approximate maximum size of the records on a page. A Lambda
-// function can return 6 MB (6,291,556 bytes, AWS Lambda quotas). Lambda encodes the
-// body as a JSON string, which can double its size.
+// MaxPageBytes is about the size of the records on a page. A Lambda function can return 6 MB
+// (6,291,556 bytes, AWS Lambda quotas), and Lambda encodes the body as a JSON string, which
+// can double its size.
 const MaxPageBytes = 2_500_000
 
-// MaxPassedBytes is how many bytes of deleted records a page of a list may pass over. DynamoDB
-// ends a response at the same size.
+// MaxPassedBytes is how many bytes of deleted records a page may pass over. DynamoDB ends a
+// response at the same size.
 const MaxPassedBytes = 1 << 20
 
-// PageFull reports whether a page of count records with pageBytes bytes has no room for
-// another record of size bytes. An empty page has room for a record of any size.
+// PageFull reports whether a page of count records and pageBytes has no room for size more
+// bytes. An empty page always has.
 func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }
@@ -24,8 +24,8 @@ type Page[R any] struct {
 	Last    Position // the last record that was read, if Records may lack it; the next page starts after it
 }
 
-// Filter keeps the records of a store's page that show accepts. Last is the position of the
-// last record that was read, so a page may be empty even if More is true.
+// Filter keeps the records that show accepts. Last is the position of the last record that was
+// read, so a page may be empty even if More is true.
 func Filter[R any](p Page[R], position func(R) Position, show func(R) bool) Page[R] {
 	kept := Page[R]{More: p.More}
 	if n := len(p.Records); n > 0 {

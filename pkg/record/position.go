@@ -12,14 +12,13 @@ type Position struct {
 	ID string `json:"id"`
 }
 
-// Compare returns -1 if p is before q in ascending order, 0 if they are equal, and +1
-// if p is after q.
+// Compare orders positions as [cmp.Compare] does.
 func (p Position) Compare(q Position) int {
 	return cmp.Or(p.At.Compare(q.At), cmp.Compare(p.ID, q.ID))
 }
 
-// String returns the time with a fixed width, '#' and the id. These texts sort in the
-// order of positions, so stores use them as keys.
+// String returns the time with a fixed width, '#' and the id. Stores use it as a key, because
+// it sorts like positions.
 func (p Position) String() string { return p.At.String() + "#" + p.ID }
 
 // ParsePosition parses the result of String.
@@ -32,13 +31,13 @@ func ParsePosition(text string) (Position, error) {
 	return Position{At: t, ID: id}, nil
 }
 
-// Bounds returns the bounds of a part of a list: the positions with from <= time < to that
-// follow after in the direction of the list. A position is in the part if its text is
-// between low and high. nil and "" mean no bound. No position equals a bound, so it does not
-// matter whether they are inclusive. If low is greater than high, the part is empty.
+// Bounds returns texts between which are those of the positions with from <= time < to that
+// follow after in the direction of the list. nil and "" mean no bound. No position equals a
+// bound, so it does not matter whether bounds are inclusive. low is greater than high if there
+// are no such positions.
 func Bounds(from, to *Time, after *Position, ascending bool) (low, high string) {
 	if from != nil {
-		low = from.String() // prefix of all positions at this time, so it sorts before them
+		low = from.String() // sorts before all positions at this time
 	}
 	if to != nil {
 		high = to.String()
@@ -50,9 +49,8 @@ func Bounds(from, to *Time, after *Position, ascending bool) (low, high string) 
 	if ascending {
 		return max(low, text+"\x00"), high
 	}
-	// Make a text that sorts just before this position: decrease the last character by
-	// one and append \x7f, which is greater than all characters of ids. All earlier
-	// positions are also before this text.
+	// The greatest text before this position: one character less at its end, and then \x7f, which
+	// is greater than all characters of ids.
 	last := len(text) - 1
 	below := text[:last] + string(text[last]-1) + "\x7f"
 	if high == "" || below < high {

@@ -1,5 +1,5 @@
-// Package record implements the common parts of entities and events: ids,
-// attributes, times, and the errors of record stores and record rules.
+// Package record is what entities and events have in common: ids, attributes, times, and the
+// errors of record stores and rules.
 package record
 
 import (
@@ -17,12 +17,11 @@ import (
 
 // Inclusive bounds of a record's fields.
 const (
-	MaxIDLength   = 128 // maximum characters in an id; the minimum is 1
-	MaxNameLength = 128 // maximum characters in a type or a name; the minimum is 1
-	MaxDepth      = 32  // maximum levels of nesting in attributes, including the object itself
+	MaxIDLength   = 128 // characters; at least 1
+	MaxNameLength = 128 // characters in a type or name; at least 1
+	MaxDepth      = 32  // levels of nesting in attributes, with the object itself
 
-	// MaxAttributesBytes is the maximum size of attributes. It equals the
-	// maximum size of a request for one record. Together with the other fields,
+	// MaxAttributesBytes is also the maximum of a request for one record. With the other fields,
 	// attributes stay well below the 400 KB of a DynamoDB item.
 	MaxAttributesBytes = 256 << 10
 )
@@ -36,7 +35,6 @@ const (
 	Event  Resource = "event"
 )
 
-// Plural returns "entities" or "events".
 func (r Resource) Plural() string {
 	if r == Entity {
 		return "entities"
@@ -49,9 +47,9 @@ var (
 	errName = fmt.Errorf("must be 1 to %d characters", MaxNameLength)
 )
 
-// CheckID returns an error that says what a valid id looks like, or nil if id is valid.
-// The ids "." and ".." are invalid. HTTP clients remove such segments from a path (RFC
-// 3986, section 5.2.4), so no client could read the record.
+// CheckID returns an error that says what a valid id looks like. "." and ".." are invalid,
+// because HTTP clients remove such segments from a path (RFC 3986, section 5.2.4), so no
+// client could read the record.
 func CheckID(id string) error {
 	if id == "" || len(id) > MaxIDLength || strings.TrimLeft(id, idCharacters) != "" || id == "." || id == ".." {
 		return errID
@@ -61,8 +59,7 @@ func CheckID(id string) error {
 
 const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
 
-// CheckName returns an error that says what a valid type or name looks like, or nil
-// if name is valid.
+// CheckName returns an error that says what a valid type or name looks like.
 func CheckName(name string) error {
 	n := utf8.RuneCountInString(name)
 	if n < 1 || n > MaxNameLength || !utf8.ValidString(name) {
@@ -71,15 +68,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Attributes is the part of a record whose content the client defines. It is one JSON
-// object, without insignificant white space. All other bytes are as the client sent
-// them, so that numbers keep their digits. The zero value is not valid. The empty
-// object is `{}`.
+// Attributes is the content that a client defines: one JSON object, without insignificant
+// white space. All other bytes are as the client sent them, so that numbers keep their digits.
+// The zero value is not valid; the empty object is `{}`.
 type Attributes = json.RawMessage
 
-// SameAttributes reports whether a and b are the same JSON value. The order of members
-// does not matter. The digits of a number matter, so 1 differs from 1.0. If a or b is not
-// JSON, SameAttributes reports whether their bytes are equal.
+// SameAttributes reports whether a and b are the same JSON value. The order of members does
+// not matter, but the digits of a number do: 1 differs from 1.0. What is not JSON is compared
+// by its bytes.
 func SameAttributes(a, b Attributes) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -89,19 +85,16 @@ func SameAttributes(a, b Attributes) bool {
 	return errA == nil && errB == nil && bytes.Equal(sortedA, sortedB)
 }
 
-// Time is an instant in UTC with millisecond precision, in the years 0000 to 9999.
-// Its text is RFC 3339 with a fixed width, such as 2026-01-02T15:04:05.000Z, so the
-// texts sort in order of time. The zero value is the Unix epoch. Times can be
-// compared with ==.
+// Time is an instant in UTC to the millisecond, in the years 0000 to 9999. Its text is RFC
+// 3339 with a fixed width, such as 2026-01-02T15:04:05.000Z, which sorts in order of time. The
+// zero value is the Unix epoch. Times can be compared with ==.
 type Time struct{ unixMilli int64 }
 
-// TimeOf returns t truncated to the millisecond. It is for clock readings, which lie
-// in the years 0000 to 9999. Use ParseTime for times that a client sent.
+// TimeOf truncates a clock reading to the millisecond. Use ParseTime for times from clients.
 func TimeOf(t time.Time) Time { return Time{t.UnixMilli()} }
 
-// ParseTime parses an RFC 3339 date-time with any offset and any number of decimals.
-// It truncates the time to the millisecond. It returns an error if the time is
-// outside the years 0000 to 9999 in UTC.
+// ParseTime parses an RFC 3339 date-time with any offset and decimals, truncated to the
+// millisecond. It fails if the time is outside the years 0000 to 9999 in UTC.
 func ParseTime(s string) (Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil || !strictRFC3339(s) {
@@ -113,9 +106,8 @@ func ParseTime(s string) (Time, error) {
 	return TimeOf(t), nil
 }
 
-// strictRFC3339 reports whether a text that time.Parse accepted is valid by RFC 3339.
-// time.Parse also accepts hours of one digit, decimal commas, and offsets of 24 hours
-// or 60 minutes (go.dev/issue/54580).
+// strictRFC3339 rejects what time.Parse accepts beyond RFC 3339: hours of one digit, decimal
+// commas, and offsets of 24 hours or 60 minutes (go.dev/issue/54580).
 func strictRFC3339(s string) bool {
 	const dateTime = len("2006-01-02T15:04:05")
 	if s[len("2006-01-02T15")] != ':' || s[dateTime] == ',' {
@@ -128,29 +120,27 @@ func strictRFC3339(s string) bool {
 	return offset[:2] < "24" && offset[3:] < "60"
 }
 
-// Time returns the instant as a time.Time in UTC.
 func (t Time) Time() time.Time { return time.UnixMilli(t.unixMilli).UTC() }
 
-// Compare returns -1 if t is before u, 0 if they are equal, and +1 if t is after u.
+// Compare orders times as [cmp.Compare] does.
 func (t Time) Compare(u Time) int { return cmp.Compare(t.unixMilli, u.unixMilli) }
 
-// String returns the text of t.
 func (t Time) String() string {
 	b, _ := t.AppendText(nil)
 	return string(b)
 }
 
-// MarshalText implements encoding.TextMarshaler. It never fails.
+// MarshalText never fails.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
-// AppendText implements encoding.TextAppender. It never fails.
+// AppendText never fails.
 func (t Time) AppendText(b []byte) ([]byte, error) {
 	b = t.Time().AppendFormat(b, time.RFC3339) // three times as fast as a layout with milliseconds
 	ms := (t.unixMilli%1000 + 1000) % 1000     // also before 1970
 	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'), nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler with ParseTime.
+// UnmarshalText is ParseTime.
 func (t *Time) UnmarshalText(text []byte) (err error) {
 	*t, err = ParseTime(string(text))
 	return err

@@ -9,10 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// cell is a cell of a CSV file.
 type cell struct {
 	text   string
-	quoted bool // whether the cell has quotes (in a Reader) or needs quotes (in a CSVWriter)
+	quoted bool // whether it has quotes (in a Reader) or needs them (in a CSVWriter)
 }
 
 // fieldCell returns the cell of a member that is a string or null.
@@ -24,7 +23,6 @@ func fieldCell(value jsontext.Value) (cell, error) {
 	return cell{text: string(text)}, err
 }
 
-// attributeCell returns the cell of an attribute.
 func attributeCell(value jsontext.Value) (cell, error) {
 	if value.Kind() != '"' {
 		return cell{text: string(value)}, nil
@@ -38,7 +36,7 @@ func attributeCell(value jsontext.Value) (cell, error) {
 	return cell{text: text, quoted: text == "" || jsonKind(text) != 0}, err
 }
 
-// appendAttribute appends the attribute value in the cell c to b, in JSON.
+// appendAttribute appends the value in c to b, in JSON.
 func appendAttribute(b []byte, c cell) []byte {
 	text := c.text
 	bare := strings.TrimLeft(text, "'")
@@ -51,12 +49,12 @@ func appendAttribute(b []byte, c cell) []byte {
 	case kind != 0 && bare == text && !c.quoted:
 		return append(b, text...)
 	}
-	b, _ = jsontext.AppendQuote(b, text) // cannot fail, because text is UTF-8
+	b, _ = jsontext.AppendQuote(b, text) // text is UTF-8
 	return b
 }
 
-// jsonKind returns the kind of the JSON value in text. It returns 0 if text is not JSON,
-// is a JSON string, or begins or ends with white space.
+// jsonKind returns 0 if text is not JSON, is a JSON string, or begins or ends with white
+// space.
 func jsonKind(text string) jsontext.Kind {
 	if text == "" || strings.IndexByte("{[-0123456789tfn", text[0]) < 0 || strings.TrimSpace(text) != text {
 		return 0
@@ -67,10 +65,9 @@ func jsonKind(text string) jsontext.Kind {
 	return 0
 }
 
-// neutralize returns the text of a cell with an apostrophe before each part that a
-// spreadsheet would run as a formula. If keep is true, only parts that already begin with
-// an apostrophe get another one. Without the added apostrophe, the function restore would
-// remove an apostrophe of the original text.
+// neutralize puts an apostrophe before each part of a cell that a spreadsheet would run as a
+// formula. With keep, it does so only where a part already begins with an apostrophe, which
+// restore would otherwise remove.
 func neutralize(text string, keep bool) string {
 	return eachFormula(text, func(formula string) string {
 		if keep && !strings.HasPrefix(formula, "'") {
@@ -85,15 +82,14 @@ func restore(text string) string {
 	return eachFormula(text, func(formula string) string { return strings.TrimPrefix(formula, "'") })
 }
 
-// separators are the characters after which some spreadsheets begin a new cell, even
-// within quotes. For example, a spreadsheet that separates cells at semicolons reads a
-// quote after a comma as an ordinary character. A semicolon after this quote then begins
-// a new cell.
+// separators are characters after which some spreadsheets begin a new cell, even within
+// quotes. For example, one that separates cells at semicolons takes a quote after a comma for
+// an ordinary character, so that a semicolon after it begins a new cell.
 const separators = ";\t\r\n"
 
-// eachFormula replaces each part of text that a spreadsheet would run as a formula. A
-// part ends at the next separator. Leading apostrophes do not affect whether a part is a
-// formula, so the functions restore and neutralize find the same parts.
+// eachFormula replaces each part of text that a spreadsheet would run as a formula. A part
+// ends at the next separator. Leading apostrophes do not matter, so restore and neutralize
+// find the same parts.
 func eachFormula(text string, replace func(formula string) string) string {
 	if isNumber(text) {
 		return text
@@ -115,16 +111,14 @@ func eachFormula(text string, replace func(formula string) string) string {
 	return b.String()
 }
 
-// isFormula reports whether text begins like a formula. It ignores leading apostrophes,
-// NULs and quotes. Spreadsheets remove NULs. They also remove quotes that follow a
-// separator.
+// isFormula ignores leading apostrophes, NULs and quotes. Spreadsheets remove NULs, and quotes
+// after a separator.
 func isFormula(text string) bool {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, "'\"\x00"))
 	return strings.ContainsRune("=+-@＝＋－＠", first)
 }
 
-// isControl reports whether text begins with a character that spreadsheets remove from
-// the beginning of a cell.
+// isControl reports whether text begins with a character that spreadsheets remove there.
 func isControl(text string) bool {
 	text = strings.TrimLeft(text, "'")
 	return text != "" && strings.IndexByte("\t\r\n\x00", text[0]) >= 0
@@ -132,8 +126,7 @@ func isControl(text string) bool {
 
 func isNumber(text string) bool { return number().MatchString(strings.TrimLeft(text, "'")) }
 
-// number returns a regular expression, which is compiled on first use. Compiling it at
-// start would slow down every cold start.
+// number is compiled on first use, because it would slow down every cold start.
 var number = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 })

@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readHeader reads and checks the header.
 func (r *Reader) readHeader(layout Layout) error {
 	row, err := r.nextRow()
 	switch {
@@ -55,7 +54,7 @@ func (r *Reader) readHeader(layout Layout) error {
 	return nil
 }
 
-// checkDelimiter returns an error if a header of one column seems to have another delimiter.
+// checkDelimiter fails if a header of one column seems to have another delimiter.
 func checkDelimiter(header []cell) error {
 	if len(header) > 1 || header[0].quoted {
 		return nil
@@ -68,16 +67,16 @@ func checkDelimiter(header []cell) error {
 	return nil
 }
 
-// row is a row of a CSV file. The package does not use encoding/csv, which changes
-// CR LF in cells to LF and does not report whether a cell has quotes.
+// row is a row of a CSV file. encoding/csv cannot be used: it changes CR LF in cells to LF,
+// and does not say whether a cell has quotes.
 type row struct {
-	text  []byte // the row as in the file, including the line break
-	line  int64  // number of the first line of the row
+	text  []byte // as in the file, with the line break
+	line  int64  // of its first line
 	cells []cell
-	err   error // the first error in the row; the rest of the row is still read
+	err   error // the first one; the rest of the row is still read
 
-	quoted strings.Builder // text read so far of a cell whose closing quote is on a later line
-	open   bool            // whether the row has a cell whose closing quote is on a later line
+	quoted strings.Builder // text so far of a cell whose closing quote is on a later line
+	open   bool            // whether there is such a cell
 }
 
 var (
@@ -86,7 +85,7 @@ var (
 	errOpenQuote  = errors.New(`the closing " of a cell is missing`)
 )
 
-// nextRow reads the next row that is not blank.
+// nextRow skips blank rows.
 func (r *Reader) nextRow() (*row, error) {
 	next := new(row)
 	for next.open || len(next.text) == 0 {
@@ -112,7 +111,7 @@ func (r *Reader) nextRow() (*row, error) {
 	return next, nil
 }
 
-// add adds the cells of the next line to r.
+// add adds the cells of the next line.
 func (r *row) add(line, delimiter string) {
 	content := trimEnd(line)
 	end := line[len(content):]
@@ -149,12 +148,10 @@ func (r *row) add(line, delimiter string) {
 	}
 }
 
-// trimEnd returns a line without its line break.
 func trimEnd(line string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 }
 
-// readCSV returns the record of the next row.
 func (r *Reader) readCSV() (Record, error) {
 	row, err := r.nextRow()
 	if err != nil {
@@ -170,7 +167,6 @@ func (r *Reader) readCSV() (Record, error) {
 	return rec, nil
 }
 
-// object returns the JSON object of a row.
 func (r *Reader) object(cells []cell) ([]byte, error) {
 	var members, attributes []byte
 	for i, c := range cells {
@@ -194,7 +190,7 @@ func (r *Reader) object(cells []cell) ([]byte, error) {
 			members = append(appendName(members, column), c.text...)
 		default:
 			members = appendName(members, column)
-			members, _ = jsontext.AppendQuote(members, c.text) // cannot fail, because c.text is UTF-8
+			members, _ = jsontext.AppendQuote(members, c.text) // c.text is UTF-8
 		}
 	}
 	if attributes != nil {
@@ -206,14 +202,14 @@ func (r *Reader) object(cells []cell) ([]byte, error) {
 	return append(members, '}'), nil
 }
 
-// appendName appends the name of the next member of an object to b. If b is empty, it
-// first begins the object.
+// appendName appends the name of an object's next member to b, and begins the object if b is
+// empty.
 func appendName(b []byte, name string) []byte {
 	if len(b) == 0 {
 		b = append(b, '{')
 	} else {
 		b = append(b, ',')
 	}
-	b, _ = jsontext.AppendQuote(b, name) // cannot fail, because name is UTF-8
+	b, _ = jsontext.AppendQuote(b, name) // name is UTF-8
 	return append(b, ':')
 }

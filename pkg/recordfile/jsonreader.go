@@ -9,20 +9,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// arrayReader reads the elements of a JSON array. It also reads objects that are not in an
-// array but follow each other.
+// arrayReader reads the elements of a JSON array, or objects that follow each other.
 type arrayReader struct {
 	json  *jsontext.Decoder
 	file  io.Reader
-	room  int   // number of bytes that may still be read for the next element
-	count int64 // number of elements that were read
+	room  int   // bytes that may still be read for the next element
+	count int64 // elements that were read
 }
 
 var errLongElement = fmt.Errorf("an element is longer than %d bytes; the file must be an array of records, not an object with an array in it", MaxRecordBytes)
 
 func newArrayReader(file io.Reader) *arrayReader {
 	r := &arrayReader{file: file}
-	// The parsers of entities and events reject what is allowed here, one record at a time.
+	// The parsers of entities and events reject what is allowed here, record by record.
 	r.json = jsontext.NewDecoder(readerFunc(r.fill), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	return r
 }
@@ -41,7 +40,7 @@ func (r *arrayReader) fill(p []byte) (int, error) {
 	return n, err
 }
 
-// next returns the next element, or io.EOF after the last one.
+// next returns io.EOF after the last element.
 func (r *arrayReader) next() (jsontext.Value, error) {
 	r.room = 2 * MaxRecordBytes
 	for r.json.StackDepth() == 0 && r.json.PeekKind() == '[' || r.json.PeekKind() == ']' {
@@ -64,7 +63,6 @@ func (r *arrayReader) next() (jsontext.Value, error) {
 	return value, nil
 }
 
-// readJSON returns the record of the next element.
 func (r *Reader) readJSON() (Record, error) {
 	value, err := r.array.next()
 	if err != nil {

@@ -11,44 +11,39 @@ import (
 	"slices"
 )
 
-// MaxRecordBytes is the maximum size of one record in a file. The service accepts
-// records of up to 256 KB.
+// MaxRecordBytes bounds one record in a file. The service accepts records of up to 256 KB.
 const MaxRecordBytes = 1 << 20
 
-// GzipMagic is how a file begins that is compressed with gzip (RFC 1952).
+// GzipMagic is how a gzip file begins (RFC 1952).
 var GzipMagic = [2]byte{0x1f, 0x8b}
 
-// Record is a record in a file.
 type Record struct {
-	Line     int64  // number of the first line of the record, counted from 1; in a JSON file, number of the record
-	LastLine int64  // number of its last line; greater than Line only in CSV
-	Offset   int64  // number of bytes of the file that were read up to the end of the record
-	Text     string // the bytes of the record, without the line break at their end; empty if the record is too long
-	JSON     []byte // the record in JSON, not validated if the file is NDJSON; nil if Err is not nil
-	Err      error  // why the text is not a record, or nil
+	Line     int64  // its first line, from 1; in a JSON file, its number
+	LastLine int64  // greater than Line only in CSV
+	Offset   int64  // bytes of the file that were read up to its end
+	Text     string // its bytes, without the line break; empty if it is too long
+	JSON     []byte // in JSON, not validated if the file is NDJSON; nil if Err is not nil
+	Err      error  // why Text is not a record, or nil
 }
 
-// Reader reads the records of a file one after the other. It is not safe for
-// concurrent use.
+// Reader reads one record after the other. It is not safe for concurrent use.
 type Reader struct {
 	lines     lineReader
 	delimiter string
-	header    []string // columns of a CSV file; "" for a column that is left out
+	header    []string // of a CSV file; "" for a column that is left out
 	array     *arrayReader
 	read      func() (Record, error)
 }
 
-// Layout says what a file looks like.
 type Layout struct {
-	Columns   []string                    // columns that a CSV file may have beside those of attributes: entity.Columns or event.Columns
-	Delimiter string                      // character between the cells of a CSV file; a comma if empty
-	Rename    func(column string) string  // returns the name to read a column of a CSV file by, or "" to leave the column out; nil keeps the names
-	Decode    func(r io.Reader) io.Reader // returns the text of r in UTF-8; nil if it is UTF-8
+	Columns   []string                    // that a CSV file may have beside those of attributes: entity.Columns or event.Columns
+	Delimiter string                      // of a CSV file; a comma if empty
+	Rename    func(column string) string  // the name to read a CSV column by, or "" to leave it out; nil keeps the names
+	Decode    func(r io.Reader) io.Reader // the text of r in UTF-8; nil if it is UTF-8
 }
 
-// NewReader returns a Reader of a file in a format. The file may be compressed with gzip
-// and may begin with a byte order mark. NewReader returns an error if the file cannot be
-// decompressed or the header of a CSV file is invalid.
+// NewReader reads a file that may be compressed with gzip and may begin with a byte order
+// mark. It fails if the file cannot be decompressed or the header of a CSV file is invalid.
 func NewReader(file io.Reader, format Format, layout Layout) (*Reader, error) {
 	r := &Reader{delimiter: cmp.Or(layout.Delimiter, ",")}
 	if err := r.lines.open(file, layout.Decode); err != nil {
@@ -67,15 +62,15 @@ func NewReader(file io.Reader, format Format, layout Layout) (*Reader, error) {
 	return r, nil
 }
 
-// Read returns the next record. If the record is invalid, its Err says why, and the
-// next call continues after it. Read returns io.EOF after the last record. Any other
-// error means that the rest of the file cannot be read.
+// Read returns the next record, or io.EOF after the last. The Err of an invalid record says
+// why, and the next call continues after it. Any other error means that the rest of the file
+// cannot be read.
 func (r *Reader) Read() (Record, error) { return r.read() }
 
-// HasColumn reports whether the header of a CSV file has this column.
+// HasColumn looks at the header of a CSV file.
 func (r *Reader) HasColumn(name string) bool { return slices.Contains(r.header, name) }
 
-// readNDJSON returns the record of the next line that is not blank.
+// readNDJSON skips blank lines.
 func (r *Reader) readNDJSON() (Record, error) {
 	for {
 		line, err := r.lines.next()
@@ -94,17 +89,15 @@ func (r *Reader) readNDJSON() (Record, error) {
 	}
 }
 
-// lineReader reads a file line by line.
 type lineReader struct {
 	in     *bufio.Reader
-	number int64        // number of the last line that was read, from 1
-	offset func() int64 // returns the number of bytes that were read from the file; if the file is compressed or decoded, they may include later lines
+	number int64        // of the last line that was read, from 1
+	offset func() int64 // bytes of the file that were read, perhaps with later lines if it is compressed or decoded
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d bytes", MaxRecordBytes)
 
-// open starts reading file. It decompresses and decodes the file if necessary, and skips a
-// byte order mark.
+// open decompresses and decodes the file if necessary, and skips a byte order mark.
 func (l *lineReader) open(file io.Reader, decode func(io.Reader) io.Reader) error {
 	counted := &countingReader{r: file}
 	l.in = bufio.NewReaderSize(counted, 64<<10)
@@ -139,14 +132,13 @@ var (
 	errUTF16 = errors.New("it begins like text in UTF-16; use --encoding utf-16")
 )
 
-// begins reports whether the rest of the file begins with prefix.
 func (l *lineReader) begins(prefix string) bool {
 	text, _ := l.in.Peek(len(prefix))
 	return string(text) == prefix
 }
 
-// next returns the next line with its line break. The last line may have no line break.
-// If the line is longer than MaxRecordBytes, next skips it and returns errLongLine.
+// next returns the next line with its line break, which the last may lack. It skips a line
+// longer than MaxRecordBytes and returns errLongLine.
 func (l *lineReader) next() (line []byte, err error) {
 	for length := 0; ; {
 		part, err := l.in.ReadSlice('\n')
@@ -167,7 +159,6 @@ func (l *lineReader) next() (line []byte, err error) {
 	}
 }
 
-// countingReader counts the bytes that were read from r.
 type countingReader struct {
 	r io.Reader
 	n int64

@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// tester holds the common methods of *testing.T and *rapid.T that these tests use.
+// tester is what *testing.T and *rapid.T have in common.
 type tester interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -27,7 +27,6 @@ type tester interface {
 
 var columns = []string{"id", "name", "entity_id"}
 
-// writeCSV returns a CSV file of records with columns for the given attributes.
 func writeCSV(t tester, keepFormulas bool, attributes []string, records ...string) string {
 	t.Helper()
 	var file bytes.Buffer
@@ -43,7 +42,7 @@ func writeCSV(t tester, keepFormulas bool, attributes []string, records ...strin
 	return file.String()
 }
 
-// readJSON returns the records of a file in JSON. All records must be valid.
+// readJSON requires valid records.
 func readJSON(t tester, file string, format recordfile.Format) (records []string) {
 	t.Helper()
 	r, err := recordfile.NewReader(strings.NewReader(file), format, recordfile.Layout{Columns: columns})
@@ -62,8 +61,8 @@ func readJSON(t tester, file string, format recordfile.Format) (records []string
 	}
 }
 
-// roundTrip writes an event with attributes to a CSV file. It returns the cell of attribute
-// "a" exactly as the file has it, and the event that a Reader returns.
+// roundTrip writes an event to a CSV file, and returns the cell of attribute "a" as it is in
+// the file, and the event that a Reader returns.
 func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back string) {
 	t.Helper()
 	file := writeCSV(t, keepFormulas, []string{"a"}, `{"id":"x","name":"n","entity_id":null,"attributes":`+attributes+`}`)
@@ -77,7 +76,7 @@ func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back strin
 
 func TestCells(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ value, cell string }{ // value is attribute "a" in JSON, or "" if the attribute is missing
+	for _, tt := range []struct{ value, cell string }{ // of attribute "a", in JSON; "" if it is missing
 		{``, ``}, {`""`, `""`}, {`null`, `null`}, {`"null"`, `"null"`}, {`true`, `true`}, {`"true"`, `"true"`}, {`false`, `false`}, {`"TRUE"`, `TRUE`},
 		{`5`, `5`}, {`"5"`, `"5"`}, {`-1.50e+3`, `-1.50e+3`}, {`"-1.50e+3"`, `"-1.50e+3"`}, {`1E400`, `1E400`}, {`"1e400"`, `"1e400"`}, {`-0`, `-0`},
 		{`"007"`, `007`}, {`"+5"`, `+5`}, {`" 5"`, ` 5`}, {`"5 "`, `5 `}, {`"0x5"`, `0x5`}, {`".5"`, `.5`}, {`"5\n"`, "\"5\n\""}, {`"5;5"`, `"5;5"`},
@@ -102,7 +101,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// sameRecord reports whether two records are equal except for escapes in strings.
+// sameRecord ignores escapes in strings.
 func sameRecord(t tester, a, b string) bool {
 	t.Helper()
 	canonical := func(s string) string {
@@ -117,8 +116,8 @@ func sameRecord(t tester, a, b string) bool {
 
 func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	t.Parallel()
-	// The field text is the attribute in JSON, without quotes. The field want is its cell. The
-	// field kept is its cell with keepFormulas, or "" if that cell equals the decoded text.
+	// text is the attribute in JSON, without quotes, and want its cell. kept is the cell with
+	// keepFormulas, or "" if that is the decoded text.
 	for _, tt := range []struct{ text, want, kept string }{
 		{`=1+1`, `'=1+1`, ``}, {`+1+1`, `'+1+1`, ``}, {`-1+1`, `'-1+1`, ``}, {`@SUM(A1)`, `'@SUM(A1)`, ``},
 		{`＝1`, `'＝1`, ``}, {`＋1`, `'＋1`, ``}, {`－1`, `'－1`, ``}, {`＠1`, `'＠1`, ``},
@@ -160,8 +159,7 @@ func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	}
 }
 
-// A Reader returns the records that a CSVWriter wrote, for any text in members, names and
-// attributes.
+// For any text in members, names and attributes.
 func TestReaderReturnsTheRecordsOfCSVWriter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -215,8 +213,7 @@ func TestReaderReturnsTheRecordsOfCSVWriter(t *testing.T) {
 
 var number = regexp.MustCompile(`^[+-]?[0-9]*(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
 
-// noFormulas checks that a spreadsheet would run no cell of a file as a formula, no
-// matter which character it uses as the separator of cells.
+// noFormulas checks that a spreadsheet would run no cell, whatever it separates cells by.
 func noFormulas(t tester, file string) {
 	t.Helper()
 	for _, separator := range []byte{',', ';', '\t'} {
@@ -229,8 +226,8 @@ func noFormulas(t tester, file string) {
 	}
 }
 
-// spreadsheetCells splits a file into cells as leniently as spreadsheets do. Quotes have
-// a meaning only at the beginning of a cell.
+// spreadsheetCells splits a file as leniently as spreadsheets do. Quotes count only at the
+// beginning of a cell.
 func spreadsheetCells(file string, separator byte) (cells []string) {
 	var cell []byte
 	quoted := false
@@ -254,7 +251,7 @@ func spreadsheetCells(file string, separator byte) (cells []string) {
 	return append(cells, string(cell))
 }
 
-// A header contains the names of attributes, which clients choose.
+// Clients choose the names of attributes.
 func TestAHeaderContainsNoFormula(t *testing.T) {
 	t.Parallel()
 	file := writeCSV(t, false, []string{"=1", "a;=1"})
@@ -264,7 +261,7 @@ func TestAHeaderContainsNoFormula(t *testing.T) {
 	noFormulas(t, file)
 }
 
-// encoding/csv reads the texts that a CSVWriter wrote, but changes CR LF to LF.
+// But encoding/csv changes CR LF to LF.
 func TestOtherReadersReadTheSameTexts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -331,8 +328,6 @@ func TestFormatOf(t *testing.T) {
 	}
 }
 
-// FuzzReader checks that the Reader does not panic, that it returns only valid JSON, and
-// that it makes progress.
 func FuzzReader(f *testing.F) {
 	f.Add("id,name,attributes.a\r\nx,\"y\r\n\",'=1\r\n")
 	f.Add("id,attributes\n\"a\"b,{}\n\"")

@@ -9,41 +9,38 @@ import (
 	"sluice/pkg/record"
 )
 
-// attributePrefix is the prefix of the names of attributes in a header. It prevents
-// conflicts with the names of other members of a record.
+// attributePrefix keeps attributes apart from other members in a header.
 const attributePrefix = "attributes."
 
-// NDJSONWriter writes records as NDJSON. It does not buffer.
+// NDJSONWriter does not buffer.
 type NDJSONWriter struct {
 	w    io.Writer
 	line []byte
 }
 
-// NewNDJSONWriter returns an NDJSONWriter that writes to w.
 func NewNDJSONWriter(w io.Writer) *NDJSONWriter { return &NDJSONWriter{w: w} }
 
-// Write writes a record as one line. object is a JSON object without line breaks.
+// Write writes object, a JSON object without line breaks, as one line.
 func (w *NDJSONWriter) Write(object []byte) error {
 	w.line = append(append(w.line[:0], object...), '\n')
 	_, err := w.w.Write(w.line)
 	return err
 }
 
-// CSVWriter writes records as CSV. Its lines end in CR LF. It does not buffer. Unlike
-// encoding/csv, it does not change line breaks in cells.
+// CSVWriter writes lines that end in CR LF, and does not buffer. Unlike encoding/csv, it does
+// not change line breaks in cells.
 type CSVWriter struct {
 	w            io.Writer
 	keepFormulas bool
 	header       []cell
-	place        map[string]int // indices of the columns by name
+	place        map[string]int // of the columns, by name
 	cells        []cell
 	line         []byte
 }
 
-// NewCSVWriter returns a CSVWriter that writes to w. The parameter columns has the names
-// of the members in the file, other than attributes (entity.Columns, event.Columns). The
-// parameter attributes has the names of the attributes in the file. If keepFormulas is
-// set, the writer does not change cells that a spreadsheet would run as formulas.
+// NewCSVWriter writes columns for the members (entity.Columns, event.Columns) and for the
+// named attributes. With keepFormulas, cells that a spreadsheet would run as formulas stay as
+// they are.
 func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
 	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}
 	columns = slices.Clone(columns)
@@ -58,10 +55,10 @@ func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) 
 	return c
 }
 
-// WriteHeader writes the header, which is the first line of a file.
+// WriteHeader writes the first line.
 func (w *CSVWriter) WriteHeader() error { return w.writeLine(w.header) }
 
-// Write writes a record as one row. object is a JSON object.
+// Write writes a JSON object as one row.
 func (w *CSVWriter) Write(object []byte) error {
 	clear(w.cells)
 	members, err := record.Members(object)
