@@ -1,9 +1,8 @@
-// Package access implements API keys. A key permits the routes of its scopes. An
-// [Authenticator] decides whether the token of a request belongs to a valid key.
+// Package access has API keys. A key permits the routes of its scopes. An [Authenticator]
+// decides whether the token of a request belongs to a valid key.
 //
-// The owner of a key sees its token, slc_<id>_<secret>, only once. Stores hold a
-// [Key], which contains only a hash of the secret, so nobody can sign in with the
-// contents of a store.
+// The owner of a key sees its token, slc_<id>_<secret>, only once. Stores keep a [Key] with a
+// hash of the secret, so nobody can sign in with what is in a store.
 package access
 
 import (
@@ -20,12 +19,12 @@ import (
 	"unicode/utf8"
 )
 
-// Scope is a permission. A route requires one scope, and a key has one or more.
+// Scope is a permission. A route requires one, and a key has one or more.
 type Scope string
 
-// The scopes. The zero value is not a scope, so every route must declare one.
+// The zero value is no scope, so every route must declare one.
 const (
-	Public    Scope = "public"    // for routes that need no key; no key has this scope
+	Public    Scope = "public"    // for routes that need no key; no key has it
 	Import    Scope = "import"    // permits routes that write records
 	Export    Scope = "export"    // permits routes that read records, and export jobs with their files
 	Erase     Scope = "erase"     // permits reading erasure jobs and, beside Import, starting them
@@ -36,8 +35,8 @@ const (
 // Scopes returns the scopes that a key can have, sorted.
 func Scopes() []Scope { return []Scope{Dashboard, Erase, Export, Import, Operator} }
 
-// DefaultWorkspace is the workspace of all records if API keys are off. It is also the
-// default workspace of new keys.
+// DefaultWorkspace is the default of new keys, and the workspace of all records if API keys
+// are off.
 const DefaultWorkspace = "default"
 
 const (
@@ -45,9 +44,8 @@ const (
 	workspaceCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 )
 
-// checkWorkspace returns nil if name is a valid name of a workspace. Otherwise it returns
-// an error that says what a valid name looks like. A name must not contain '#', because
-// stores put '#' after the name in database keys.
+// checkWorkspace returns an error that says what a valid name looks like. A name must not
+// contain '#', which stores put after it in database keys.
 func checkWorkspace(name string) error {
 	if name == "" || len(name) > maxWorkspaceLength || !consistsOf(name, workspaceCharacters) {
 		return errors.New("must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")
@@ -55,32 +53,29 @@ func checkWorkspace(name string) error {
 	return nil
 }
 
-// Key is an API key in the form in which stores hold it. Whoever has the secret of a key may
-// use the routes of the key's scopes on the records of the key's workspace. Times are in
-// UTC, in whole milliseconds. The JSON form is for files, not for clients.
+// Key is an API key as stores keep it. Whoever has its secret may use the routes of its scopes
+// on the records of its workspace. Times are UTC, in whole milliseconds. The JSON is for
+// files, not for clients.
 type Key struct {
 	ID         string         `json:"id"`            // 12 characters; not secret
-	Name       string         `json:"name,omitzero"` // free text for operators; at most 128 characters, may be empty
+	Name       string         `json:"name,omitzero"` // for operators; at most 128 characters, may be empty
 	Workspace  string         `json:"workspace"`     // 1 to 64 of the characters A-Z a-z 0-9 . _ -
 	Scopes     []Scope        `json:"scopes"`        // at least one, sorted
-	From       []netip.Prefix `json:"from,omitzero"` // CIDR blocks from which the key is accepted, without host bits; at most 50; any address if empty
+	From       []netip.Prefix `json:"from,omitzero"` // CIDR blocks without host bits from which the key is accepted, at most 50; any address if empty
 	SecretHash Hash           `json:"secret_hash"`
 	CreatedAt  time.Time      `json:"created_at"`
-	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // time from which the key is not valid; zero if it does not expire
-	RevokedAt  time.Time      `json:"revoked_at,omitzero"` // zero if the key is not revoked
+	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // the key is not valid from then on; zero if it does not expire
+	RevokedAt  time.Time      `json:"revoked_at,omitzero"` // zero if it is not revoked
 }
 
-// Hash is the SHA-256 hash of a key's secret. A slow hash is not necessary, because
-// a secret has 160 random bits. The text form is hexadecimal.
+// Hash is the SHA-256 of a secret, in hexadecimal as text. A secret has 160 random bits, so it
+// needs no slow hash.
 type Hash [sha256.Size]byte
 
-// String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// MarshalText implements encoding.TextMarshaler.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (h *Hash) UnmarshalText(text []byte) error {
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != len(h) {
@@ -90,8 +85,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// New returns a new key and its token. The key has the name, the workspace, the scopes,
-// the CIDR blocks and the expiry of k. New returns an error if one of these fields is not valid.
+// New returns a new key, with the name, workspace, scopes, CIDR blocks and expiry of k, and
+// its token. It fails if one of them is not valid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()
@@ -107,13 +102,12 @@ func New(k Key, now time.Time) (Key, Token, error) {
 	return k, token, k.validate()
 }
 
-// maxNameLength is the maximum length of a key's name, in characters.
+// maxNameLength is in characters.
 const maxNameLength = 128
 
-// maxFrom is the maximum number of CIDR blocks of a key.
 const maxFrom = 50
 
-// validate returns an error that says which field of k is not valid, or nil.
+// validate says which field of k is not valid.
 func (k Key) validate() error {
 	if !IsID(k.ID) {
 		return fmt.Errorf("%q is not the id of a key", k.ID)
@@ -143,17 +137,14 @@ func (k Key) validate() error {
 	return nil
 }
 
-// Has reports whether k has the scope.
 func (k Key) Has(scope Scope) bool { return slices.Contains(k.Scopes, scope) }
 
-// acceptedFrom reports whether k may be used from a client address. An IPv4-mapped IPv6 address
-// counts as the IPv4 address.
+// acceptedFrom counts an IPv4-mapped IPv6 address as the IPv4 address.
 func (k Key) acceptedFrom(client netip.Addr) bool {
 	client = client.Unmap().WithZone("")
 	return len(k.From) == 0 || slices.ContainsFunc(k.From, func(block netip.Prefix) bool { return block.Contains(client) })
 }
 
-// Status returns the status of k. The parameter now is the current time.
 func (k Key) Status(now time.Time) Status {
 	switch {
 	case !k.RevokedAt.IsZero():
@@ -167,15 +158,14 @@ func (k Key) Status(now time.Time) Status {
 // Status says whether an existing key is valid.
 type Status string
 
-// The statuses of a key.
 const (
 	Active  Status = "active"
 	Expired Status = "expired"
 	Revoked Status = "revoked"
 )
 
-// Token is the id and the secret of a key. The owner of the key sends the token with
-// each request. Package fmt prints a Token without the secret.
+// Token is the id and the secret of a key, which its owner sends with each request. Package
+// fmt prints it without the secret.
 type Token struct {
 	ID     string
 	secret string
@@ -186,12 +176,12 @@ const (
 	idLength     = 12
 	secretLength = 32
 
-	// alphabet has 32 characters, so each character carries 5 bits. It leaves out
-	// 0 and o, and 1 and l, which are easily confused.
+	// alphabet has 32 characters of 5 bits each, without 0 and o, and 1 and l, which are easily
+	// confused.
 	alphabet = "23456789abcdefghijkmnpqrstuvwxyz"
 )
 
-// randomText returns n random characters of the alphabet.
+// randomText returns n characters of the alphabet.
 func randomText(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)
@@ -201,17 +191,16 @@ func randomText(n int) string {
 	return string(b)
 }
 
-// IsID reports whether s has the form of the id of a key.
+// IsID reports whether s looks like the id of a key.
 func IsID(s string) bool { return isRandomText(s, idLength) }
 
-// isRandomText reports whether s has the form of a result of randomText(n).
 func isRandomText(s string, n int) bool { return len(s) == n && consistsOf(s, alphabet) }
 
-// consistsOf reports whether s contains only the given characters, which are ASCII.
-// A regular expression would be slower: compiling it takes 5 % of a cold start.
+// consistsOf requires characters in ASCII. Compiling a regular expression would take 5 % of a
+// cold start.
 func consistsOf(s, characters string) bool { return strings.Trim(s, characters) == "" }
 
-// ParseToken parses a token, slc_<id>_<secret>. ok is false if text is not a token.
+// ParseToken parses slc_<id>_<secret>; ok is false if text is no token.
 func ParseToken(text string) (t Token, ok bool) {
 	parts := strings.Split(text, "_")
 	if len(parts) != 3 || parts[0] != tokenPrefix || !IsID(parts[1]) || !isRandomText(parts[2], secretLength) {
@@ -221,13 +210,13 @@ func ParseToken(text string) (t Token, ok bool) {
 	return Token{ID: strings.Clone(parts[1]), secret: parts[2]}, true
 }
 
-// Reveal returns the token including its secret: slc_<id>_<secret>.
+// Reveal returns the token with its secret: slc_<id>_<secret>.
 func (t Token) Reveal() string { return strings.Join([]string{tokenPrefix, t.ID, t.secret}, "_") }
 
-// String returns the token without its secret.
+// String leaves out the secret.
 func (t Token) String() string { return tokenPrefix + "_" + t.ID + "_…" }
 
-// GoString returns the token without its secret.
+// GoString leaves out the secret.
 func (t Token) GoString() string { return t.String() }
 
 func (t Token) hash() Hash { return sha256.Sum256([]byte(t.secret)) }

@@ -49,8 +49,8 @@ func TestTokensUseTheWholeAlphabet(t *testing.T) {
 			used[c]++
 		}
 	}
-	// Each of the 32 characters is expected 275 times in 8,800 random characters. A count
-	// below 100 would be more than 10 standard deviations too low.
+	// 275 are expected of each character. A count below 100 is more than 10 standard deviations
+	// too low.
 	for c, n := range used {
 		if n < 100 {
 			t.Errorf("%c occurs %d times", c, n)
@@ -96,7 +96,6 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
-// No way of printing a token or a key shows the secret.
 func TestATokenPrintsWithoutItsSecret(t *testing.T) {
 	k, token := newKey(t)
 	marshaled, err := json.Marshal(struct {
@@ -128,7 +127,7 @@ func TestNewKeys(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		key  access.Key
-		says string // part of the expected error; "" if the key is valid
+		says string // part of the error; "" if the key is valid
 	}{
 		{"plain", access.Key{Workspace: "w", Scopes: scopes}, ""},
 		{"every scope, one of them twice", access.Key{Workspace: "w", Scopes: append(access.Scopes(), access.Import)}, ""},
@@ -172,7 +171,7 @@ func TestStatus(t *testing.T) {
 		{access.Key{}, now(), access.Active},
 		{access.Key{ExpiresAt: later}, later.Add(-1), access.Active},
 		{access.Key{ExpiresAt: later}, later, access.Expired},
-		{access.Key{RevokedAt: later}, now(), access.Revoked}, // revoked by a process whose clock is ahead
+		{access.Key{RevokedAt: later}, now(), access.Revoked}, // by a process whose clock is ahead
 		{access.Key{RevokedAt: later, ExpiresAt: now()}, later, access.Revoked},
 	} {
 		if got := tt.key.Status(tt.at); got != tt.want {

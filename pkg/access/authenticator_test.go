@@ -14,13 +14,12 @@ import (
 	"sluice/pkg/access"
 )
 
-// store is a Store in memory that counts its reads.
 type store struct {
 	mu    sync.Mutex
 	keys  map[string]access.Key
-	reads map[string]int // number of reads, by id
-	err   error          // returned by every read
-	delay time.Duration  // duration of every read
+	reads map[string]int // by id
+	err   error          // of every read
+	delay time.Duration  // of every read
 }
 
 func newStore(keys ...access.Key) *store {
@@ -75,8 +74,7 @@ func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *acc
 
 var client = netip.MustParseAddr("192.0.2.1")
 
-// want fails the test if the decision about the token does not have the given reason. An
-// empty reason means that the token must be accepted.
+// want checks the reason of a decision; "" if the token must be accepted.
 func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
 	t.Helper()
 	d, err := a.Authenticate(t.Context(), text, client)
@@ -96,7 +94,7 @@ func TestDecisions(t *testing.T) {
 	swapped := func(id, secret access.Token) string {
 		return "slc_" + id.ID + secret.Reveal()[strings.LastIndexByte(secret.Reveal(), '_'):]
 	}
-	for range 2 { // the first decision reads the store, the second uses the cache
+	for range 2 { // the first reads the store, the second uses the cache
 		want(t, a, token.Reveal(), "")
 		want(t, a, "", access.ReasonMalformed)
 		want(t, a, token.Reveal()+"2", access.ReasonMalformed)
@@ -110,7 +108,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// A key that is tied to CIDR blocks is refused elsewhere, as if it did not exist.
+// It is refused elsewhere as if it did not exist.
 func TestAKeyIsAcceptedOnlyFromItsBlocks(t *testing.T) {
 	k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes(), From: []netip.Prefix{
 		netip.MustParsePrefix("2001:db8::/126"), netip.MustParsePrefix("192.0.2.0/25"), netip.MustParsePrefix("192.0.2.0/25"),
@@ -132,8 +130,7 @@ func TestAKeyIsAcceptedOnlyFromItsBlocks(t *testing.T) {
 	}
 }
 
-// An id that does not exist, and a revoked and an expired key, are read once a minute, however
-// often they are used.
+// Each is read once a minute, however often it is used.
 func TestKeysThatAreNotValidAreCachedToo(t *testing.T) {
 	revoked, revokedToken := newKey(t)
 	revoked.RevokedAt = now()
@@ -170,15 +167,14 @@ func TestARevokedKeyIsRefusedWithinAMinuteAndAtOnceIfItIsNotCached(t *testing.T)
 	})
 }
 
-// The age of a cached key counts from the beginning of the read, even if the read
-// is slow.
+// The age of a cached key counts from the beginning of the read.
 func TestAKeyFromASlowReadIsNotCachedForLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
 		s := newStore(k)
 		s.delay = time.Second
 		a := newAuthenticator(t, s, nil)
-		want(t, a, token.Reveal(), "") // the call takes a second
+		want(t, a, token.Reveal(), "") // takes a second
 		s.revoke(k.ID, time.Now())
 		time.Sleep(time.Minute - time.Second)
 		want(t, a, token.Reveal(), access.ReasonRevoked)
@@ -213,8 +209,7 @@ func TestAKeyIsReadOnceAMinute(t *testing.T) {
 	})
 }
 
-// If the clock was set back, cached keys seem to be from the future and are read
-// again.
+// Cached keys then seem to be from the future.
 func TestKeysAreReadAgainAfterTheClockWasSetBack(t *testing.T) {
 	k, token := newKey(t)
 	s, clock := newStore(k), now()
@@ -244,8 +239,7 @@ func TestConcurrentRequestsShareARead(t *testing.T) {
 	})
 }
 
-// A caller stops waiting when its context is done, even if it began the read. The
-// other callers get the result of the same read.
+// Other callers get the result of the same read.
 func TestAReadOutlivesTheCallerThatBeganIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := newKey(t)

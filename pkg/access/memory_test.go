@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// oneKey is a Store that contains only one key.
 type oneKey struct {
 	key   Key
 	reads int
@@ -21,7 +20,6 @@ func (s *oneKey) Get(_ context.Context, id string) (Key, error) {
 	return Key{}, ErrNotFound
 }
 
-// Many unknown ids neither fill the memory nor evict keys.
 func TestUnknownIDsAreBoundedAndEvictNoKeys(t *testing.T) {
 	now := time.Now()
 	k, token, err := New(Key{Workspace: "w", Scopes: Scopes()}, now)
@@ -52,8 +50,7 @@ func TestUnknownIDsAreBoundedAndEvictNoKeys(t *testing.T) {
 	}
 }
 
-// A cache always holds the entry that was added last, and never more than maxCached
-// entries.
+// A cache always has the entry that was added last, and never more than maxCached.
 func TestTheCacheIsBounded(t *testing.T) {
 	a, err := NewAuthenticator(new(oneKey), nil)
 	if err != nil {

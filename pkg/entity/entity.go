@@ -1,5 +1,5 @@
-// Package entity implements entities and defines the interface of their stores. Entities
-// are one of the two kinds of records of the service.
+// Package entity has entities, one of the two kinds of records, and the interface of their
+// stores.
 package entity
 
 import (
@@ -14,22 +14,21 @@ import (
 	"sluice/pkg/record"
 )
 
-// DefaultType is the type of an entity that is created without a type.
+// DefaultType is the type of an entity that is created without one.
 const DefaultType = "entity"
 
-// Entity is a record that has a type and attributes and can change. Its JSON form is the
-// same in the API, in export files and in import files.
+// Entity is a record that has a type and attributes and can change. Its JSON is the same in
+// the API, in export files and in import files.
 type Entity struct {
 	ID         string            `json:"id"`
 	Type       string            `json:"type"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
-	UpdatedAt  record.Time       `json:"updated_at"` // time of the latest change, initially CreatedAt; increases with every change
+	UpdatedAt  record.Time       `json:"updated_at"` // of the latest change, initially CreatedAt; increases with every change
 }
 
-// AppendJSON appends e to b, in the JSON form that its struct tags describe. It copies
-// the attributes without validating them again. It returns an error if a string is not
-// UTF-8 or the attributes are not an object.
+// AppendJSON appends the JSON that e's struct tags describe. It does not validate the
+// attributes again, but fails if a string is not UTF-8 or the attributes are not an object.
 func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", e.ID)
@@ -40,13 +39,12 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Columns returns the names of all JSON members of an entity except attributes. The names
-// are in the order in which the members are written. They are also the names of the first
-// columns of a CSV file.
+// Columns returns the JSON members of an entity except attributes, in their order, which are
+// also the first columns of a CSV file.
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
 // Draft is an entity that a client wants to create, or what it wants to change in one, in the
-// JSON form in which clients send it.
+// JSON that clients send.
 type Draft struct {
 	ID         string            `json:"id"`
 	Type       string            `json:"type,omitzero"`       // "" for DefaultType, or for the type that the entity has
@@ -54,8 +52,8 @@ type Draft struct {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member may be absent
-// or null. Parse skips the members in ignored: an import skips the times, because the service
-// sets them. The error is a *record.Error of kind Malformed or Invalid. The latter names all
+// or null. Members in ignored are skipped: for an import these are the times, which the
+// service sets. The error is a *record.Error of kind Malformed, or of kind Invalid with all
 // invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
@@ -70,8 +68,7 @@ func Parse(text []byte, ignored ...string) (Draft, error) {
 	return d, decoders.Decode(text)
 }
 
-// entity returns the entity that d creates. The error has kind Invalid if a field is not
-// valid.
+// entity returns the entity that d creates, or an error of kind Invalid.
 func (d Draft) entity() (Entity, error) {
 	e := Entity{ID: d.ID, Type: cmp.Or(d.Type, DefaultType), Attributes: d.Attributes}
 	if e.Attributes == nil {
@@ -85,58 +82,52 @@ func (d Draft) entity() (Entity, error) {
 
 // Query requests a page of a workspace's entities in ascending byte order of id.
 type Query struct {
-	Type    string // only entities of this type; empty for all types
+	Type    string // empty for all types
 	AfterID string // only entities after this id; empty for the first page
-	Limit   int    // maximum number of entities, at least 1
+	Limit   int    // at least 1
 }
 
-// Store keeps entities by workspace and id. Implementations are safe for
-// concurrent use. A workspace is a non-empty string without '#'.
-//
-// Every method may fail with a *record.Error of kind Unavailable.
+// Store keeps entities by workspace, a non-empty string without '#', and id. It is safe for
+// concurrent use. Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
-	// GetEach returns the entities with these ids, by id, without those that do not exist.
-	// ids may repeat.
+	// GetEach returns those entities that exist, by id. ids may repeat.
 	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Entity, error)
 
-	// List returns the entities that q selects. The page may have fewer than q.Limit
-	// entities, or none, even if More is true, because a page is limited in bytes
-	// (record.MaxPageBytes) and in the deleted entities that it passes. The next page starts
-	// after Last.ID.
+	// List returns the entities that q selects. A page may have fewer than q.Limit, or none, even
+	// if More is true, because its bytes (record.MaxPageBytes) and the deleted entities that it
+	// passes are bounded. The next page starts after Last.ID.
 	List(ctx context.Context, workspace string, q Query) (record.Page[Entity], error)
 
-	// Count returns the number of entities that q selects and that were created at or
-	// before the given time. It ignores AfterID and Limit.
+	// Count counts the entities that q selects and that were created at or before until. It
+	// ignores AfterID and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Changes returns the latest changes of entities that q selects, including
-	// tombstones. As in List, there may be fewer than q.Limit even if More is true.
+	// Changes returns the latest changes that q selects, with tombstones. As in List, there may
+	// be fewer than q.Limit even if More is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Change], error)
 
-	// Write stores w.Next of the entity's latest change in one atomic step, and keeps a
-	// tombstone for TombstoneAge. It returns the latest change after the call, and whether
-	// it is the one that the call stored. The store reads its own clock for the stamp.
-	// After an error of kind Unavailable, the change may have been stored.
+	// Write stores w.Next of the entity's latest change in one atomic step, and keeps a tombstone
+	// for TombstoneAge. It returns the latest change after the call, and whether this call stored
+	// it. The stamp is from the store's clock. After an error of kind Unavailable, the change may
+	// have been stored.
 	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
 }
 
-// Finder finds entities by the values of indexed attributes. Implementations are safe for
-// concurrent use.
+// Finder finds entities by indexed attributes. It is safe for concurrent use.
 type Finder interface {
-	// Find returns the entities that q selects, each with the value that it has now. An
-	// entity that was changed a moment ago may be missing. As in Store.List, there may be
-	// fewer than q.Limit even if More is true; Last.ID is the key after which the next page
-	// starts. The error may have kind Unavailable.
+	// Find returns the entities that q selects, with their current values. One that was changed a
+	// moment ago may be missing. As in Store.List, there may be fewer than q.Limit even if More
+	// is true; Last.ID is the key after which the next page starts. The error may have kind
+	// Unavailable.
 	Find(ctx context.Context, workspace string, q index.Query) (record.Page[Entity], error)
 }
 
-// Create stores the entity that d describes, with the current time. The error has kind Invalid
-// if a field is not valid. If the same entity exists, Create changes nothing and returns it, and
-// created is false. If the existing entity has another type or other attributes, the error has
-// kind Conflict.
+// Create stores the entity that d describes, with the current time. If the same entity exists,
+// it is returned unchanged, and created is false. The error has kind Conflict if it has
+// another type or other attributes, and kind Invalid if a field of d is not valid.
 func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Entity, created bool, err error) {
 	e, err := d.entity()
 	if err != nil {
@@ -152,20 +143,19 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 	return stored, created, nil
 }
 
-// backOff holds the maximum waits between the attempts of retry. The waits are random. They
-// are long, because concurrent updates of one entity make each other fail. If a call of the
-// store takes 5 ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10
-// updates are applied within 5 seconds.
+// backOff bounds the random waits between the attempts of retry. They are long, because
+// concurrent updates of one entity make each other fail. If a call of the store takes 5 ms,
+// 200 concurrent updates make about 2.5 replacements each, and 9 of 10 are applied within 5
+// seconds.
 var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 
-// Update merges patch into the attributes of an entity (record.MergeAttributes) and
-// returns the updated entity. If patch changes nothing, Update writes nothing. Repeating a
-// call therefore has no effect.
+// Update merges patch into the attributes of an entity (record.MergeAttributes) and returns
+// the result. It writes nothing if patch changes nothing, so repeating a call has no effect.
 //
 // The error has kind Invalid if id or patch is not valid or the result exceeds
-// record.MaxAttributesBytes. It has kind NotFound if the entity does not exist. It has
-// kind Unavailable if the store does not tell whether the update was stored, or if every
-// attempt fails because another request changes the entity between the read and the write.
+// record.MaxAttributesBytes, and kind NotFound if there is no such entity. It has kind
+// Unavailable if it is unknown whether the update was stored, or if other requests change the
+// entity between every read and write.
 func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes) (Entity, error) {
 	wrong := checkGivenID(id)
 	if patch == nil {
@@ -188,8 +178,8 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls write at most three times, until it returns true or an error. false means that
-// another request changed the entity first.
+// retry calls write up to three times, until it is done or fails. It is not done if another
+// request changed the entity first.
 func retry(ctx context.Context, op, id string, write func(try int) (done bool, err error)) error {
 	for try := 0; ; try++ {
 		done, err := write(try)
@@ -207,8 +197,8 @@ func retry(ctx context.Context, op, id string, write func(try int) (done bool, e
 	}
 }
 
-// merge merges patch into the attributes of old, replaces its type unless typ is "", and stores
-// the result, if it differs from old. done is false if another request has changed old.
+// merge stores old with patch merged into its attributes and typ, unless that is "", as its
+// type, if this differs from old. done is false if another request has changed old.
 func merge(ctx context.Context, s Store, workspace string, old Entity, typ string, patch record.Attributes) (merged Entity, done bool, err error) {
 	attributes, err := record.MergeAttributes(old.Attributes, patch)
 	merged = old
@@ -225,8 +215,8 @@ func merge(ctx context.Context, s Store, workspace string, old Entity, typ strin
 	return latest.Entity, done, err
 }
 
-// Delete deletes the entity with an id, if it exists, and stores its tombstone. Repeating
-// the call changes nothing. The error has kind Invalid if id is not valid.
+// Delete replaces an entity, if it exists, with a tombstone. Repeating the call changes
+// nothing. The error has kind Invalid if id is not valid.
 func Delete(ctx context.Context, s Store, workspace, id string) error {
 	if err := checkGivenID(id).Err(); err != nil {
 		return err
@@ -235,10 +225,10 @@ func Delete(ctx context.Context, s Store, workspace, id string) error {
 	return err
 }
 
-// Erase removes the entity with an id, if it exists, and stores a tombstone with the time of
-// the erasure, which it returns. The caller must then erase the events of the entity that
-// were created by that time. Repeating the call stores a later tombstone. The error has kind
-// Invalid if id is not valid.
+// Erase removes an entity, if it exists, and stores a tombstone with the time of the erasure,
+// which it returns. The caller must then erase the events of the entity that were created by
+// that time. A repeated call stores a later tombstone. The error has kind Invalid if id is not
+// valid.
 func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, err error) {
 	if err := checkGivenID(id).Err(); err != nil {
 		return record.Time{}, err
@@ -247,7 +237,7 @@ func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, 
 	return latest.ErasedAt, err
 }
 
-// checkGivenID is like record.CheckID, but has its own error for an empty id.
+// checkGivenID is record.CheckID with an error of its own for an empty id.
 func checkGivenID(id string) (wrong record.Fields) {
 	if id == "" {
 		wrong.Add("id", "is required: the id of the entity")

@@ -12,14 +12,14 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// open returns a store with the entity "ada", created at noon. Its clock shows noon.
+// open returns a store with the entity "ada", created at noon, which its clock shows.
 func open(t *testing.T, attributes string) entity.Store {
 	t.Helper()
 	now := noon
 	return openAt(t, attributes, &now)
 }
 
-// openAt is like open, but the store's clock shows *now.
+// openAt is open with a clock that shows *now.
 func openAt(t *testing.T, attributes string, now *time.Time) entity.Store {
 	t.Helper()
 	stores, _ := boltstores.New(t, func() time.Time { return *now })
@@ -35,8 +35,8 @@ func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 	s := openAt(t, `{"a":1}`, &now)
 	for _, step := range []struct {
 		patch, want string
-		after       time.Duration // time from noon to the call
-		wantAfter   time.Duration // expected time from noon to updated_at
+		after       time.Duration // from noon to the call
+		wantAfter   time.Duration // from noon to updated_at
 	}{
 		{`{}`, `{"a":1}`, time.Hour, 0},
 		{`{"a":1}`, `{"a":1}`, time.Hour, 0},

@@ -14,8 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended is a Store that counts replacements. It calls between() before each
-// replacement.
+// contended counts replacements, and calls between before each.
 type contended struct {
 	entity.Store
 	between      func()
@@ -109,8 +108,7 @@ func TestUpdateWaitsNoLongerThanItsContext(t *testing.T) {
 	}
 }
 
-// distant is a Store with one entity. Each call takes 5 ms: 2.5 ms before the store acts,
-// and 2.5 ms after that.
+// distant has one entity. A call takes 2.5 ms before the store acts, and 2.5 ms after.
 type distant struct {
 	entity.Store
 
@@ -144,14 +142,14 @@ func (d *distant) Write(_ context.Context, _ string, w entity.Write) (entity.Cha
 	return next, true, nil
 }
 
-// Each of 200 concurrent updates is applied or returns an error of kind Unavailable. No
-// applied update is lost. The updates make at most 3 writes each on average.
+// No applied update is lost. On average, each of 200 makes at most 3 writes, and those that
+// are not applied fail with kind Unavailable.
 func TestConcurrentUpdatesBackOff(t *testing.T) {
 	t.Parallel()
 	const updates = 200
 	synctest.Test(t, func(t *testing.T) {
 		d := &distant{entity: entity.Entity{ID: "ada", Attributes: record.Attributes(`{}`)}}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // like the timeout of the API
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // as in the API
 		defer cancel()
 		var applied atomic.Int64
 		var wg sync.WaitGroup
@@ -177,7 +175,7 @@ func TestConcurrentUpdatesBackOff(t *testing.T) {
 	})
 }
 
-// unknown is a Store whose first replacement is stored although its outcome is unknown.
+// unknown stores its first replacement and returns an error.
 type unknown struct {
 	entity.Store
 	writes int

@@ -7,15 +7,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// Upsert creates the entity that d describes, or merges d into the existing entity with the same
-// id, as Update does, and replaces its type if d has one. It returns the stored entity and
-// reports whether Upsert created it. A new entity does not contain the attributes that are null
-// in d.
+// Upsert creates the entity that d describes, without the attributes that are null in d. If
+// its id exists, Upsert merges d into that entity, as Update does, and replaces its type if d
+// has one. It returns the stored entity and whether it is new.
 //
 // old is the entity as the caller has read it, or nil if it did not exist. If another request
-// has changed it since, Upsert reads it again. If the entity already matches d, Upsert
-// writes nothing. Repeating a call therefore has no effect. The error has kind Invalid or
-// Unavailable in the same cases as in Update.
+// has changed it since, Upsert reads it again. It writes nothing if the entity already matches
+// d, so repeating a call has no effect. The error has kind Invalid or Unavailable as in
+// Update.
 func Upsert(ctx context.Context, s Store, workspace string, d Draft, old *Entity) (stored Entity, created bool, err error) {
 	e, err := d.entity()
 	if err != nil {
@@ -48,7 +47,7 @@ func Upsert(ctx context.Context, s Store, workspace string, d Draft, old *Entity
 	return stored, created, nil
 }
 
-// find returns an entity, or nil if it does not exist.
+// find returns nil if there is no such entity.
 func find(ctx context.Context, s Store, workspace, id string) (*Entity, error) {
 	found, err := s.GetEach(ctx, workspace, []string{id})
 	e, exists := found[id]

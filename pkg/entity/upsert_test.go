@@ -18,7 +18,7 @@ func change(id, typ, attributes string) entity.Draft {
 	return entity.Draft{ID: id, Type: typ, Attributes: record.Attributes(attributes)}
 }
 
-// upsert upserts d after a read.
+// upsert reads before it upserts.
 func upsert(ctx context.Context, s entity.Store, d entity.Draft) (stored entity.Entity, created bool, err error) {
 	found, err := s.GetEach(ctx, "default", []string{d.ID})
 	if err != nil {
@@ -130,7 +130,7 @@ func TestUpsertCreatesAConcurrentlyDeletedEntity(t *testing.T) {
 	}
 }
 
-// One of the calls creates the entity, and the changes of all other calls are kept.
+// One call creates the entity, and the changes of all others are kept.
 func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const calls = 5
@@ -144,7 +144,7 @@ func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 				if isNew {
 					created.Add(1)
 				}
-				if record.KindOf(err) != record.Unavailable { // this error is allowed, because other requests kept changing the entity
+				if record.KindOf(err) != record.Unavailable { // allowed, because other requests kept changing the entity
 					if err != nil {
 						t.Error(err)
 					}

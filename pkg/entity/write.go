@@ -8,7 +8,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// Kind is a kind of Write.
 type Kind string
 
 // The kinds.
@@ -19,16 +18,16 @@ const (
 	EraseWrite   Kind = "erase"   // stores a tombstone with ErasedAt, even if the entity never existed
 )
 
-// Write is one change of an entity before it has a stamp. Next is the rule of what it
-// changes, which every store applies.
+// Write is one change of an entity before it has a stamp. Next says what it changes, for every
+// store.
 type Write struct {
 	Kind   Kind
-	Entity Entity // a store sets CreatedAt and UpdatedAt; only ID matters to a deletion and an erasure
+	Entity Entity // a store sets CreatedAt and UpdatedAt; for a deletion and an erasure, only ID matters
 	Old    Entity // what a replacement replaces
 }
 
-// Next returns the change that w makes at now. latest is the entity's latest change; its ID
-// is empty if the entity never existed. ok is false if w has nothing to change there.
+// Next returns the change that w makes at now. latest is the entity's latest change, without
+// an ID if the entity never existed. ok is false if w has nothing to change.
 func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 	known := latest.ID != ""
 	exists := known && !latest.Deleted
@@ -56,9 +55,9 @@ func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 	return next, true
 }
 
-// Stored reports whether found is what the same call wanted to store as next. A store asks
-// after it repeated a write whose response was lost. Two writers may pick the same stamp, so
-// the content counts too.
+// Stored reports whether found is what the same call wanted to store as next, for a store that
+// repeated a write whose response was lost. Two writers may pick the same stamp, so the
+// content counts too.
 func (w Write) Stored(next, found Change) bool {
 	switch {
 	case found.SyncPosition() != next.SyncPosition() || found.Deleted != next.Deleted:
@@ -71,20 +70,19 @@ func (w Write) Stored(next, found Change) bool {
 	return found.Type == next.Type && found.CreatedAt == next.CreatedAt && bytes.Equal(found.Attributes, next.Attributes)
 }
 
-// ClockFault describes a write that found a stamp of a clock that was wrong (see
-// record.Time.Next). The write has given the entity an earlier stamp.
+// ClockFault says that a write found a stamp of a clock that was wrong (see record.Time.Next),
+// and gave the entity an earlier one.
 type ClockFault struct {
 	Workspace, ID string
 	Was, Now      record.Time // the wrong stamp, and the one in its place
 }
 
-// Clock is what gives a store its stamps. The zero value is ready to use.
+// Clock gives a store its stamps. The zero value is ready to use.
 type Clock struct {
 	Now   func() time.Time                  // time.Now if nil
 	Fault func(context.Context, ClockFault) // called after each write that corrected a stamp; may be nil
 }
 
-// Time reads the clock.
 func (c Clock) Time() time.Time {
 	if c.Now == nil {
 		return time.Now()
@@ -92,8 +90,7 @@ func (c Clock) Time() time.Time {
 	return c.Now()
 }
 
-// Check calls c.Fault if next, which a store has stored in place of latest, has an earlier
-// stamp.
+// Check calls c.Fault if next, which was stored in place of latest, has an earlier stamp.
 func (c Clock) Check(ctx context.Context, workspace string, latest, next Change) {
 	was, now := latest.SyncPosition().At, next.SyncPosition().At
 	if latest.ID != "" && now.Compare(was) < 0 && c.Fault != nil {

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Events is the part of event.Store that an Eraser uses.
+// Events is what an Eraser needs of event.Store.
 type Events interface {
 	Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error)
 }
@@ -26,18 +26,18 @@ const MaxRate = 250
 // Config tunes an Eraser. Its zero value is ready to use.
 type Config struct {
 	PageSize  int           // most events of a page; 100 by default
-	MaxRate   int           // events that a run reads in a second, at most and roughly; 0, the default, for any number
-	RetryWait time.Duration // how long a run waits if the events are unavailable; doubled each time, up to 16 times as long; 1 s by default
+	MaxRate   int           // about the most events that a run reads in a second; 0, the default, for any number
+	RetryWait time.Duration // how long a run waits if the events are unavailable, doubled each time, up to 16 times as long; 1 s by default
 }
 
-// Eraser is the [job.Work] of this kind: it erases events page by page, and saves its progress
+// Eraser is the [job.Work] of this kind. It erases events page by page, and saves its progress
 // after each. It is safe for concurrent use.
 type Eraser struct {
 	events Events
 	Config
 }
 
-// NewEraser returns an Eraser. It returns an error if events is nil.
+// NewEraser fails if events is nil.
 func NewEraser(events Events, cfg Config) (*Eraser, error) {
 	if events == nil {
 		return nil, errors.New("erasurejob: events are required")
@@ -47,13 +47,12 @@ func NewEraser(events Events, cfg Config) (*Eraser, error) {
 	return &Eraser{events: events, Config: cfg}, nil
 }
 
-// progress is what a run continues from.
+// progress is where a run continues.
 type progress struct {
 	After *record.Position `json:"after,omitempty"` // of the last event that was read; nil before the first
 }
 
-// Do implements [job.Work]. If a page fails because the events are unavailable, it waits and
-// tries again.
+// Do implements [job.Work]. While the events are unavailable, it waits and tries again.
 func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
 	var done details
 	var at progress
@@ -103,5 +102,5 @@ func (e *Eraser) pace() time.Duration {
 	return time.Duration(e.PageSize) * time.Second / time.Duration(e.MaxRate)
 }
 
-// Clean implements [job.Work]. Nothing is left to remove.
+// Clean has nothing to remove.
 func (e *Eraser) Clean(context.Context, job.Job) error { return nil }

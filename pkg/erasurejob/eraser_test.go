@@ -15,11 +15,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// events is a store of the events of one entity. The event with index i is at position i.
-// Before each page, Erase calls the function next. If next returns an error, Erase erases
-// only the first event of the page.
+// events has the events of one entity, in order of position. Erase calls next before each
+// page. If that fails, it erases only the page's first event.
 type events struct {
-	created []time.Time // times of creation; zero for erased events
+	created []time.Time // of creation; zero for erased events
 	next    func(page int) error
 	pages   int
 }
@@ -55,7 +54,6 @@ func (s *events) Erase(ctx context.Context, _ string, q event.Erasure) (erased e
 	return erased, err
 }
 
-// left returns the number of events that are not erased.
 func (s *events) left() (n int) {
 	for _, at := range s.created {
 		if !at.IsZero() {
@@ -65,7 +63,6 @@ func (s *events) left() (n int) {
 	return n
 }
 
-// many returns a slice with n copies of t.
 func many(n int, t time.Time) []time.Time {
 	all := make([]time.Time, n)
 	for i := range all {
@@ -74,8 +71,7 @@ func many(n int, t time.Time) []time.Time {
 	return all
 }
 
-// setUp returns a worker and its store. The store has one job, which is requested at the
-// current time.
+// setUp returns a worker, and its store with one job that is requested now.
 func setUp(t *testing.T, e *events, cfg Config, settle time.Duration) (*job.Worker, *jobtest.Store) {
 	t.Helper()
 	s := jobtest.NewStore(t, Kind)
@@ -187,9 +183,9 @@ func TestAJobContinuesAfterFailedRunsAndFailsAfterTooMany(t *testing.T) {
 				failed++
 			}
 		}
-		// The first run fails at its first page. The second run erases two pages and
-		// fails at the third. The next five runs fail at their first page, and the last
-		// of them ends the job. Each run erases one event of the page at which it fails.
+		// The first run fails at its first page, the second erases two pages and fails at the third,
+		// and the next five fail at their first page, of which the last ends the job. Each run
+		// erases one event of the page at which it fails.
 		const want = "The erasure failed 5 times in a row at the same place. The service's log says why. Events may remain. Request the erasure again."
 		if j := wantJob(t, s, job.Failed, 1+200+6); failed != 6 || j.Error == nil || *j.Error != want {
 			t.Errorf("%d runs failed; the job is %+v", failed, j)
@@ -200,8 +196,7 @@ func TestAJobContinuesAfterFailedRunsAndFailsAfterTooMany(t *testing.T) {
 func TestARequestDuringARunExtendsTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		// The second event was created after the first request and before the second
-		// request.
+		// The second event was created between the two requests.
 		e := eventsCreated(append([]time.Time{began, began.Add(5 * time.Second)}, many(200, began)...)...)
 		w, s := setUp(t, e, Config{}, record.SyncLag)
 		e.next = func(page int) error {

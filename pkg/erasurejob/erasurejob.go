@@ -1,8 +1,8 @@
-// Package erasurejob erases all events of an entity. It defines what a client requests and sees
-// of such a job, and what one run does. Package job is the life of the job.
+// Package erasurejob erases all events of an entity. It has what a client requests and sees of
+// such a job, and what one run does. Package job is the life of the job.
 //
-// A job has the id of its entity, so an entity has at most one job. A further request extends
-// it or, if it has ended, replaces it.
+// A job has the id of its entity, so an entity has one at most. A further request extends it
+// or, if it has ended, replaces it.
 package erasurejob
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Kind is the kind of these jobs. They are kept as long as the tombstones of entities.
+// These jobs are kept as long as the tombstones of entities.
 var Kind = job.Kind{Name: "erasure", Keep: 30 * 24 * time.Hour, Advice: "Events may remain. Request the erasure again."}
 
 // Job is a job as the API shows it.
@@ -24,16 +24,15 @@ type Job struct {
 	CreatedAt    record.Time  `json:"created_at"`
 	StartedAt    *record.Time `json:"started_at"`
 	FinishedAt   *record.Time `json:"finished_at"`
-	Error        *string      `json:"error"` // why events may remain, as text for users
+	Error        *string      `json:"error"` // why events may remain, for users
 }
 
-// details are what a job shows of its work.
 type details struct {
 	EventsErased int64 `json:"events_erased"`
 }
 
-// Request queues a job that erases the events of an entity created at or before until. See
-// [job.Request].
+// Request queues a job that erases the events of an entity created at or before until, as
+// [job.Request] does.
 func Request(ctx context.Context, s job.Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	j, err := job.Request(ctx, s, job.Job{Workspace: workspace, ID: entityID, Until: until}, now)
 	if err != nil {

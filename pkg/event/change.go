@@ -7,20 +7,20 @@ import (
 	"sluice/pkg/record"
 )
 
-// SyncPosition returns the position of e in a list of changes.
+// SyncPosition is the position of e in a list of changes.
 func (e Event) SyncPosition() record.Position {
 	return record.Position{At: e.CreatedAt, ID: e.ID}
 }
 
-// Change is an event in a walk. If the filter of the walk does not select the event, it has only
-// ID and CreatedAt.
+// Change is an event in a walk. If the walk's filter does not select it, it has only ID and
+// CreatedAt.
 type Change struct {
 	Event
-	Reason string `json:"reason,omitzero"` // record.Filtered, or "" for an event that the filter selects
+	Reason string `json:"reason,omitzero"` // record.Filtered if the filter does not select the event; otherwise ""
 }
 
-// AppendJSON appends the JSON of the event to b, or {"id","created_at","deleted":true,"reason"}
-// if there is a reason. It returns the same errors as Event.AppendJSON.
+// AppendJSON appends the event, or {"id","created_at","deleted":true,"reason"} if there is a
+// reason. It fails as Event.AppendJSON does.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	if c.Reason == "" {
 		return c.Event.AppendJSON(b)
@@ -40,7 +40,7 @@ type ChangeQuery struct {
 }
 
 // ListChanges returns the events that q selects and that have not expired by now. A page may
-// therefore have fewer than q.Limit events, or none, even if More is true.
+// have fewer than q.Limit, or none, even if More is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
 	found, err := s.Changes(ctx, workspace, q.SyncQuery)
 	found = record.Filter(found, Event.SyncPosition, func(e Event) bool { return !e.Expired(record.TimeOf(now)) })

@@ -1,5 +1,5 @@
-// Package event implements events and defines the interface of their stores. Events are
-// one of the two kinds of records of the service.
+// Package event has events, one of the two kinds of records, and the interface of their
+// stores.
 package event
 
 import (
@@ -11,22 +11,21 @@ import (
 	"sluice/pkg/record"
 )
 
-// Event is a record of something that happened. It never changes. Its JSON form is the
-// same in the API, in export files and in import files.
+// Event is a record of something that happened. It never changes. Its JSON is the same in the
+// API, in export files and in import files.
 type Event struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
-	EntityID   OptionalID        `json:"entity_id"` // id of the entity that the event concerns; may be empty
+	EntityID   OptionalID        `json:"entity_id"` // the entity that it concerns; may be empty
 	OccurredAt record.Time       `json:"occurred_at"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
 
-	ExpiresAt record.Time `json:"-"` // time of expiry in whole seconds; zero if the event never expires
+	ExpiresAt record.Time `json:"-"` // in whole seconds; zero if it never expires
 }
 
-// AppendJSON appends e to b, in the JSON form that its struct tags describe. It copies
-// the attributes without validating them again. It returns an error if a string is not
-// UTF-8 or the attributes are not an object.
+// AppendJSON appends the JSON that e's struct tags describe. It does not validate the
+// attributes again, but fails if a string is not UTF-8 or the attributes are not an object.
 func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", e.ID)
@@ -38,15 +37,14 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Expired reports whether e has expired by the given time.
+// Expired reports whether e has expired by at.
 func (e Event) Expired(at record.Time) bool {
 	return e.ExpiresAt != record.Time{} && e.ExpiresAt.Compare(at) <= 0
 }
 
-// OptionalID is an id, or "" for no id. In JSON, "" is null.
+// OptionalID is an id, or "" for none, which is null in JSON.
 type OptionalID string
 
-// MarshalJSON implements json.Marshaler.
 func (id OptionalID) MarshalJSON() ([]byte, error) {
 	if id == "" {
 		return []byte("null"), nil
@@ -54,12 +52,11 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(id))
 }
 
-// Columns returns the names of all JSON members of an event except attributes. The names
-// are in the order in which the members are written. They are also the names of the first
-// columns of a CSV file.
+// Columns returns the JSON members of an event except attributes, in their order, which are
+// also the first columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
-// Draft is an event that a client wants to create, in the JSON form in which clients send it.
+// Draft is an event that a client wants to create, in the JSON that clients send.
 type Draft struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
@@ -67,10 +64,10 @@ type Draft struct {
 	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil for the time of creation
 	Attributes record.Attributes `json:"attributes,omitzero"`  // nil for {}
 
-	KeepFor time.Duration `json:"-"` // time from the creation to the expiry, which the service sets; 0 if the event never expires
+	KeepFor time.Duration `json:"-"` // from creation to expiry, set by the service; 0 to never expire
 }
 
-// At returns the event that d describes, as created at now.
+// At returns the event that d describes, created at now.
 func (d Draft) At(now time.Time) Event {
 	e := Event{ID: d.ID, Name: d.Name, EntityID: d.EntityID, Attributes: d.Attributes, CreatedAt: record.TimeOf(now)}
 	e.OccurredAt = e.CreatedAt
@@ -87,9 +84,9 @@ func (d Draft) At(now time.Time) Event {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member except name
-// may be absent or null. Parse skips the members in ignored: an import skips created_at,
-// because the service sets it. The error is a *record.Error of kind Malformed or Invalid. The
-// latter names all invalid members.
+// may be absent or null. Members in ignored are skipped: for an import that is created_at,
+// which the service sets. The error is a *record.Error of kind Malformed, or of kind Invalid
+// with all invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
 	decoders := record.Decoders{
@@ -106,7 +103,7 @@ func Parse(text []byte, ignored ...string) (Draft, error) {
 		return d, err
 	}
 	var wrong record.Fields
-	wrong.Check("name", checkName(d.Name)) // checked here, because Decode does not report an absent name
+	wrong.Check("name", checkName(d.Name)) // Decode does not report an absent name
 	return d, wrong.Err()
 }
 
@@ -117,56 +114,52 @@ func checkName(name string) error {
 	return record.CheckName(name)
 }
 
-// Position returns the position of e in a list.
+// Position is the position of e in a list.
 func (e Event) Position() record.Position { return record.Position{At: e.OccurredAt, ID: e.ID} }
 
 // Query requests a page of a workspace's events in order of Event.Position.
 type Query struct {
-	EntityID  OptionalID       // only events of this entity; empty for all entities
-	From      *record.Time     // only events that occurred at this time or later; nil for no bound
-	To        *record.Time     // only events that occurred before this time; nil for no bound
-	Ascending bool             // whether the oldest event comes first; by default, the newest comes first
-	After     *record.Position // position of the last event on the previous page; nil for the first page
-	Limit     int              // maximum number of events, at least 1
+	EntityID  OptionalID       // empty for all entities
+	From      *record.Time     // that occurred at this time or later; nil for no bound
+	To        *record.Time     // that occurred before this time; nil for no bound
+	Ascending bool             // oldest first; by default, newest first
+	After     *record.Position // last event of the page before; nil for the first
+	Limit     int              // at least 1
 }
 
-// Bounds returns the result of record.Bounds for q.
+// Bounds is record.Bounds for q.
 func (q Query) Bounds() (low, high string) {
 	return record.Bounds(q.From, q.To, q.After, q.Ascending)
 }
 
-// Store keeps events by workspace and id. Implementations are safe for
-// concurrent use. A workspace is a non-empty string without '#'.
-//
-// A store removes expired events only after some time. Until then, the store can return
-// these events. The functions Get, List and ListChanges hide expired events.
-//
-// Every method may fail with a *record.Error of kind Unavailable.
+// Store keeps events by workspace, a non-empty string without '#', and id. It is safe for
+// concurrent use. It may return expired events, which it removes only after some time; the
+// functions Get, List and ListChanges hide them. Every method may fail with a *record.Error of
+// kind Unavailable.
 type Store interface {
-	// Create stores d.At the time of the store's clock if the workspace has no event with
-	// the same id, or only one that has expired by then. It returns the event that is stored
-	// after the call, and reports whether the call stored it.
+	// Create stores d.At the time of the store's clock, unless the workspace has an event with
+	// the same id that has not expired by then. It returns the event that is stored after the
+	// call, and whether this call stored it.
 	Create(ctx context.Context, workspace string, d Draft) (stored Event, created bool, err error)
 
 	// Get returns an event, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Event, error)
 
-	// List returns the events that q selects. The page may have fewer than q.Limit events
-	// even if More is true, because the size of a page in bytes is limited too
-	// (record.MaxPageBytes).
+	// List returns the events that q selects. A page may have fewer than q.Limit even if More is
+	// true, because its bytes are bounded too (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (record.Page[Event], error)
 
-	// Changes returns the events that q selects, in order of CreatedAt, then id. Events
-	// never change, so each has one place in this order. As in List, the page may have
-	// fewer than q.Limit events even if More is true.
+	// Changes returns the events that q selects, in order of CreatedAt, then id. Events never
+	// change, so each has one place. As in List, a page may have fewer than q.Limit even if More
+	// is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Event], error)
 
-	// Count returns the number of events that match the filters of q, were created at or
-	// before the given time and had not expired by that time. It ignores After and Limit.
+	// Count counts the events that match the filters of q, were created at or before until and
+	// had not expired by then. It ignores After and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Erase removes the events that q selects. Even after an error, Erased.Events is the
-	// number of events that were removed.
+	// Erase removes the events that q selects. Erased.Events counts those that were removed, even
+	// after an error.
 	Erase(ctx context.Context, workspace string, q Erasure) (Erased, error)
 }
 
@@ -174,20 +167,18 @@ type Store interface {
 // Position.
 type Erasure struct {
 	EntityID string
-	Until    record.Time      // only events created at or before this time
-	After    *record.Position // only events after this position; nil for the first page
-	Limit    int              // maximum number of events to read, at least 1
+	Until    record.Time      // only events created at or before
+	After    *record.Position // only events after; nil for the first page
+	Limit    int              // of events to read, at least 1
 }
 
-// Erased is the result of an Erasure.
 type Erased struct {
-	Events int64            // number of events removed
-	Last   *record.Position // position of the last event that was read; the next page starts after it; nil if no event was read
-	More   bool             // whether further events follow the position Last
+	Events int64            // that were removed
+	Last   *record.Position // of the last event that was read, after which the next page starts; nil if none was read
+	More   bool             // whether further events follow Last
 }
 
-// Get returns an event that has not expired by the given time, or a *record.Error of kind
-// NotFound.
+// Get returns an event that has not expired by now, or a *record.Error of kind NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Event, error) {
 	e, err := s.Get(ctx, workspace, id)
 	switch {
@@ -200,17 +191,16 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Eve
 }
 
 // List returns the events that q selects and that have not expired by now. It reads up to
-// q.Limit events and drops those that have expired. A page may therefore have fewer than
-// q.Limit events, or none, even if More is true.
+// q.Limit and drops those that have, so a page may have fewer, or none, even if More is true.
 func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (record.Page[Event], error) {
 	page, err := s.List(ctx, workspace, q)
 	return record.Filter(page, Event.Position, func(e Event) bool { return !e.Expired(record.TimeOf(now)) }), err
 }
 
-// Create stores the event that d describes, with the current time. If the same event
-// exists, Create returns it, and created is false. If its id belongs to another event, the
-// error has kind Conflict. A time of occurrence that d leaves open matches any. If a field
-// is invalid, the error has kind Invalid.
+// Create stores the event that d describes, with the current time. If the same event exists,
+// it is returned, and created is false. The error has kind Conflict if the id belongs to
+// another event, and kind Invalid if a field is not valid. A draft without a time of
+// occurrence matches any.
 func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Event, created bool, err error) {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(d.ID))

@@ -15,13 +15,13 @@ import (
 
 // Config tunes an Exporter. Its zero value is ready to use.
 type Config struct {
-	PartBytes int           // least size of every part but the last, in bytes; 5 MiB by default, the minimum of S3
-	MaxParts  int           // most parts of a file; 4,000 by default, whose ETags fit into job.MaxProgress
-	SaveEvery time.Duration // how often the number of written records is saved, roughly; 1 s by default
-	FileDays  int           // days for which a file is kept; 7 by default
+	PartBytes int           // of every part but the last; 5 MiB by default, the minimum of S3
+	MaxParts  int           // of a file; 4,000 by default, whose ETags fit into job.MaxProgress
+	SaveEvery time.Duration // how often the number of written records is saved, about; 1 s by default
+	FileDays  int           // how many days a file is kept; 7 by default
 }
 
-// ParseFileDays parses the environment variable EXPORT_FILE_DAYS for Config.FileDays.
+// ParseFileDays parses EXPORT_FILE_DAYS for Config.FileDays.
 func ParseFileDays(text string) (int, error) {
 	days, err := strconv.Atoi(text)
 	if err != nil || days < 1 {
@@ -30,7 +30,7 @@ func ParseFileDays(text string) (int, error) {
 	return days, nil
 }
 
-// Exporter is the [job.Work] of this kind: it reads the records of a job, writes them to the
+// Exporter is the [job.Work] of this kind. It reads the records of a job, writes them to the
 // file in parts, and saves its progress after each. It is safe for concurrent use.
 type Exporter struct {
 	entities Entities
@@ -39,7 +39,7 @@ type Exporter struct {
 	Config
 }
 
-// NewExporter returns an Exporter. It returns an error if a store is nil.
+// NewExporter fails if a store is nil.
 func NewExporter(entities Entities, events Events, files Files, cfg Config) (*Exporter, error) {
 	if entities == nil || events == nil || files == nil {
 		return nil, errors.New("exportjob: records and files are required")
@@ -51,14 +51,13 @@ func NewExporter(entities Entities, events Events, files Files, cfg Config) (*Ex
 	return &Exporter{entities: entities, events: events, files: files, Config: cfg}, nil
 }
 
-// run is one run of a job.
 type run struct {
 	*job.Run
 	*Exporter
 	state           // as saved
 	saved time.Time // when that was
 
-	counted atomic.Pointer[int64] // how many records the job has; nil until they have been counted
+	counted atomic.Pointer[int64] // of the job; nil until they have been counted
 }
 
 // Do implements [job.Work].
@@ -87,7 +86,7 @@ func (x *Exporter) Do(ctx context.Context, running *job.Run) (any, error) {
 	return r.details, err
 }
 
-// Clean implements [job.Work]: it removes the upload and the file.
+// Clean implements [job.Work]. It removes the upload and the file.
 func (x *Exporter) Clean(ctx context.Context, j job.Job) error {
 	var d details
 	if err := j.Decode(&d, nil); err != nil {
@@ -123,7 +122,7 @@ func (r *run) file(ctx context.Context) error {
 	}
 	expires := record.TimeOf(r.Now().AddDate(0, 0, r.FileDays))
 	written := r.RecordsWritten
-	// The records may have been counted wrong, if some were deleted during the export.
+	// The count was wrong if records were deleted during the export.
 	r.FileExpiresAt, r.RecordsExpected = &expires, &written
 	return nil
 }
@@ -131,7 +130,7 @@ func (r *run) file(ctx context.Context) error {
 // due reports whether SaveEvery has passed since the last save.
 func (r *run) due() bool { return r.Now().Sub(r.saved) >= r.SaveEvery }
 
-// save saves next, which then is the state of r.
+// save saves next, which becomes the state of r.
 func (r *run) save(next state, further bool) error {
 	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
 	if err := r.Save(next.details, next.progress, further); err != nil {

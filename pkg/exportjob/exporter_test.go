@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// small configures a worker to write several parts for a few records.
+// small lets a worker write several parts for a few records.
 var small = parts(700, 1000)
 
 func parts(bytes, maxTries int) config {
@@ -48,7 +48,7 @@ func TestAFileHasEachRecordOnce(t *testing.T) {
 	})
 }
 
-// Whatever happens to one call of a run, later deliveries complete the job correctly.
+// Later deliveries complete the job.
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {
@@ -119,9 +119,8 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	})
 }
 
-// A job that is cancelled after its worker was killed leaves no file and no upload, no
-// matter at which call the worker was killed. An upload whose id was not saved is the
-// only exception. It remains until the bucket's rule for incomplete uploads removes it.
+// It leaves no file and no upload, at whichever call the worker was killed, except an upload
+// whose id was not saved. The bucket's rule for incomplete uploads removes that.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {
@@ -140,7 +139,7 @@ func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 					break
 				}
 				w.finish()
-				unknown := last == "start" || last == "put running" && what == jobtest.Killed // whether the worker was killed before the id of the upload was saved
+				unknown := last == "start" || last == "put running" && what == jobtest.Killed // before the id of the upload was saved
 				if w.jobs.Job().Status != job.Cancelled || len(w.files) > 0 || len(w.uploads) > 0 && !unknown {
 					t.Errorf("killed at call %d, %s: %+v, uploads %v, files %v; %v", step, last, w.jobs.Job(), w.uploads, w.files, w.jobs.Trace)
 				}
@@ -149,8 +148,8 @@ func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	})
 }
 
-// Deliveries are repeated or concurrent, workers are killed, calls fail or seem to
-// fail, records are created and the job is cancelled, in any order.
+// Deliveries are repeated or concurrent, workers are killed, calls fail or seem to fail,
+// records are created and the job is cancelled, in any order.
 func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -261,8 +260,8 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// Many records that were created after the job are between the job's records. Most
-// runs end before they reach the next record of the job.
+// There are many between the job's records, so most runs end before they reach the next one of
+// the job.
 func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {
@@ -290,7 +289,7 @@ func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	})
 }
 
-// A run that saves the job but reads no further records makes no progress.
+// A run that only saves the job makes no progress.
 func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {
@@ -304,7 +303,7 @@ func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 			_ = w.deliver(t.Context(), new(life))
 		}
 		w.ended("failed 3 times in a row at the same place")
-		if runs != 4 { // one run that made progress, and three runs that made no progress
+		if runs != 4 { // one that made progress, and three that made none
 			t.Errorf("%d runs", runs)
 		}
 	})
@@ -337,8 +336,8 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		columns int    // number of attributes
-		other   string // name of one more attribute
+		columns int    // of attributes
+		other   string // one more attribute
 		reason  string
 	}{
 		{"the maximum number of columns", 2000, "", ""},

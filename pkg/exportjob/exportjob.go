@@ -1,9 +1,9 @@
-// Package exportjob writes all records of one kind into a file, because lists return only small
-// pages. It defines what a client orders and sees of such a job, and what one run does. Package
-// job is the life of the job.
+// Package exportjob writes all records of one kind into a file, because lists return only
+// small pages. It has what a client orders and sees of such a job, and what one run does.
+// Package job is the life of the job.
 //
 // A file is a gzip member (RFC 1952) in parts. A job stores its parts, their checksum and the
-// position of the last record in them, and a run continues there. So the file has every record
+// position of their last record, where the next run continues. So the file has every record
 // once, whatever happens to runs.
 package exportjob
 
@@ -16,32 +16,28 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// Kind is the kind of these jobs.
 var Kind = job.Kind{Name: "export", Keep: 180 * 24 * time.Hour}
 
 // DefaultQuota is how many unfinished jobs a workspace may have by default.
 const DefaultQuota = 10
 
-// Format is the format of a file, before compression.
+// Format is that of a file before compression.
 type Format = recordfile.Format
 
-// The file formats.
 const (
 	NDJSON = recordfile.NDJSON
 	CSV    = recordfile.CSV
 )
 
-// Formulas says how a CSV file shows text that a spreadsheet would execute as a
-// formula.
+// Formulas says how a CSV file shows text that a spreadsheet would run as a formula.
 type Formulas string
 
-// The values of Formulas. Package recordfile describes the escaping.
+// Package recordfile describes the escaping.
 const (
-	NeutralizeFormulas Formulas = "neutralize" // shows such text with a leading apostrophe; this is the default
-	KeepFormulas       Formulas = "keep"       // shows such text unchanged
+	NeutralizeFormulas Formulas = "neutralize" // with a leading apostrophe; the default
+	KeepFormulas       Formulas = "keep"       // unchanged
 )
 
-// CheckFormulas returns an error if text is not one of the Formulas.
 func CheckFormulas(text string) error {
 	if f := Formulas(text); f != NeutralizeFormulas && f != KeepFormulas {
 		return errors.New("must be neutralize or keep")
@@ -49,17 +45,17 @@ func CheckFormulas(text string) error {
 	return nil
 }
 
-// Filters select the records of a job. The zero value selects all records. The JSON
-// contains only the filters that are set.
+// Filters select the records of a job; all of them if they are zero. The JSON has only filters
+// that are set.
 type Filters struct {
 	Type     string       `json:"type,omitzero"`      // only entities of this type
 	EntityID string       `json:"entity_id,omitzero"` // only events of this entity
-	Name     string       `json:"name,omitzero"`      // only events of this name; the job reads the others too
+	Name     string       `json:"name,omitzero"`      // of this name; the job reads the others too
 	From     *record.Time `json:"from,omitzero"`      // only events that occurred at this time or later
 	To       *record.Time `json:"to,omitzero"`        // only events that occurred before this time
 }
 
-// Order says which file a job writes. Its JSON is the body of the request for the job.
+// Order says which file a job writes. Its JSON is the body of the request.
 type Order struct {
 	ID          string          `json:"id"` // of the job
 	Resource    record.Resource `json:"resource"`
@@ -68,7 +64,7 @@ type Order struct {
 	CSVFormulas Formulas        `json:"csv_formulas,omitzero"` // only for CSV; NeutralizeFormulas by default
 }
 
-// Validate returns a *record.Error of kind Invalid that names every invalid field.
+// Validate returns a *record.Error of kind Invalid with every invalid field.
 func (o Order) Validate() error {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(o.ID))
@@ -121,7 +117,7 @@ type Job struct {
 	StartedAt       *record.Time    `json:"started_at"`
 	FinishedAt      *record.Time    `json:"finished_at"`
 	DownloadURL     *string         `json:"download_url"` // only in the result of Get
-	Error           *string         `json:"error"`        // why there is no file, as text for users
+	Error           *string         `json:"error"`        // why there is no file, for users
 }
 
 // state is what a job stores of its work.
@@ -137,13 +133,13 @@ type details struct {
 	RecordsExpected *int64       `json:"records_expected,omitzero"`
 	SizeBytes       *int64       `json:"size_bytes,omitzero"`
 	FileExpiresAt   *record.Time `json:"file_expires_at,omitzero"` // set when the job has succeeded
-	Upload          string       `json:"upload,omitzero"`          // id of the upload in Files; "" before it starts
+	Upload          string       `json:"upload,omitzero"`          // in Files; "" before it starts
 }
 
-// progress is what a run continues from.
+// progress is where a run continues.
 type progress struct {
-	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
-	Records int64    `json:"records,omitzero"` // number of records in the parts
+	Parts   []string `json:"parts,omitempty"`  // of the upload's parts, in order
+	Records int64    `json:"records,omitzero"` // in the parts
 	Sum     checksum `json:"sum,omitzero"`     // of the parts
 	Cursor  string   `json:"cursor,omitzero"`  // the parts have all records of the job up to this one
 	Written bool     `json:"written,omitzero"` // whether the parts have all records of the job
@@ -154,6 +150,6 @@ type progress struct {
 type survey struct {
 	Names   []string `json:"names,omitempty"`  // found so far, in byte order
 	Cursor  string   `json:"cursor,omitzero"`  // of the last record that was read
-	Records int64    `json:"records,omitzero"` // records read so far that belong to the job
+	Records int64    `json:"records,omitzero"` // of the job, read so far
 	Done    bool     `json:"done,omitzero"`
 }

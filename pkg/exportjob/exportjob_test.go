@@ -25,8 +25,8 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
-// Stores can keep the progress of the largest file, with the longest names of columns. In JSON,
-// each byte of these names takes six bytes.
+// It is that of the largest file, with the longest names of columns, each byte of which takes
+// six in JSON.
 func TestTheLargestProgressCanBeStored(t *testing.T) {
 	t.Parallel()
 	p := progress{

@@ -28,17 +28,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// config configures what a delivery runs.
 type config struct {
 	Config
 	life     job.Config
 	formulas Formulas
 }
 
-// created is the creation time of a world's job.
+// created is when a world's job is created.
 var created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// world holds in memory what outlives a worker: a job, its file and the records.
+// world is what outlives a worker, in memory: a job, its file and the records.
 type world struct {
 	t      jobtest.TB
 	config config
@@ -48,18 +47,17 @@ type world struct {
 	uploads  map[string]map[int][]byte
 	files    map[string][]byte
 	records  []stored // ordered by key
-	pageSize int      // maximum number of records in a page, even if the limit of the query is higher
+	pageSize int      // most records in a page, whatever the limit of the query
 	want     []string // ids of the job's records, in order
 	names    []string // attribute names of the job's records, in order
 	now      time.Time
-	started  int // number of uploads started
+	started  int // how many uploads
 
-	unreadable string // if not "", life.list fails when it reads the record with this key
+	unreadable string // life.list fails at the record with this key; "" for none
 }
 
-// stored is an entity or an event.
 type stored struct {
-	key    string // position of the record in a list
+	key    string // position in a list
 	entity entity.Entity
 	event  event.Event
 }
@@ -71,8 +69,7 @@ func (r stored) createdAt() record.Time {
 	return r.event.CreatedAt
 }
 
-// newWorld returns a world with a job, n records that belong to it, and n records that
-// were created after the job.
+// newWorld has a job, n records of it, and n records that were created after it.
 func newWorld(t jobtest.TB, resource record.Resource, format Format, n int, cfg config) *world {
 	t.Helper()
 	w := &world{
@@ -99,9 +96,8 @@ func newWorld(t jobtest.TB, resource record.Resource, format Format, n int, cfg 
 	return w
 }
 
-// insert adds record number i, with an attribute of the given name. Records with
-// adjacent numbers are not adjacent in the list, and some events occur at the same
-// time.
+// insert adds record i with an attribute called name. Records with adjacent numbers are not
+// adjacent in the list, and some events occur at the same time.
 func (w *world) insert(resource record.Resource, i int, at record.Time, name string) {
 	id, attributes := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i))), record.Attributes(fmt.Sprintf(`{%q:%d}`, name, i))
 	r := stored{key: id, entity: entity.Entity{ID: id, Type: "t", Attributes: attributes, CreatedAt: at, UpdatedAt: at}}
@@ -113,15 +109,15 @@ func (w *world) insert(resource record.Resource, i int, at record.Time, name str
 	w.records = slices.Insert(w.records, place, r)
 }
 
-// life is one run of a worker, with the faults that the test injects.
+// life is one run of a worker, with the faults that a test injects.
 type life struct {
 	jobtest.Life
 	*world
-	lists    atomic.Int64  // 1 if the next call of life.list fails, 2 if the call after that fails, and so on; 0 if no call fails
-	pageTime time.Duration // duration of each call of life.list
+	lists    atomic.Int64  // which of the next calls of life.list fails, from 1; 0 for none
+	pageTime time.Duration // of each call of life.list
 }
 
-// fated returns a run whose calls that change something have the fates that fate selects.
+// fated lets fate decide over each call that changes something.
 func fated(fate func(call string) jobtest.Fate) *life {
 	return &life{Life: jobtest.Life{Fate: fate}}
 }
@@ -135,13 +131,11 @@ func (l *life) call(name string, do func() error) error {
 	})
 }
 
-// Put implements job.Store.
 func (l *life) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, err error) {
 	l.check(j)
 	return l.Life.Put(ctx, j)
 }
 
-// state returns what a job stores of its work.
 func (w *world) state(j job.Job) (s state) {
 	w.t.Helper()
 	if err := j.Decode(&s.details, &s.progress); err != nil {
@@ -231,7 +225,6 @@ func (l filesOf) Delete(_ context.Context, f File) error {
 	})
 }
 
-// list returns the records after the given key.
 func (l *life) list(ctx context.Context, after string, limit int) (page []stored, more bool, err error) {
 	if l.pageTime > 0 {
 		select {
@@ -304,8 +297,8 @@ func (l entitiesOf) Count(_ context.Context, _ string, _ entity.Query, until rec
 	return l.count(until)
 }
 
-// worker returns a worker whose calls go through l. Each reading of its clock advances
-// the clock, so that the worker saves its progress several times.
+// worker returns a worker whose calls go through l. Each reading of its clock advances it, so
+// that progress is saved several times.
 func (l *life) worker() *job.Worker {
 	cfg := l.config
 	if cfg.life.Now == nil {
@@ -338,8 +331,7 @@ func (w *world) finish() {
 	})
 }
 
-// checkFile checks that the job has succeeded and that the file contains each record of
-// the job once, in order.
+// checkFile checks that the job has succeeded and its file has each record once, in order.
 func (w *world) checkFile() {
 	w.t.Helper()
 	if w.jobs.Job().Status != job.Succeeded {
@@ -359,8 +351,8 @@ func (w *world) checkFile() {
 	}
 }
 
-// ended checks that the job failed with the given reason, or succeeded if reason is "".
-// It also checks that no upload exists and that a failed job has no file.
+// ended checks that the job failed for reason and has no file, or succeeded if reason is "",
+// and that no upload is left.
 func (w *world) ended(reason string) {
 	w.t.Helper()
 	switch j := w.jobs.Job(); {
@@ -373,7 +365,7 @@ func (w *world) ended(reason string) {
 	}
 }
 
-// unzip decompresses a file, which must be one gzip member.
+// unzip requires a single gzip member.
 func unzip(file []byte) ([]byte, error) {
 	in := bytes.NewReader(file)
 	z, err := gzip.NewReader(in)
@@ -388,8 +380,8 @@ func unzip(file []byte) ([]byte, error) {
 	return content, err
 }
 
-// idsOf returns the ids of the records in a file. It returns an error if the attribute
-// columns of a CSV file differ from the given names.
+// idsOf returns the ids in a file. It fails if the attribute columns of a CSV file are not
+// names.
 func idsOf(format Format, names []string, file []byte) (ids []string, err error) {
 	text, err := unzip(file)
 	if err != nil {
@@ -426,8 +418,7 @@ func idsOf(format Format, names []string, file []byte) (ids []string, err error)
 	return ids, nil
 }
 
-// each runs a subtest for every combination of a resource and a format. The subtest
-// passes its combination to the function test.
+// each runs test for every combination of resource and format.
 func each(t *testing.T, test func(t *testing.T, resource record.Resource, format Format)) {
 	for _, resource := range []record.Resource{record.Entity, record.Event} {
 		for _, format := range []Format{NDJSON, CSV} {

@@ -13,16 +13,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// File is the file of a job, and the upload of it.
+// File is the file of a job, and its upload.
 type File struct {
 	Key    string   // unique among all workspaces: a path of two segments, whatever the workspace is called
-	Name   string   // under which a browser saves it, such as entities-2026-11-22.ndjson.gz, with the date in UTC on which the job was created, unless a client named it
-	Upload string   // id of the upload; "" before it starts
-	Parts  []string // ETags of its parts, in order
+	Name   string   // under which a browser saves it: the client's, or one such as entities-2026-11-22.ndjson.gz, with the UTC date of the job's creation
+	Upload string   // "" before it starts
+	Parts  []string // in order
 	Size   int64    // of all parts, in bytes
 }
 
-// NewFile returns the file that a job writes, without an upload.
+// NewFile returns a job's file, without an upload.
 func NewFile(j job.Job, o Order) File {
 	return File{
 		Key:  strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + fmt.Sprintf("/%s-%s.%s.gz", o.Resource, j.ID, o.Format),
@@ -30,8 +30,8 @@ func NewFile(j job.Job, o Order) File {
 	}
 }
 
-// Unpacked says, if f has a name without .gz, that a browser shall decompress it, and returns its
-// media type.
+// Unpacked says, if f has a name without .gz, that a browser shall decompress it, and returns
+// its media type.
 func (f File) Unpacked() (mediaType string, unpacked bool) {
 	switch path.Ext(f.Name) {
 	case ".csv":
@@ -42,7 +42,7 @@ func (f File) Unpacked() (mediaType string, unpacked bool) {
 	return "application/gzip", false
 }
 
-// checkFileName returns an error if a client must not name the file of an order so.
+// checkFileName says why a client must not give the file this name.
 func (o Order) checkFileName(name string) error {
 	if record.CheckID(name) == nil && strings.HasSuffix(strings.TrimSuffix(name, ".gz"), "."+string(o.Format)) {
 		return nil
@@ -50,7 +50,6 @@ func (o Order) checkFileName(name string) error {
 	return fmt.Errorf("must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and end with .%s.gz, or with .%[1]s for a file that the browser decompresses", o.Format)
 }
 
-// fileOf returns the file of a job, with its upload.
 func fileOf(j job.Job, d details, parts []string) File {
 	f := NewFile(j, d.Order)
 	f.Upload, f.Parts = d.Upload, parts
@@ -60,32 +59,30 @@ func fileOf(j job.Job, d details, parts []string) File {
 	return f
 }
 
-// Files stores files, which are uploaded in parts. Implementations are safe for concurrent use.
+// Files stores files, which are uploaded in parts. It is safe for concurrent use.
 //
-// Put and Complete return ErrUpload if the upload no longer exists or has other parts. The file
-// must then be uploaded again from the beginning.
+// Put and Complete return ErrUpload if the upload no longer exists or has other parts. The
+// file must then be uploaded again from the beginning.
 type Files interface {
-	// Start starts an upload of the file and returns its id.
+	// Start starts an upload and returns its id.
 	Start(ctx context.Context, f File) (upload string, err error)
 
-	// Put uploads part n, counted from 1, and replaces an earlier part n. The ETag
-	// identifies the content.
+	// Put uploads part n, from 1, in place of an earlier part n. The ETag identifies the content.
 	Put(ctx context.Context, f File, n int, part []byte) (etag string, err error)
 
-	// Complete creates the file from its parts, atomically. The call may be repeated.
+	// Complete creates the file from its parts, atomically. It may be repeated.
 	Complete(ctx context.Context, f File) error
 
-	// Abort removes the upload and its parts, if there is one. The call may be repeated.
+	// Abort removes the upload with its parts, if there is one. It may be repeated.
 	Abort(ctx context.Context, f File) error
 
-	// Delete removes the file if it exists. The call may be repeated.
+	// Delete removes the file, if it exists. It may be repeated.
 	Delete(ctx context.Context, f File) error
 }
 
 // ErrUpload means that an upload no longer exists or has other parts than the file.
 var ErrUpload = errors.New("the upload does not exist or has other parts than the job")
 
-// Links creates download links.
 type Links interface {
 	// Link returns a URL from which anybody can download the file for a limited time. One that
 	// begins with '/' is a path of this server.

@@ -8,35 +8,35 @@ import (
 	"hash/crc32"
 )
 
-// gzipHeader begins a gzip member (RFC 1952, section 2.3): deflate, no flags, no time, an unknown
-// operating system.
+// gzipHeader begins a gzip member (RFC 1952, section 2.3): deflate, no flags, no time, an
+// unknown operating system.
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
-// checksum is what the end of a gzip member says of its uncompressed content.
+// checksum is what a gzip member's end says of its uncompressed content.
 type checksum struct {
 	CRC  uint32 `json:"crc"`
 	Size uint32 `json:"size"` // modulo 2^32
 }
 
-// part is the part of the file that is being written, in memory. All parts together are one
-// gzip member, because browsers ignore what follows the first member of a response.
+// part is the part of the file that is being written, in memory. All parts are one gzip
+// member, because browsers ignore what follows the first.
 type part struct {
-	bytes.Buffer // the compressed bytes
+	bytes.Buffer // compressed
 	deflate      *flate.Writer
 	sum          checksum // of the file up to here
 	records      int64
-	json         []byte // JSON of the latest record; the buffer is reused
+	json         []byte // of the latest record; the buffer is reused
 }
 
-// newPart returns a part with room for size bytes and the record that exceeds them. If first is
-// true, it begins the file, and otherwise continues one with this checksum.
+// newPart has room for size bytes and the record that exceeds them. It begins the file if
+// first is true, and otherwise continues one with this checksum.
 func newPart(size int, first bool, sum checksum) *part {
 	p := &part{sum: sum}
 	p.Grow(size + size/8)
 	if first {
 		p.WriteString(gzipHeader)
 	}
-	p.deflate, _ = flate.NewWriter(&p.Buffer, flate.BestSpeed) // cannot fail, because the level is valid
+	p.deflate, _ = flate.NewWriter(&p.Buffer, flate.BestSpeed) // the level is valid
 	return p
 }
 
@@ -52,7 +52,7 @@ func (p *part) add(to recordWriter, r row) (err error) {
 	return nil
 }
 
-// Write compresses b and adds it to the part.
+// Write compresses b into the part.
 func (p *part) Write(b []byte) (int, error) {
 	p.sum.CRC = crc32.Update(p.sum.CRC, crc32.IEEETable, b)
 	p.sum.Size += uint32(len(b))
@@ -67,8 +67,8 @@ func (p *part) flush() error {
 	return nil
 }
 
-// content returns the content of the part, valid until the next reset. The last part ends the
-// file. content pads any other to size bytes with empty blocks, which decompress to nothing.
+// content is valid until the next reset. The last part ends the file. Any other is padded to
+// size bytes with empty blocks, which decompress to nothing.
 func (p *part) content(size int, last bool) ([]byte, error) {
 	if last {
 		return p.end()

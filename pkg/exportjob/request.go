@@ -12,11 +12,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// Create queues the job of an order. The error has kind TooMany if the workspace already has
-// quota unfinished jobs.
-//
-// If a job with this id writes the same file, Create returns that one, whatever the quota, and
-// created is false. If it writes another file, the error has kind Conflict.
+// Create queues the job of an order. If a job with its id writes the same file, Create returns
+// that one, whatever the quota, and created is false. The error has kind Conflict if it writes
+// another file, and kind TooMany if the workspace already has quota unfinished jobs.
 func Create(ctx context.Context, s job.Store, workspace string, o Order, quota int, now time.Time) (j Job, created bool, err error) {
 	if err := o.Validate(); err != nil {
 		return Job{}, false, err

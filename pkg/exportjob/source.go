@@ -11,47 +11,44 @@ import (
 	"sluice/pkg/record"
 )
 
-// Entities contains the methods of entity.Store that an Exporter needs.
+// Entities is what an Exporter needs of entity.Store.
 type Entities interface {
 	List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error)
 	Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error)
 }
 
-// Events contains the methods of event.Store that an Exporter needs.
+// Events is what an Exporter needs of event.Store.
 type Events interface {
 	List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error)
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
 }
 
-// source reads the records of a job in the order of the file. Entities are in order of
-// id. Events are in order of occurred_at, oldest first, and then of id.
+// source reads records in the order of the file: entities by id, and events by occurred_at,
+// oldest first, and then by id.
 type source struct {
-	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor; the cursor "" means the first page
+	list  func(ctx context.Context, after string) (page, error) // the page after a cursor; "" means the first
 	count func(ctx context.Context) (int64, error)              // counts the records of the job
 }
 
-// pageLength is the maximum number of records in a page. A page of large records is
-// shorter (record.MaxPageBytes).
+// pageLength is the most records of a page. One with large records is shorter
+// (record.MaxPageBytes).
 const pageLength = 2000
 
-// page is one page of a source.
 type page struct {
-	rows []row  // the records that belong to the job
-	last string // cursor of the last record that was read, even if this record is not in rows
+	rows []row  // that belong to the job
+	last string // cursor of the last record that was read, even if it is not in rows
 	more bool
 }
 
-// row is a record to write into the file.
 type row struct {
-	cursor string // position of the record in the source
+	cursor string // position in the source
 	record interface {
 		AppendJSON(b []byte) ([]byte, error)
 	}
 	attributes record.Attributes
 }
 
-// look sets p.last to the cursor of r. If r belongs to the job, look also adds r to the
-// page.
+// look notes the cursor of r, and adds r to the page if it belongs to the job.
 func (p *page) look(r row, belongs bool) {
 	p.last = r.cursor
 	if belongs {
@@ -59,7 +56,6 @@ func (p *page) look(r row, belongs bool) {
 	}
 }
 
-// source returns the source of the job's records.
 func (r *run) source() source {
 	if r.Resource == record.Entity {
 		return r.entitySource()
@@ -79,7 +75,7 @@ func (r *run) entitySource() source {
 			for _, e := range found.Records {
 				p.look(row{cursor: e.ID, record: e, attributes: e.Attributes}, e.CreatedAt.Compare(until) <= 0)
 			}
-			p.last = cmp.Or(found.Last.ID, p.last) // Last may be a deleted entity
+			p.last = cmp.Or(found.Last.ID, p.last) // may be a deleted entity
 			return p, err
 		},
 		count: func(ctx context.Context) (int64, error) { return r.entities.Count(ctx, workspace, q, until) },
@@ -116,8 +112,7 @@ func (r *run) eventSource() source {
 	return s
 }
 
-// countRows counts the records of the job by reading them, which costs as much as a count of the
-// store.
+// countRows counts by reading, which costs as much as a count of the store.
 func (s source) countRows(ctx context.Context) (n int64, err error) {
 	err = s.eachPage(ctx, "", func(p page) error {
 		n += int64(len(p.rows))
@@ -126,8 +121,8 @@ func (s source) countRows(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// eachPage calls do with each page after a cursor, and meanwhile reads the next. It stops at the
-// first error or when ctx is done.
+// eachPage calls do with each page after a cursor, and meanwhile reads the next. It ends at
+// the first error or when ctx is done.
 func (s source) eachPage(ctx context.Context, after string, do func(page) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pages := make(chan page)

@@ -12,10 +12,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// Bounds of a CSV header. The job stores the header until the file is written.
+// The job stores the header of a CSV file until the file is written.
 const (
-	maxColumns     = 2000  // maximum number of attribute names
-	maxColumnBytes = 64000 // maximum length of all names together, in bytes of JSON without the quotes
+	maxColumns     = 2000  // most names of attributes
+	maxColumnBytes = 64000 // of all names together, as JSON without the quotes
 )
 
 // survey finds the attribute names of all records, which become the columns of a CSV file.
@@ -43,7 +43,6 @@ func (r *run) survey(ctx context.Context) error {
 	return errors.Join(r.saveSurvey(s, found), err)
 }
 
-// saveSurvey saves s with the names that were found.
 func (r *run) saveSurvey(s survey, found *surveyor) error {
 	next := r.state
 	further := s.Done || s.Cursor != next.Survey.Cursor
@@ -55,10 +54,9 @@ func (r *run) saveSurvey(s survey, found *surveyor) error {
 	return r.save(next, further)
 }
 
-// surveyor collects attribute names.
 type surveyor struct {
 	names map[string]bool
-	bytes int // length of the names in bytes of JSON without the quotes
+	bytes int // of the names, as JSON without the quotes
 }
 
 func newSurveyor(s survey) *surveyor {
@@ -72,13 +70,12 @@ func newSurveyor(s survey) *surveyor {
 func (v *surveyor) note(name string) {
 	if !v.names[name] {
 		v.names[name] = true
-		encoded, _ := json.Marshal(name) // cannot fail, because name is a string
+		encoded, _ := json.Marshal(name) // name is a string
 		v.bytes += len(encoded) - len(`""`)
 	}
 }
 
-// look adds the attribute names of one record to v. It returns a failure if the names in
-// v exceed the bounds of a header.
+// look adds the attribute names of a record. It fails if they exceed the bounds of a header.
 func (v *surveyor) look(attributes record.Attributes) error {
 	members, err := record.Members(attributes)
 	if err != nil {

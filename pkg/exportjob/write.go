@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// write writes the records that are in no part yet. If ctx is done, write saves the
-// records that it has read so far.
+// write writes the records that are in no part yet. If ctx is done, it saves those that it has
+// read.
 func (r *run) write(ctx context.Context) error {
 	from := r.source()
 	defer r.count(ctx, from)()
@@ -82,13 +82,12 @@ func (r *run) report(part *part, cursor string) error {
 	return r.save(next, next.Cursor != r.Cursor)
 }
 
-// recordWriter writes JSON objects as records of a file format.
 type recordWriter interface {
 	Write(object []byte) error
 }
 
-// newWriter returns a writer to part. If that is the first of the file, newWriter writes the
-// beginning of the file. For a CSV file, the survey must be done.
+// newWriter writes to part and, if that is the first, begins the file. For CSV, the survey
+// must be done.
 func (r *run) newWriter(part *part) (recordWriter, error) {
 	if r.Format == NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil
@@ -105,7 +104,7 @@ func (r *run) newWriter(part *part) (recordWriter, error) {
 }
 
 // put uploads a part and saves its ETag with the cursor of the last record that was read. Only
-// the last part may be smaller than PartBytes or have no records.
+// the last part may be smaller than PartBytes, or empty.
 func (r *run) put(part *part, cursor string, last bool) error {
 	next := r.state
 	n := len(next.Parts) + 1

@@ -10,8 +10,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// exported returns the content of the file that the worker writes for events with the
-// given attributes. The events have the ids "e0", "e1", and so on.
+// exported returns the file for events "e0", "e1", … with these attributes.
 func exported(t jobtest.TB, o Order, attributes ...string) string {
 	t.Helper()
 	cfg := parts(1<<16, 1)
@@ -49,8 +48,7 @@ func TestNDJSONKeepsEveryByteOfAttributes(t *testing.T) {
 	}
 }
 
-// TestCSV tests the columns and the rows of a file. The tests of package recordfile cover
-// the format of cells.
+// Package recordfile tests the format of cells.
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	const fields = "id,name,entity_id,occurred_at,created_at"

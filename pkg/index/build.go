@@ -13,18 +13,17 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// TakeUp is the time after a change of a declaration at which every process writes by it, and
-// every index has what was written before.
+// TakeUp is how long after a change of a declaration every process writes by it, and every
+// index has what was written before.
 const TakeUp = snapshot.MaxAge + record.SyncLag
 
-// The errors of Add and Remove.
 var (
 	ErrNotFound = errors.New("the attribute is not indexed")
 	ErrRemoving = errors.New("the index of the attribute is being removed; wait until that is complete")
 )
 
-// Add stores a declaration of an attribute, or returns the one that exists, in any state but
-// Removing.
+// Add stores a declaration of an attribute, or returns the one that exists, unless that is
+// being removed.
 func Add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 	if err := d.Validate(); err != nil {
 		return d, err
@@ -61,8 +60,8 @@ func Add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 	return s.Put(ctx, d)
 }
 
-// Remove gives a declaration the state Removing, or returns ErrNotFound. Builder.Run then removes
-// its keys.
+// Remove gives a declaration the state Removing, or returns ErrNotFound. Builder.Run then
+// removes its keys.
 func Remove(ctx context.Context, s Store, workspace, typ, attribute string) (Declaration, error) {
 	all, err := s.List(ctx)
 	if err != nil {
@@ -86,23 +85,22 @@ type Keeper interface {
 	// CountType returns about how many entities a type has.
 	CountType(ctx context.Context, workspace, typ string) (int64, error)
 
-	// BuildKeys gives their keys for d to the next entities of its type in order of id, at most
-	// limit. After an error it may have done so for some of them.
+	// BuildKeys gives keys for d to the next entities of its type in order of id, at most limit.
+	// After an error, some may have theirs.
 	BuildKeys(ctx context.Context, d Declaration, after string, limit int) (Step, error)
 
-	// ClearKeys removes at most limit keys of d. It returns how many it found; if that is 0, no
+	// ClearKeys removes at most limit keys of d. found is how many there were; 0 means that no
 	// key is left.
 	ClearKeys(ctx context.Context, d Declaration, limit int) (found int, err error)
 }
 
-// Step is the result of Keeper.BuildKeys.
 type Step struct {
 	Indexed, Absent, Unfit int64  // as in Build
-	Last                   string // id of the last entity that was read; "" without any
+	Last                   string // of the last entity that was read; "" for none
 	More                   bool   // whether others may follow
 }
 
-// Count counts an entity with the results of Declaration.Key.
+// Count counts an entity by the results of Declaration.Key.
 func (s *Step) Count(key string, present bool) {
 	switch {
 	case key != "":
@@ -116,14 +114,14 @@ func (s *Step) Count(key string, present bool) {
 
 // BuilderConfig tunes a Builder. Its zero value is ready to use.
 type BuilderConfig struct {
-	TakeUp   time.Duration     // wait after a change of state; negative for none; 0 means the constant
-	Rate     int               // maximum number of entities per second; 0 means DefaultRate
-	Page     int               // maximum number of entities between two changes of the declaration; 0 means 100
+	TakeUp   time.Duration     // wait after a change of state; negative for none; the constant by default
+	Rate     int               // entities per second; DefaultRate by default
+	Page     int               // entities between two changes of the declaration; 100 by default
 	Progress func(Declaration) // called after every change; may be nil
 }
 
-// DefaultRate leaves three quarters of a DynamoDB partition to others: a key that is built takes
-// a write unit of the partition that holds the entities of a type, and of that of its index.
+// DefaultRate leaves three quarters of a DynamoDB partition to others: each key takes a write
+// unit of the partition with the entities of a type, and one of that of its index.
 const DefaultRate = 250
 
 // Builder takes declarations through their states.
@@ -133,7 +131,6 @@ type Builder struct {
 	cfg    BuilderConfig
 }
 
-// NewBuilder returns a Builder of declarations in store.
 func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
 	cfg.TakeUp = cmp.Or(cfg.TakeUp, TakeUp)
 	cfg.Rate = cmp.Or(cfg.Rate, DefaultRate)
@@ -144,8 +141,8 @@ func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
 	return &Builder{store, keeper, cfg}
 }
 
-// Run takes d to the state Ready, or removes it if its state is Removing. If Run fails or ctx is
-// done, another Run continues where it stopped. The error is ErrChanged if another process
+// Run takes d to the state Ready, or removes it if its state is Removing. If Run fails or ctx
+// is done, another Run continues where it stopped. The error is ErrChanged if another process
 // builds or removes d at the same time.
 func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err error) {
 	if d.State == Writing || d.State == Removing {
@@ -177,10 +174,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Step takes d one step further: to the next state, or by a page of entities. removed says
-// whether d has been removed. The caller has waited for TakeUp in the states Writing and Removing.
-// If d is not what is stored, Step changes nothing and returns ErrChanged: a process that was
-// suspended must not touch the keys of a later declaration.
+// Step takes d to the next state, or on by a page of entities. removed says whether d has been
+// removed. In the states Writing and Removing, the caller has waited for TakeUp. If d is not
+// what is stored, Step changes nothing and returns ErrChanged: a process that was suspended
+// must not touch the keys of a later declaration.
 func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, removed bool, err error) {
 	all, err := b.store.List(ctx)
 	if err != nil {
@@ -209,7 +206,6 @@ func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, remov
 	return d, false, err
 }
 
-// build builds a page.
 func (b *Builder) build(ctx context.Context, d *Declaration) error {
 	step, err := b.keeper.BuildKeys(ctx, *d, d.Build.After, b.cfg.Page)
 	if err != nil {

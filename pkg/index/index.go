@@ -1,4 +1,4 @@
-// Package index finds entities by the values of their attributes. It holds the declarations of
+// Package index finds entities by the values of their attributes. It has the declarations of
 // indexed attributes, the keys that sort their values, and the life of a declaration.
 package index
 
@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// Places is how many attributes of a workspace and type can be indexed.
+	// Places is how many attributes of a type can be indexed, in a workspace.
 	Places = 4
 
-	// MaxDeclarations is how many declarations a service has at most. Every process keeps all
-	// of them in memory.
+	// MaxDeclarations is how many declarations a service has at most. Every process keeps all in
+	// memory.
 	MaxDeclarations = 1000
 
 	maxWorkspace = 64
 )
 
-// Kind is the JSON type of the values that are indexed. Other values of the attribute are not.
+// Kind is the JSON type of the values that are indexed. Others are not.
 type Kind string
 
 // The kinds.
@@ -34,7 +34,7 @@ const (
 	Boolean Kind = "boolean"
 )
 
-// State is where a declaration is in its life. The states follow each other in this order.
+// State is where a declaration is in its life, in this order.
 type State string
 
 // The states.
@@ -45,26 +45,26 @@ const (
 	Removing State = "removing" // no process adds keys; those that exist are removed, and then the declaration
 )
 
-// Declaration says that an attribute of the entities of a workspace and type is indexed.
+// Declaration says that an attribute of a workspace's entities of a type is indexed.
 type Declaration struct {
 	Workspace string `json:"workspace"`
 	Type      string `json:"type"`
-	Attribute string `json:"attribute"` // name of a member of the attributes, taken literally
+	Attribute string `json:"attribute"` // name of a member, taken literally
 	Kind      Kind   `json:"kind"`
 	Place     int    `json:"place"` // 1 to Places; unique in the workspace and type
 	State     State  `json:"state"`
 	Build     Build  `json:"build"`
-	Revision  int64  `json:"revision"` // increases with every change, see NextRevision
+	Revision  int64  `json:"revision"` // increases with every change; see NextRevision
 }
 
 // Build is how far the entities that existed before a declaration have their keys.
 type Build struct {
 	After    string `json:"after,omitzero"`  // id of the last entity that was read
-	Expected int64  `json:"expected"`        // how many entities there are about
-	Read     int64  `json:"read"`            // how many were read: the sum of the next three
-	Indexed  int64  `json:"indexed"`         // how many have a key
-	Absent   int64  `json:"absent,omitzero"` // how many lack the attribute
-	Unfit    int64  `json:"unfit,omitzero"`  // how many have a value that cannot be indexed
+	Expected int64  `json:"expected"`        // about how many entities there are
+	Read     int64  `json:"read"`            // the sum of the next three
+	Indexed  int64  `json:"indexed"`         // have a key
+	Absent   int64  `json:"absent,omitzero"` // lack the attribute
+	Unfit    int64  `json:"unfit,omitzero"`  // have a value that cannot be indexed
 }
 
 // Done returns the part that is done, from 0 to 1.
@@ -78,10 +78,10 @@ func (d Declaration) Done() float64 {
 	return min(float64(d.Build.Read)/float64(d.Build.Expected), 0.99)
 }
 
-// Name returns the type and the attribute for messages.
+// Name is for messages.
 func (d Declaration) Name() string { return fmt.Sprintf("%s.%s", d.Type, d.Attribute) }
 
-// ID returns the id of the place of d, which only one declaration can have.
+// ID identifies the place of d, which only one declaration can have.
 func (d Declaration) ID() string {
 	return fmt.Sprintf("%s#%d#%s", d.Workspace, d.Place, d.Type)
 }
@@ -94,12 +94,13 @@ func (d Declaration) Compare(e Declaration) int {
 // Written reports whether writers add keys for d.
 func (d Declaration) Written() bool { return d.State != Removing }
 
-// Partition returns the text that all keys of d share. It is unique, and a workspace has no '#'.
+// Partition is the text that all keys of d share. It is unique, because a workspace has no
+// '#'.
 func (d Declaration) Partition() string {
 	return fmt.Sprintf("%s#%d#%s#%s", d.Workspace, len(d.Type), d.Type, d.Attribute)
 }
 
-// Validate returns an error that says what to change in a new declaration, or nil.
+// Validate says what to change in a new declaration.
 func (d Declaration) Validate() error {
 	switch {
 	case d.Workspace == "" || len(d.Workspace) > maxWorkspace || strings.Contains(d.Workspace, "#"):
@@ -117,22 +118,21 @@ func (d Declaration) Validate() error {
 	return nil
 }
 
-// NextRevision returns the revision that follows that of d. It is the time in microseconds, so
-// that a declaration which is removed and added again has none of its earlier revisions.
+// NextRevision returns the revision after d's: the time in microseconds, so that a declaration
+// that is removed and added again has none of its earlier revisions.
 func (d Declaration) NextRevision() int64 { return max(d.Revision+1, time.Now().UnixMicro()) }
 
 // ErrChanged means that another process has changed a declaration. Nothing was stored.
 var ErrChanged = errors.New("another process has changed the indexed attribute; try again")
 
-// Store keeps declarations. Implementations are safe for concurrent use. After any other error
-// than ErrChanged, a change may have been stored.
+// Store keeps declarations. It is safe for concurrent use. After any error but ErrChanged, a
+// change may have been stored.
 type Store interface {
-	// List returns all declarations in the order of Compare. The read is strongly consistent.
+	// List returns all declarations in the order of Compare, by a strongly consistent read.
 	List(ctx context.Context) ([]Declaration, error)
 
-	// Put stores d with the next revision, which it returns. If what is stored at the place of
-	// d, if anything, has another revision than d, Put returns ErrChanged. The revision of a
-	// new declaration is 0.
+	// Put stores d with the next revision, and returns it so. If d's place has a declaration with
+	// another revision, Put returns ErrChanged. A new one has revision 0.
 	Put(ctx context.Context, d Declaration) (Declaration, error)
 
 	// Remove removes d, or returns ErrChanged as Put does. It succeeds if there is nothing.

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Operator compares the value of an attribute.
 type Operator string
 
-// The operators. Prefix is only for texts, and a boolean can only be equal.
+// Prefix is only for texts, and a boolean can only be equal.
 const (
 	Equal          Operator = ""
 	Greater        Operator = "gt"
@@ -20,13 +19,12 @@ const (
 	Prefix         Operator = "prefix"
 )
 
-// Condition is an operator with the value that it compares with.
 type Condition struct {
 	Operator Operator
 	Value    string
 }
 
-// Cut splits the name of a query parameter, such as born[gte], into attribute and operator.
+// Cut splits a query parameter, such as born[gte], into attribute and operator.
 func Cut(name string) (attribute string, op Operator) {
 	for _, op := range []Operator{Greater, GreaterOrEqual, Less, LessOrEqual, Prefix} {
 		if attribute, ok := strings.CutSuffix(name, "["+string(op)+"]"); ok {
@@ -36,17 +34,17 @@ func Cut(name string) (attribute string, op Operator) {
 	return name, Equal
 }
 
-// Query requests entities in the order of the values of an indexed attribute, and then of ids.
+// Query requests entities in order of an indexed attribute's value, and then of id.
 type Query struct {
 	Declaration Declaration
 	Descending  bool
 	After       string // only entities after this key, in the direction of the list; "" for the first page
-	Limit       int    // maximum number of entities, at least 1
+	Limit       int    // at least 1
 
-	low, high string // Keys that match are between the two. No key equals them.
+	low, high string // keys that match are between the two, which no key equals
 }
 
-// Where adds a condition to q. The error says what to change in the value.
+// Where adds a condition. Its error says what to change in the value.
 func (q *Query) Where(c Condition) error {
 	if c.Operator == Prefix && q.Declaration.Kind != Text {
 		return errors.New("needs an attribute that is indexed as text; this one is a " + string(q.Declaration.Kind))
@@ -77,8 +75,8 @@ func (q *Query) Where(c Condition) error {
 	return nil
 }
 
-// Bounds returns two texts between which the keys are that q selects. No key equals either. If
-// low is greater than high, q selects nothing.
+// Bounds returns two texts between which are the keys that q selects. No key equals either.
+// low is greater than high if q selects nothing.
 func (q Query) Bounds() (low, high string) {
 	low, high = q.low, q.high
 	switch n := len(q.After) - 1; {
@@ -87,13 +85,13 @@ func (q Query) Bounds() (low, high string) {
 		low = max(low, q.After+"\x00")
 	case q.After[n] == 0:
 		high = min(high, q.After)
-	default: // The keys before this one are those up to the text with a lower last byte.
+	default: // Up to the text with a lower last byte are the keys before this one.
 		high = min(high, q.After[:n]+string([]byte{q.After[n] - 1})+last)
 	}
 	return low, high
 }
 
-// Key returns the key of an entity for the attribute of q. key is "" if it has none.
+// Key returns an entity's key for the attribute of q, "" if it has none.
 func (q Query) Key(id string, attributes json.RawMessage) (key string) {
 	key, _ = q.Declaration.Key(id, attributes)
 	return key

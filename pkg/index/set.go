@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// Set holds declarations. Its zero value is empty. It does not change.
+// Set is a set of declarations that does not change. Its zero value is empty.
 type Set struct {
 	all    []Declaration
 	byType map[owner][]Declaration
@@ -18,7 +18,6 @@ type Set struct {
 
 type owner struct{ workspace, typ string }
 
-// NewSet returns a Set of declarations.
 func NewSet(all []Declaration) Set {
 	s := Set{all, make(map[owner][]Declaration)}
 	for _, d := range all {
@@ -28,30 +27,30 @@ func NewSet(all []Declaration) Set {
 	return s
 }
 
-// Of returns the declarations of a type. The caller must not change them.
+// Of returns a type's declarations, which the caller must not change.
 func (s Set) Of(workspace, typ string) []Declaration { return s.byType[owner{workspace, typ}] }
 
-// All returns all declarations. The caller must not change them.
+// All returns declarations that the caller must not change.
 func (s Set) All() []Declaration { return s.all }
 
-// In returns the declarations of a workspace.
+// In returns a workspace's declarations.
 func (s Set) In(workspace string) []Declaration {
 	return slices.DeleteFunc(slices.Clone(s.all), func(d Declaration) bool { return d.Workspace != workspace })
 }
 
-// Source returns the declarations that apply. Implementations are safe for concurrent use.
+// Source returns the declarations that apply. It is safe for concurrent use.
 type Source interface {
 	// Refresh must be called before a request, and lets At return a Set.
 	Refresh(ctx context.Context) error
 
-	// At returns the declarations that apply at a time. The error has kind Unavailable if they
-	// cannot be told.
+	// At returns the declarations that apply at t. The error has kind Unavailable if they are not
+	// known.
 	At(t time.Time) (Set, error)
 }
 
-// Cache is a Source with the declarations of a Store, which other processes may change. They
-// take effect within snapshot.MaxAge. If they cannot be read for as long, At returns an error,
-// because writers would not know which keys to add, and queries would not know which are there.
+// Cache is a Source of declarations in a Store, which other processes may change. Changes take
+// effect within snapshot.MaxAge. After as long without a successful read, At fails, because
+// writers would not know which keys to add, nor queries which are there.
 type Cache struct {
 	sets *snapshot.Cache[Set]
 }
@@ -65,10 +64,8 @@ func NewCache(store Store, cfg snapshot.Config) (*Cache, error) {
 	return &Cache{sets}, err
 }
 
-// Refresh implements Source.
 func (c *Cache) Refresh(ctx context.Context) error { return unknown(c.sets.Refresh(ctx)) }
 
-// At implements Source.
 func (c *Cache) At(t time.Time) (Set, error) {
 	set, err := c.sets.At(t)
 	return set, unknown(err)
@@ -81,15 +78,13 @@ func unknown(err error) error {
 	return record.UnavailableError("read the indexed attributes", err)
 }
 
-// Current is a Source with declarations that only this process changes. Its zero value has none.
+// Current is a Source of declarations that only this process changes. Its zero value has none.
 type Current struct {
 	set atomic.Pointer[Set]
 }
 
-// Store replaces the declarations.
 func (c *Current) Store(s Set) { c.set.Store(&s) }
 
-// Load returns the declarations.
 func (c *Current) Load() Set {
 	if s := c.set.Load(); s != nil {
 		return *s
@@ -97,8 +92,6 @@ func (c *Current) Load() Set {
 	return Set{}
 }
 
-// Refresh implements Source.
 func (c *Current) Refresh(context.Context) error { return nil }
 
-// At implements Source.
 func (c *Current) At(time.Time) (Set, error) { return c.Load(), nil }

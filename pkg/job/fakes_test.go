@@ -15,7 +15,6 @@ import (
 
 var reports = job.Kind{Name: "report", Keep: 24 * time.Hour, Advice: "Ask again."}
 
-// store is a job.Backlog in memory.
 type store struct {
 	*jobtest.Store
 	tb jobtest.TB
@@ -23,7 +22,7 @@ type store struct {
 
 func newStore(tb jobtest.TB) *store { return &store{jobtest.NewStore(tb, reports), tb} }
 
-// in returns the number of unfinished jobs in a workspace.
+// in counts the unfinished jobs of a workspace.
 func (s *store) in(workspace string) int {
 	keys, _ := s.Unfinished(context.Background())
 	return len(slices.DeleteFunc(keys, func(k job.Key) bool { return k.Workspace != workspace }))
@@ -37,8 +36,8 @@ func (s *store) queue(now time.Time) {
 	}
 }
 
-// steps is the trivial work: it counts to a number, saves after each step, and keeps what it
-// counts in a place outside the job, which Clean removes.
+// steps is trivial work: it counts to a number, saves after each step, and keeps the count
+// outside the job too, until Clean removes it.
 type steps struct {
 	to   int
 	step func(ctx context.Context, n int) error // called before each; may be nil
@@ -86,7 +85,7 @@ func (w *steps) Clean(_ context.Context, j job.Job) error {
 	return nil
 }
 
-// newWorker returns a worker that is silent unless cfg has a logger.
+// newWorker is silent unless cfg has a logger.
 func newWorker(t jobtest.TB, s job.Store, w job.Work, cfg job.Config) *job.Worker {
 	t.Helper()
 	if cfg.Logger == nil {
@@ -120,7 +119,6 @@ func (s *store) wantDone(n int) {
 	}
 }
 
-// wantFailed checks that the job has failed with a reason.
 func wantFailed(t *testing.T, j job.Job, reason string) {
 	t.Helper()
 	if j.Status != job.Failed || j.Error == nil || !strings.Contains(*j.Error, reason) {

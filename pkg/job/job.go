@@ -1,11 +1,11 @@
-// Package job is the life of a background job, of any kind: its status, which run owns it, how
+// Package job is the life of a background job of any kind: its status, which run owns it, how
 // often it was tried, when a run hands over to the next, and how many unfinished jobs a
 // workspace may have. A kind of job adds what one run does ([Work]).
 //
 // A run takes a job by writing its own name into it, and every write succeeds only if nobody
 // has changed the job since it was read. So there is no lease and no clock to agree on: the
-// last run that took a job owns it, and an earlier one that is still at work learns of its loss
-// when it next saves.
+// last run that took a job owns it, and an earlier one that is still at work learns of its
+// loss when it next saves.
 package job
 
 import (
@@ -16,28 +16,26 @@ import (
 	"sluice/pkg/record"
 )
 
-// Kind describes a kind of job.
 type Kind struct {
 	Name   string        // one lower-case word, such as "report"; messages then speak of report jobs
 	Keep   time.Duration // how long a job is kept after its end
-	Advice string        // added to the error of a job that failed because no run got further; may be empty
+	Advice string        // added to the error of a job whose runs got no further; may be empty
 }
 
-// String returns what messages call a job of the kind.
+// String returns what messages call a job.
 func (k Kind) String() string { return k.Name + " job" }
 
-// NotFoundError returns the error of kind NotFound for a job that does not exist.
+// NotFoundError says that no job has the id.
 func (k Kind) NotFoundError(id string) error { return record.NotFoundError(k.String(), id) }
 
-// TooManyError returns the error of kind TooMany for a workspace that has reached its quota.
+// TooManyError says that a workspace has reached its quota.
 func (k Kind) TooManyError(quota int) error {
 	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d %ss that are queued or running, which is the maximum; wait until one has ended, or cancel one", quota, k)}
 }
 
-// Status is the state of a job.
 type Status string
 
-// The statuses. The last three are final.
+// The last three are final.
 const (
 	Queued    Status = "queued"
 	Running   Status = "running"
@@ -46,10 +44,10 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Final reports whether a job of this status has ended. Such a job does not change again.
+// Final reports whether a job has ended, so that it does not change again.
 func (s Status) Final() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
-// Job is a job as stores keep it. Its kind chooses the JSON of Details and Progress.
+// Job is what stores keep. Its kind chooses the JSON of Details and Progress.
 type Job struct {
 	Workspace  string       `json:"workspace"`
 	ID         string       `json:"id"`
@@ -58,27 +56,27 @@ type Job struct {
 	StartedAt  *record.Time `json:"started_at,omitzero"`
 	FinishedAt *record.Time `json:"finished_at,omitzero"`
 	ExpiresAt  *record.Time `json:"expires_at,omitzero"` // when the store may remove the job; nil until it has ended
-	Until      record.Time  `json:"until"`               // the job is about records created at or before this time
+	Until      record.Time  `json:"until"`               // the job is about records created at or before
 	Quota      int          `json:"quota,omitzero"`      // how many unfinished jobs the workspace may have, with this one; 0 if they are not counted
-	Revision   int64        `json:"revision"`            // number of the latest change, from 1
+	Revision   int64        `json:"revision"`            // of the latest change, from 1
 	Run        string       `json:"run,omitzero"`        // name of the run that owns the job; "" if none does
 	Tries      int          `json:"tries,omitzero"`      // runs that took the job since one of them got further
-	Error      *string      `json:"error,omitzero"`      // why the job failed, as text for its owner
+	Error      *string      `json:"error,omitzero"`      // why the job failed, for its owner
 
 	Details  json.RawMessage `json:"details,omitzero"`  // what lists show
-	Progress json.RawMessage `json:"progress,omitzero"` // what the next run continues from; nil in lists, and when the job has ended
+	Progress json.RawMessage `json:"progress,omitzero"` // where the next run continues; nil in lists, and when the job has ended
 }
 
-// MaxProgress is the size of the largest Progress that every store can keep, in bytes. An item
-// of DynamoDB has at most 400 KB.
+// MaxProgress is the largest Progress that every store can keep, in bytes. An item of DynamoDB
+// has at most 400 KB.
 const MaxProgress = 300_000
 
-// Position returns the place of j in lists, which have the newest job first.
+// Position is the place of j in lists, which have the newest job first.
 func (j Job) Position() record.Position {
 	return record.Position{At: j.CreatedAt, ID: j.ID}
 }
 
-// Decode decodes what [Run.Save] encoded. It skips what j lacks, and arguments that are nil.
+// Decode decodes what [Run.Save] encoded. It skips what j lacks, and nil arguments.
 func (j Job) Decode(details, progress any) error {
 	for _, part := range []struct {
 		text json.RawMessage
@@ -98,13 +96,12 @@ func (j Job) Decode(details, progress any) error {
 // they do not wait behind long ones.
 type Lane string
 
-// The lanes.
 const (
 	Fast Lane = "fast" // the first run of a new job, and the cleaning up after a cancelled one
 	Slow Lane = "slow" // all other runs
 )
 
-// Lane returns the lane in which j waits for a run, or "" if it does not wait.
+// Lane returns "" if j waits for no run.
 func (j Job) Lane() Lane {
 	switch {
 	case j.Status == Cancelled, j.Status == Queued && j.StartedAt == nil:

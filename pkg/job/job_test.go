@@ -9,7 +9,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// The cleanup of a cancelled job is in the fast lane, so it does not wait behind long ones.
+// It does not wait behind long jobs.
 func TestTheLaneOfAJob(t *testing.T) {
 	t.Parallel()
 	started := record.TimeOf(time.Now())

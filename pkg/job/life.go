@@ -8,8 +8,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// Create queues j as a new job about what has been created until now. If a job with its id
-// exists, Create returns that one, and created is false.
+// Create queues j as a new job about what was created until now. If a job with its id exists,
+// Create returns that one, and created is false.
 func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, created bool, err error) {
 	j.Status, j.CreatedAt, j.Revision = Queued, record.TimeOf(now), 1
 	j.Until = j.CreatedAt
@@ -17,7 +17,7 @@ func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, cre
 }
 
 // Request queues j where an id has one job at a time. If the one there has ended, j replaces
-// it. If it has not, it extends to j.Until and starts over, even if no worker processes it.
+// it. If not, it extends to j.Until and starts over, even if no worker processes it.
 func Request(ctx context.Context, s Store, j Job, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, j.Workspace, j.ID)
@@ -49,9 +49,9 @@ func (k Kind) Get(ctx context.Context, s Store, workspace, id string, now time.T
 	return j, err
 }
 
-// Cancel ends a job that has not ended. Its run stops when it next saves, and a run in the fast
-// lane cleans up. A job that is already cancelled stays as it is, so the call can be repeated.
-// If the job has succeeded or failed, the error has kind Conflict.
+// Cancel ends a job that has not ended. Its run stops when it next saves, and a run in the
+// fast lane cleans up. A cancelled job stays as it is, so the call can be repeated. The error
+// has kind Conflict if the job has succeeded or failed.
 func (k Kind) Cancel(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	if err != nil {
@@ -77,8 +77,8 @@ func (k Kind) Finish(j Job, status Status, now time.Time) Job {
 	return j
 }
 
-// take gives a job to a run. The run owns it until another takes it, the job ends, or it is
-// requested again. A job that has ended stays as it is.
+// take gives a job to a run, which owns it until another takes it, it ends, or it is requested
+// again. A job that has ended stays as it is.
 func take(ctx context.Context, s Store, workspace, id, run string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	if err != nil {
@@ -98,8 +98,8 @@ func take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 	})
 }
 
-// change stores j as edit changes it, and returns the job that is stored after the call. If
-// another request changes the job first, edit gets the changed job.
+// change stores j as edit changes it, and returns the job after the call. If another request
+// changes it first, edit gets the changed job.
 func change(ctx context.Context, s Store, j Job, edit func(*Job) (changed bool, err error)) (Job, error) {
 	for {
 		next := j

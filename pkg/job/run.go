@@ -20,15 +20,14 @@ type Run struct {
 	worker *Worker
 }
 
-// errLost means that the run no longer owns the job.
 var errLost = errors.New("another run has taken the job, or it has ended or was requested again")
 
-// Now returns the time by the clock for jobs.
+// Now is the clock for jobs.
 func (r *Run) Now() time.Time { return r.worker.cfg.Now() }
 
-// Save stores what lists show of the job and what the next run continues from. further says
-// whether the run has got further since it last said so; the job's tries then start again. If
-// Save fails, the run must end with that error.
+// Save stores what lists show of the job and where the next run continues. further says
+// whether the run has got further since it last said so; the tries of the job then start
+// again. If Save fails, the run must end with that error.
 func (r *Run) Save(details, progress any, further bool) error {
 	shown, err := json.Marshal(details)
 	if err != nil {
@@ -46,8 +45,8 @@ func (r *Run) Save(details, progress any, further bool) error {
 	})
 }
 
-// Wait waits for d, but not longer than most, which bounds the wait if the clocks of two
-// processes differ. If ctx is done, it returns the error of ctx.
+// Wait waits for d, but at most for most, in case the clocks of two processes differ. It fails
+// if ctx is done.
 func Wait(ctx context.Context, d, most time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -60,7 +59,6 @@ func Wait(ctx context.Context, d, most time.Duration) error {
 	}
 }
 
-// do does the job's work and ends the job.
 func (r *Run) do(ctx context.Context) error {
 	w := r.worker
 	if r.Job.Tries > w.cfg.MaxTries {
@@ -83,7 +81,7 @@ func (r *Run) do(ctx context.Context) error {
 	})
 }
 
-// stuck returns why a job fails whose runs get no further. format has a verb for their number.
+// stuck is why a job fails whose runs get no further. format has a verb for their number.
 func (w *Worker) stuck(format string) Failure {
 	text := "The " + w.kind.Name + " " + fmt.Sprintf(format, w.cfg.MaxTries)
 	if w.kind.Advice != "" {
@@ -127,7 +125,7 @@ func (r *Run) clean() error {
 	return nil
 }
 
-// fail ends the job with the status failed. The log says why, also for the operator.
+// fail ends the job as failed. The log says why, also for the operator.
 func (r *Run) fail(reason Failure, cause error) error {
 	text := string(reason)
 	err := r.change(func(j *Job) {
@@ -152,7 +150,7 @@ func (r *Run) handOver(ctx context.Context) error {
 }
 
 // change stores the job as edit changes it. It returns errLost if the run no longer owns the
-// job. If the job has ended, Run.Job is then the ended job.
+// job. If that has ended, Run.Job is the ended job.
 func (r *Run) change(edit func(*Job)) error {
 	j, err := change(r.Calls, r.worker.store, r.Job, func(j *Job) (changed bool, err error) {
 		if j.Status != Running || j.Run != r.Job.Run {

@@ -17,12 +17,12 @@ const retryAfter = 5 * time.Second
 type RunnerConfig struct {
 	Config
 	Slots     int           // runs at the same time; 1 by default
-	FirstTurn time.Duration // if set, the fast lane has one further slot, in which a run works for this long
+	FirstTurn time.Duration // if set, the fast lane has one more slot, in which a run works for this long
 }
 
-// Runner is a Backlog that runs its jobs in this process, for a local server. On AWS, the stream
-// of the jobs' table and Lambda functions do that. In each lane, the workspaces take turns, and
-// a run that failed is repeated. A Runner is safe for concurrent use.
+// Runner is a Backlog that runs its jobs in this process, for a local server. On AWS, the
+// stream of the jobs' table and Lambda functions do that. In each lane, workspaces take turns,
+// and a run that failed is repeated. It is safe for concurrent use.
 type Runner struct {
 	Backlog
 	worker *Worker
@@ -33,17 +33,16 @@ type Runner struct {
 	lanes map[Lane]*lane
 }
 
-// lane holds the jobs that wait for a run, and how many are running.
+// lane has the jobs that wait for a run, and how many are running.
 type lane struct {
 	slots   int
 	turn    time.Duration // how long a run works; 0 for as long as it takes
 	running int
 	waiting map[string][]string // ids by workspace, in order
-	turns   []string            // the workspaces with waiting jobs; the first is next
+	turns   []string            // workspaces with waiting jobs; the first is next
 }
 
-// NewRunner returns a Runner for the jobs of a kind. It returns an error if store or work is
-// nil.
+// NewRunner fails if store or work is nil.
 func NewRunner(kind Kind, store Backlog, work Work, cfg RunnerConfig) (*Runner, error) {
 	if store == nil {
 		return nil, errors.New("job: a store is required")
@@ -59,8 +58,8 @@ func NewRunner(kind Kind, store Backlog, work Work, cfg RunnerConfig) (*Runner, 
 	return r, err
 }
 
-// Start begins to run jobs, first the unfinished ones of an earlier process. No run starts after
-// ctx is done; [Runner.Wait] then waits for those in progress.
+// Start begins to run jobs, first the unfinished ones of an earlier process. No run starts
+// after ctx is done; [Runner.Wait] then waits for those in progress.
 func (r *Runner) Start(ctx context.Context) error {
 	keys, err := r.Unfinished(ctx)
 	if err != nil {
@@ -78,7 +77,7 @@ func (r *Runner) Start(ctx context.Context) error {
 // Wait waits until all runs have ended. No job may be created meanwhile.
 func (r *Runner) Wait() { r.group.Wait() }
 
-// Put implements Store.
+// Put stores a job and queues it.
 func (r *Runner) Put(ctx context.Context, j Job) (stored Job, put bool, err error) {
 	stored, put, err = r.Backlog.Put(ctx, j)
 	if put {
@@ -121,7 +120,7 @@ func (r *Runner) dispatch(l *lane) {
 	}
 }
 
-// run runs a job once. If that fails, it queues the job again, in the slow lane.
+// run runs a job once, and queues it again, in the slow lane, if that fails.
 func (r *Runner) run(l *lane, key Key) {
 	ctx := r.ctx
 	if l.turn > 0 {
@@ -136,7 +135,7 @@ func (r *Runner) run(l *lane, key Key) {
 	}
 }
 
-// next removes and returns the first waiting job of the workspace whose turn it is.
+// next removes the first waiting job of the workspace whose turn it is.
 func (l *lane) next() Key {
 	workspace := l.turns[0]
 	ids := l.waiting[workspace]

@@ -16,8 +16,8 @@ import (
 
 const quota = 10
 
-// slow is work of which each step takes a second. Jobs of workspaces whose name begins with
-// "large" have 1,000 steps, others one. Before each, it calls fail.
+// slow is work whose steps take a second. Jobs of workspaces whose name begins with "large"
+// have 1,000 steps, and others one. Before each, it calls fail.
 func slow(fail func() error) job.Work {
 	return does(func(ctx context.Context, r *job.Run) error {
 		var at count
@@ -54,8 +54,8 @@ type local struct {
 	stop func() // stops the runner and waits for its runs
 }
 
-// startLocal starts a Runner with one slot in the fast lane and two in the slow one. Call it in
-// a synctest bubble.
+// startLocal has one slot in the fast lane and two in the slow one. It must run in a synctest
+// bubble.
 func startLocal(t *testing.T, s *store, fail func() error) *local {
 	t.Helper()
 	return startRunner(t, s, slow(fail), job.RunnerConfig{Slots: 2, FirstTurn: 5 * time.Second})
@@ -85,7 +85,7 @@ func (l *local) create(workspace string, n int) {
 	}
 }
 
-// await waits until a workspace has at most n unfinished jobs, and returns how long this took.
+// await returns how long it took until a workspace had at most n unfinished jobs.
 func (l *local) await(workspace string, n int) time.Duration {
 	began := time.Now()
 	for l.in(workspace) > n {
@@ -94,8 +94,7 @@ func (l *local) await(workspace string, n int) time.Duration {
 	return time.Since(began)
 }
 
-// In the first round the large jobs are new. In later rounds they have been running for
-// minutes.
+// In the first round the large jobs are new. Later they have been running for minutes.
 func TestASmallJobStartsWhileAnotherWorkspaceHasItsQuotaOfLargeOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,8 +111,7 @@ func TestASmallJobStartsWhileAnotherWorkspaceHasItsQuotaOfLargeOnes(t *testing.T
 			}
 			time.Sleep(200 * time.Second)
 		}
-		// Two jobs run at a time, and each run of a job continues where the previous run
-		// stopped.
+		// Two run at a time, and each run continues where the one before stopped.
 		if took := l.await("large", 0); took > 10*1000/2*time.Second {
 			t.Errorf("the large jobs took %v", took)
 		}

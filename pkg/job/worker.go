@@ -12,20 +12,20 @@ import (
 	"sluice/pkg/record"
 )
 
-// Work is what the runs of a kind of job do. Implementations are safe for concurrent use.
+// Work is what the runs of a kind of job do. It is safe for concurrent use.
 type Work interface {
-	// Do does what is left of r.Job, and returns its final details. It saves now and then
-	// through r, so that the next run can continue if this one is killed, and returns soon
-	// after ctx is done. If it returns a [Failure], the job fails with that text. After any
-	// other error, another run tries.
+	// Do does what is left of r.Job, and returns its final details. It saves now and then through
+	// r, so that the next run can continue if this one is killed, and returns soon after ctx is
+	// done. If it returns a [Failure], the job fails with that text. After any other error,
+	// another run tries.
 	Do(ctx context.Context, r *Run) (details any, err error)
 
-	// Clean removes what a job has left that failed or was cancelled. It may be repeated, and
-	// may come while a run that has lost the job is still at work.
+	// Clean removes what a job has left that failed or was cancelled. It may be repeated, and may
+	// come while a run that has lost the job is still at work.
 	Clean(ctx context.Context, j Job) error
 }
 
-// Failure is why a job fails for good, as text for its owner.
+// Failure is why a job fails for good, for its owner.
 type Failure string
 
 func (f Failure) Error() string { return string(f) }
@@ -34,8 +34,8 @@ func (f Failure) Error() string { return string(f) }
 type Config struct {
 	Settle   time.Duration    // least time from Job.Until to the first read, in which all that was created by then reaches the indexes; 0 by default
 	Grace    time.Duration    // how long a run may go on after its context is done, to save what it has; 10 s by default
-	MaxTries int              // consecutive runs that get no further before the job fails; 5 by default
-	Now      func() time.Time // clock for the times of jobs; time.Now by default
+	MaxTries int              // runs in a row that get no further before the job fails; 5 by default
+	Now      func() time.Time // for the times of jobs; time.Now by default
 	Logger   *slog.Logger     // slog.Default by default
 }
 
@@ -47,7 +47,7 @@ type Worker struct {
 	cfg   Config
 }
 
-// NewWorker returns a Worker. It returns an error if store or work is nil.
+// NewWorker fails if store or work is nil.
 func NewWorker(kind Kind, store Store, work Work, cfg Config) (*Worker, error) {
 	if store == nil || work == nil {
 		return nil, errors.New("job: a store and work are required")
@@ -64,12 +64,12 @@ func NewWorker(kind Kind, store Store, work Work, cfg Config) (*Worker, error) {
 }
 
 // Run takes a job and works on it until it ends, another run takes it, it is requested again,
-// or ctx is done. In the last case, Run queues it for the next run. It cleans up after a job
-// that failed or was cancelled.
+// or ctx is done, when Run queues it for the next run. It cleans up after a job that failed or
+// was cancelled.
 //
-// In all these cases the error is nil, even if the job does not exist. An error means that the
-// caller must run the job again. After Config.MaxTries consecutive runs that got no further,
-// the job fails.
+// The error is nil in all these cases, even if the job does not exist. An error means that the
+// caller must run the job again. After Config.MaxTries runs in a row that got no further, the
+// job fails.
 func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

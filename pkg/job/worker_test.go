@@ -19,7 +19,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Whatever happens to one call of a run, later deliveries complete the job.
+// Later deliveries complete the job.
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
 	for _, what := range []jobtest.Fate{jobtest.Refused, jobtest.Lost, jobtest.Killed, jobtest.KilledAfter} {
@@ -70,9 +70,9 @@ func TestACancelledJobIsCleanedUpAndStaysCancelled(t *testing.T) {
 	}
 }
 
-// Deliveries are repeated or concurrent, runs are killed, calls fail or seem to fail, and the job
-// is cancelled, in any order. A job that another run has taken is not changed by the first: the
-// steps are counted once.
+// Deliveries are repeated or concurrent, runs are killed, calls fail or seem to fail, and the
+// job is cancelled, in any order. A run that has lost the job does not change it: the steps
+// are counted once.
 func TestNoSequenceOfFaultsCorruptsAJob(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -252,7 +252,6 @@ func TestAFailureEndsTheJobWithItsReason(t *testing.T) {
 	}
 }
 
-// pause waits, unless ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -287,7 +286,7 @@ func TestARunHandsOverWhenItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// What a run has begun is completed after its time, within the grace.
+// A run completes what it has begun, within the grace.
 func TestCallsEndAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -306,7 +305,6 @@ func TestCallsEndAfterTheGrace(t *testing.T) {
 	})
 }
 
-// does is a job.Work of one function.
 type does func(ctx context.Context, r *job.Run) error
 
 func (f does) Do(ctx context.Context, r *job.Run) (any, error) { return nil, f(ctx, r) }
@@ -334,8 +332,7 @@ func TestRunsThatGetNoFurtherInTimeEndWithAFailure(t *testing.T) {
 	})
 }
 
-// Stopping the program does not count as a failed run, however often it happens, even if the
-// work then fails for another reason.
+// Stopping the program is no failed run, even if the work then fails for another reason.
 func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"in time": context.Canceled, "with an error": jobtest.ErrBroken} {
@@ -354,8 +351,8 @@ func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 	}
 }
 
-// A save is stored, but its response is lost. In one case, the deadline of the run passes before
-// the save returns an error. In the other case, the run is the last try.
+// The response to a save is lost, once while the run's deadline passes, and once on the last
+// try.
 func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -472,7 +469,7 @@ func TestAJobWaitsUntilItHasSettled(t *testing.T) {
 		created := time.Now()
 		for _, tt := range []struct{ age, wait time.Duration }{
 			{0, 2 * time.Second}, {time.Second, time.Second}, {2 * time.Second, 0}, {time.Hour, 0},
-			{-time.Hour, 2 * time.Second}, // the clock of the process that created the job is ahead
+			{-time.Hour, 2 * time.Second}, // the clock of the job's creator is ahead
 		} {
 			s, began := newStore(t), time.Now()
 			s.queue(created)

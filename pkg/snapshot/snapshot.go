@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// MaxAge is the default maximum age of a copy. A change takes effect in every process within
+// MaxAge is how old a copy becomes by default. A change takes effect in every process within
 // this time.
 const MaxAge = time.Minute
 
 const (
-	readTimeout = time.Second     // maximum duration of a read; Refresh waits for up to two reads
-	retryAfter  = 5 * time.Second // time from a failed read to the next read
+	readTimeout = time.Second     // Refresh waits for two reads at most
+	retryAfter  = 5 * time.Second // from a failed read to the next
 )
 
 // Config tunes a Cache. Its zero value is ready to use.
 type Config struct {
-	MaxAge time.Duration    // maximum age of the copy; 0 means the constant
-	Now    func() time.Time // clock; nil means time.Now
+	MaxAge time.Duration    // of the copy; the constant by default
+	Now    func() time.Time // time.Now by default
 }
 
-// Cache keeps the data that a function reads. It is safe for concurrent use.
+// Cache keeps data that a function reads. It is safe for concurrent use.
 //
 // Refresh reads in the background once the copy has three quarters of the maximum age. A
 // request waits for a read only at the maximum age, for example because Lambda had frozen the
@@ -43,9 +43,9 @@ type Cache[T any] struct {
 
 type state[T any] struct {
 	value    T
-	readAt   time.Time // when the read that returned value began; zero before the first successful read
+	readAt   time.Time // when the read of value began; zero before the first success
 	failedAt time.Time // when the last read failed; zero if it succeeded
-	err      error     // error of the last read
+	err      error     // of the last read
 }
 
 // New returns a Cache that has read nothing yet.
@@ -62,8 +62,8 @@ func New[T any](load func(context.Context) (T, error), cfg Config) (*Cache[T], e
 
 // Stale is the error for a copy that has reached the maximum age.
 type Stale struct {
-	ReadAt time.Time // when the copy was read; zero if no read has succeeded
-	Err    error     // why the last read failed; nil if it did not
+	ReadAt time.Time // zero if no read has succeeded
+	Err    error     // of the last read; nil if it succeeded
 }
 
 func (e *Stale) Error() string {
@@ -79,11 +79,11 @@ func (e *Stale) Error() string {
 
 func (e *Stale) Unwrap() error { return e.Err }
 
-// Value returns the result of the last read that succeeded, of any age.
+// Value returns the result of the last successful read, of any age.
 func (c *Cache[T]) Value() T { return c.state().value }
 
-// Now returns the time of the clock without its monotonic reading, because the monotonic clock
-// stops while Lambda freezes the process between two requests.
+// Now reads the clock without its monotonic part, which stops while Lambda freezes the process
+// between two requests.
 func (c *Cache[T]) Now() time.Time { return c.now().Round(0) }
 
 // At returns the copy if it was younger than the maximum age at t, and otherwise a *Stale.
@@ -96,12 +96,11 @@ func (c *Cache[T]) At(t time.Time) (T, error) {
 }
 
 // Refresh must be called before each request. It starts a read if the copy has three quarters
-// of the maximum age. At the maximum age, it waits until the read ends or ctx is done. A read
-// takes at most one second. For 5 seconds after a failed read, Refresh neither reads nor waits.
-// It returns nil if the copy is younger than the maximum age, and otherwise a *Stale.
+// of the maximum age, and waits for it, or for ctx, at the maximum age. A read takes at most
+// one second. For 5 seconds after a failed one, Refresh neither reads nor waits. It returns a
+// *Stale unless the copy is younger than the maximum age.
 func (c *Cache[T]) Refresh(ctx context.Context) error {
-	// If the first read began before the process was frozen, its result may be too old. Then a
-	// second read is needed.
+	// If the first read began before the process was frozen, its result may be too old.
 	for range 2 {
 		s, now := c.state(), c.Now()
 		if within(c.maxAge*3/4, s.readAt, now) {
@@ -144,7 +143,7 @@ func (c *Cache[T]) state() state[T] {
 	return c.known
 }
 
-// within reports whether less than d has passed from t to now. It has not if t is zero, or
+// within reports whether less than d has passed from t to now. It is false if t is zero, or
 // after now because the clock was set back.
 func within(d time.Duration, t, now time.Time) bool {
 	age := now.Sub(t)
