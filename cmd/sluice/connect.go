@@ -20,51 +20,47 @@ const connectionHelp = `--url or SLUICE_URL selects the service (default ` + def
 --key or SLUICE_API_KEY sets the API key. Other users of this machine can see --key
 in the process list, but not the variable.`
 
-// connection holds the settings for connecting to a service.
 type connection struct {
 	getenv func(string) string
-	url    string // values of the flags --url and --key
+	url    string // of the flags --url and --key
 	key    string
-	share  *float64 // value of the flag --share; nil if the command has no such flag
+	share  *float64 // of the flag --share; nil if the command has none
 	stderr io.Writer
 	outage *outage.Report // reports outages of the service
 }
 
-// connectTimeout is the time limit of one connection attempt. It is short so that an
-// unreachable service is reported soon. The client retries.
+// connectTimeout is short, so that an unreachable service is reported soon. The client
+// retries.
 const connectTimeout = 1500 * time.Millisecond
 
-// addFlags adds the connection flags to a command. The flags have empty defaults, because
-// otherwise the help text would contain the API key.
+// addFlags leaves the defaults empty, because the help text must not show the API key.
 func (c *connection) addFlags(cmd *cobra.Command) {
 	c.stderr = cmd.ErrOrStderr()
 	cmd.Flags().StringVar(&c.url, "url", "", "URL of the service (env SLUICE_URL)")
 	cmd.Flags().StringVar(&c.key, "key", "", "API key (env SLUICE_API_KEY)")
 }
 
-// addShare adds the flag --share to a command that reads or stores many records.
+// addShare is for commands that read or store many records.
 func (c *connection) addShare(cmd *cobra.Command) {
 	c.share = cmd.Flags().Float64("share", client.DefaultShare, "part of each limit to use, above 0 and at most 1; leaves the rest to others")
 }
 
-// baseURL returns the URL of the service.
 func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_URL"), defaultURL) }
 
-// client returns a client for the service. When a try gets no response and the client will try
-// again, the client writes a line to stderr.
+// client returns a client that writes a line to stderr when a try gets no response and another
+// follows.
 func (c *connection) client(cfg client.Config) (*client.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient returns a client for commands that transfer many records. When these
-// commands show their progress, they also show the result of c.waiting. The client retries
-// for up to 2 minutes, which is long enough for a restart of the service.
+// patientClient is for commands that transfer many records and show c.waiting with their
+// progress. It retries for up to 2 minutes, long enough for a restart of the service.
 func (c *connection) patientClient(cfg client.Config) (*client.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))
 }
 
-// connect returns a client for the service. The client calls report.Note after each try.
+// connect returns a client that calls report.Note after each try.
 func (c *connection) connect(cfg client.Config, report *outage.Report) (*client.Client, error) {
 	url := c.baseURL()
 	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
@@ -100,5 +96,5 @@ func (c *connection) connect(cfg client.Config, report *outage.Report) (*client.
 	return made, nil
 }
 
-// waiting returns a text with the time until the next try, or "" while the service responds.
+// waiting says when the next try is, or "" while the service responds.
 func (c *connection) waiting() string { return c.outage.Waiting() }

@@ -17,7 +17,6 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// exportOptions are the flags of export.
 type exportOptions struct {
 	exporter.Options
 	connection
@@ -26,7 +25,7 @@ type exportOptions struct {
 
 	sinceText string
 	since     *record.Time // nil for an export job
-	deleted   bool         // include tombstones
+	deleted   bool         // with tombstones
 }
 
 const exportHelp = `Export all entities or events of a service, or those that the flags select, to a
@@ -109,8 +108,7 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// check returns a usage error if the options are invalid. Otherwise it sets the options that
-// depend on other options.
+// check also sets the options that depend on others. It returns a usage error.
 func (o *exportOptions) check() (err error) {
 	if o.Path == "-" && o.json {
 		return usageError("--json and -o - cannot both use standard output")
@@ -144,8 +142,8 @@ func (o *exportOptions) check() (err error) {
 	return nil
 }
 
-// exportFormat returns the format of a file. flag is the value of --format. If it is empty, the
-// name of the file determines the format, and standard output ("-") is NDJSON.
+// exportFormat goes by the flag --format or, if that is empty, by the file's name. Standard
+// output ("-") is NDJSON by default.
 func exportFormat(flag, path string) (recordfile.Format, error) {
 	switch format := cmp.Or(recordfile.Format(flag), recordfile.FormatOf(path)); {
 	case format == recordfile.NDJSON || format == recordfile.CSV:
@@ -158,8 +156,8 @@ func exportFormat(flag, path string) (recordfile.Format, error) {
 	return "", usageError("the file name %q does not show the format; use --format ndjson or --format csv", path)
 }
 
-// checkSince sets o.since from the flag --since. It returns a usage error if --since is invalid,
-// or if another flag does not fit it.
+// checkSince sets o.since. It returns a usage error if --since is invalid or does not fit
+// another flag.
 func (o *exportOptions) checkSince() (err error) {
 	if o.since, err = parseTime("--since", o.sinceText); err != nil {
 		return err
@@ -183,7 +181,7 @@ func (o *exportOptions) checkSince() (err error) {
 	return nil
 }
 
-// parseTime parses the value of a flag. It returns nil for "".
+// parseTime returns nil for "".
 func parseTime(flag, text string) (*record.Time, error) {
 	if text == "" {
 		return nil, nil
@@ -195,18 +193,17 @@ func parseTime(flag, text string) (*record.Time, error) {
 	return &t, nil
 }
 
-// exportResult is what "sluice export" without --since prints as JSON.
+// exportResult is the JSON of "sluice export" without --since.
 type exportResult struct {
 	Job       string           `json:"job"`
 	Resource  record.Resource  `json:"resource"`
 	Format    exportjob.Format `json:"format"`
 	File      string           `json:"file"`
 	Records   int64            `json:"records"`
-	SizeBytes int64            `json:"size_bytes"` // compressed size
-	Seconds   float64          `json:"seconds"`    // duration of this run
+	SizeBytes int64            `json:"size_bytes"` // compressed
+	Seconds   float64          `json:"seconds"`    // of this run
 }
 
-// export runs the command.
 func export(cmd *cobra.Command, o *exportOptions) error {
 	began := time.Now()
 	if err := o.check(); err != nil {
@@ -236,7 +233,7 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 	return nil
 }
 
-// changesResult is what "sluice export --since" prints as JSON.
+// changesResult is the JSON of "sluice export --since".
 type changesResult struct {
 	Resource    record.Resource `json:"resource"`
 	File        string          `json:"file"`
@@ -244,7 +241,6 @@ type changesResult struct {
 	SyncedUntil record.Time     `json:"synced_until"`
 }
 
-// exportSince runs "sluice export --since".
 func exportSince(cmd *cobra.Command, o *exportOptions, c *client.Client) error {
 	done, err := exporter.RunSince(cmd.Context(), o.Options, *o.since, o.deleted, c, cmd.ErrOrStderr())
 	if err != nil {

@@ -65,7 +65,6 @@ id is accepted, and in which order two entities with the same id are merged.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp
 
-// importFlags are the flags of import.
 type importFlags struct {
 	importer.Options
 	connection
@@ -143,8 +142,7 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return printImport(cmd.OutOrStdout(), r, f.json)
 }
 
-// completeNounAndFile completes the arguments of "sluice import" and "sluice sync". The
-// arguments are a noun and a file.
+// completeNounAndFile completes the noun and the file of import and sync.
 func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return resourceNames, cobra.ShellCompDirectiveNoFileComp
@@ -152,8 +150,7 @@ func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, c
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// checkImport returns a usage error if the arguments or flags are invalid. Otherwise it sets
-// the options that depend on other options.
+// checkImport also sets the options that depend on others. It returns a usage error.
 func checkImport(o *importer.Options, format string, update bool) (err error) {
 	switch {
 	case o.Workers < 1 || o.Workers > 64:
@@ -175,7 +172,7 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 		o.Rejects = cmp.Or(o.Rejects, "rejects.ndjson")
 		return nil
 	}
-	// A file has one journal, even if it is imported through different symbolic links.
+	// A file has one journal, whatever symbolic link it is imported through.
 	file, err := filepath.EvalSymlinks(o.Path)
 	if err != nil {
 		return usageError("%w", err)
@@ -190,15 +187,15 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 	return nil
 }
 
-// sameFile reports whether two paths name the same file. The file need not exist.
+// sameFile accepts paths without a file.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
 	return filepath.Clean(a) == filepath.Clean(b) || errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// importFormat returns the format of a file. flag is the value of --format. If it is empty, the
-// name of the file determines the format, and standard input ("-") is NDJSON.
+// importFormat goes by the flag --format or, if that is empty, by the file's name. Standard
+// input ("-") is NDJSON by default.
 func importFormat(flag, path string) (format recordfile.Format, err error) {
 	name := path
 	switch {
@@ -237,8 +234,8 @@ func tryImport(cmd *cobra.Command, o importer.Options, asJSON bool) error {
 	return err
 }
 
-// printImport prints the result of a complete import, unless it is printed as JSON. It returns an
-// error if records were rejected.
+// printImport fails if records were rejected. It prints nothing if the result is printed as
+// JSON.
 func printImport(w io.Writer, r importer.Result, asJSON bool) error {
 	if !asJSON {
 		updated := ""

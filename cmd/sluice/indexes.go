@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/index"
 )
 
-// indexes are the declarations of indexed attributes, and what keeps their keys; nil if a server
-// does the work.
+// indexes has the declarations, and what keeps their keys, which is nil if a server does the
+// work.
 type indexes struct {
 	index.Store
 	keeper index.Keeper
@@ -179,7 +179,6 @@ func (a *indexArgs) finish(cmd *cobra.Command, o *indexStorage, s indexes, where
 
 var entityNoun = progress.Noun{One: "entity", Many: "entities"}
 
-// run builds or removes an index and shows its progress.
 func (a *indexArgs) run(ctx context.Context, s indexes, d index.Declaration, stderr io.Writer) (index.Declaration, error) {
 	var now atomic.Pointer[index.Declaration]
 	now.Store(&d)

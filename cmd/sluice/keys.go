@@ -89,7 +89,7 @@ With --from, the service accepts the key only from addresses in these blocks.`,
 	return cmd
 }
 
-// printNewKey creates an API key with the properties of k, stores it and prints it.
+// printNewKey creates a key with the properties of k, stores it and prints it.
 func printNewKey(cmd *cobra.Command, o *keyStorage, k access.Key, now time.Time) error {
 	k, token, err := access.New(k, now)
 	if err != nil {
@@ -134,7 +134,7 @@ func listKeysCommand(o *keyStorage) *cobra.Command {
 	return cmd
 }
 
-// listKeys prints the API keys of a workspace, or all keys if workspace is "".
+// listKeys prints all keys if workspace is "".
 func listKeys(cmd *cobra.Command, o *keyStorage, workspace string) error {
 	s, where, err := o.open(cmd)
 	if err != nil {
@@ -176,7 +176,7 @@ func revokeKeyCommand(o *keyStorage) *cobra.Command {
 	}
 }
 
-// revokeKey revokes the API key with the given id. id may also be the complete API key.
+// revokeKey takes an id or a complete API key.
 func revokeKey(cmd *cobra.Command, o *keyStorage, id string) error {
 	if token, ok := access.ParseToken(id); ok {
 		id = token.ID
@@ -202,9 +202,8 @@ func revokeKey(cmd *cobra.Command, o *keyStorage, id string) error {
 	return nil
 }
 
-// parseExpiry returns the end of a lifetime that begins now, or the zero Time for "". text is a
-// number of days, such as 90d, or a duration for time.ParseDuration. It must be positive and
-// at most 36,500 days.
+// parseExpiry returns now plus a lifetime, or the zero Time for "". text is a number of days,
+// such as 90d, or a duration for time.ParseDuration, above 0 and at most 36,500 days.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	const day, most = 24 * time.Hour, 36500
 	if text == "" {
@@ -224,10 +223,9 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 	return now.Add(lifetime), nil
 }
 
-// keyJSON is the JSON form in which the commands print an API key.
 type keyJSON struct {
 	ID        string         `json:"id"`
-	Key       string         `json:"key,omitzero"` // complete API key; set only by "keys create"
+	Key       string         `json:"key,omitzero"` // only from "keys create"
 	Name      string         `json:"name"`
 	Workspace string         `json:"workspace"`
 	Scopes    []access.Scope `json:"scopes"`

@@ -44,7 +44,7 @@ If the service has this variable, set it to the same value here. "sluice usage" 
 how much of its limits an address or a key uses.`, setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o))
 }
 
-// ipv6Prefix returns the value of CLIENT_IPV6_PREFIX, which the service reads too.
+// ipv6Prefix returns CLIENT_IPV6_PREFIX, which the service reads too.
 func ipv6Prefix(getenv func(string) string) (int, error) {
 	const variable = "CLIENT_IPV6_PREFIX"
 	cfg, err := httpapi.LoadConfig(func(name string) string {
@@ -105,7 +105,6 @@ For a limit that is not given, the default of the service applies. A row with on
 	return cmd
 }
 
-// parseSubject returns the row of a subject, without limits.
 func parseSubject(text string, ipv6Prefix int) (ratelimit.Row, error) {
 	r, err := ratelimit.ParseSubject(text, ipv6Prefix)
 	if err == nil && r.KeyID != "" && !access.IsID(r.KeyID) {
@@ -117,7 +116,6 @@ func parseSubject(text string, ipv6Prefix int) (ratelimit.Row, error) {
 	return r, nil
 }
 
-// setLimits stores r as the row of a subject.
 func setLimits(cmd *cobra.Command, o *rowStorage, subject string, r ratelimit.Row, now time.Time) error {
 	prefix, err := ipv6Prefix(o.getenv)
 	if err != nil {
@@ -155,7 +153,6 @@ func setLimits(cmd *cobra.Command, o *rowStorage, subject string, r ratelimit.Ro
 	return nil
 }
 
-// exportRoutes returns the number of export routes.
 func exportRoutes() (n int) {
 	for _, r := range httpapi.Routes() {
 		if r.Class == ratelimit.Export {
@@ -194,8 +191,7 @@ func listLimits(cmd *cobra.Command, o *rowStorage) error {
 	return nil
 }
 
-// readRows returns the rows in the store that the flags select, and the errors of those that
-// are not valid.
+// readRows also returns the errors of rows that are not valid.
 func readRows(cmd *cobra.Command, o *rowStorage) (rows []ratelimit.Row, invalid ratelimit.InvalidRows, where string, err error) {
 	s, where, err := o.open(cmd)
 	if err != nil {
@@ -234,7 +230,7 @@ func removeLimitsCommand(o *rowStorage) *cobra.Command {
 }
 
 func removeLimits(cmd *cobra.Command, o *rowStorage, text string) error {
-	const longest = 128 // accept any prefix length, because CLIENT_IPV6_PREFIX may have been different when the row was set
+	const longest = 128 // any prefix length, because CLIENT_IPV6_PREFIX may have been different when the row was set
 	r, err := parseSubject(text, longest)
 	if err != nil {
 		return err
@@ -320,14 +316,12 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) 
 	return nil
 }
 
-// checkJSON is what "sluice limits check" prints as JSON.
 type checkJSON struct {
-	Address string         `json:"address"` // in the form in which addresses are counted
+	Address string         `json:"address"` // as it is counted
 	Counted string         `json:"counted"` // who is charged: address:… or key:…
 	Row     *ratelimit.Row `json:"row"`     // null if the defaults apply
 }
 
-// describeRow describes the effect of a row in one line.
 func describeRow(r ratelimit.Row) string {
 	if r.Action == ratelimit.ActionBlock {
 		return fmt.Sprintf("%s: block", r.Subject())

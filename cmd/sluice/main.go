@@ -21,7 +21,7 @@ import (
 // version is the release. A build can change it with -ldflags "-X main.version=VERSION".
 var version = "0.1.0"
 
-// The exit codes of all commands, as documented in the help text.
+// The help text documents these exit codes of all commands.
 const (
 	exitFailure     = 1   // the command failed or did not complete
 	exitUsage       = 2   // the command line is invalid, or does not fit the files of an earlier run; nothing was done
@@ -79,10 +79,9 @@ func main() {
 	os.Exit(code)
 }
 
-// errInterrupted is the cancellation cause of a command's context after a signal.
+// errInterrupted is the cause of a context that a signal canceled.
 var errInterrupted = errors.New("interrupted")
 
-// exitError is an error with its own exit code.
 type exitError struct {
 	code int
 	err  error
@@ -91,12 +90,11 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// usageError returns an error about an invalid command line.
 func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// completeValues registers the values that shell completion offers for a flag.
+// completeValues are what shell completion offers for a flag.
 func completeValues[T ~string](cmd *cobra.Command, flag string, values ...T) {
 	var names []string
 	for _, value := range values {
@@ -107,7 +105,6 @@ func completeValues[T ~string](cmd *cobra.Command, flag string, values ...T) {
 	}
 }
 
-// oneArg returns an argument check for a command that takes one argument.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -117,8 +114,8 @@ func oneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// requireValues returns an error if one of the named flags is set to "", for example by an
-// unset shell variable.
+// requireValues returns an error if a flag is set to "", for example by an unset shell
+// variable.
 func requireValues(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {

@@ -9,16 +9,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// resourceNames are the completions of the first argument of the commands import, export and
-// sync. These commands also accept the singular.
+// resourceNames complete the first argument of import, export and sync, which also accept the
+// singular.
 var resourceNames = []string{record.Entity.Plural(), record.Event.Plural()}
 
-// noun has the words for the records of r.
 func noun(r record.Resource) progress.Noun {
 	return progress.Noun{One: string(r), Many: r.Plural()}
 }
 
-// parseResource parses the first argument of a command.
 func parseResource(command, name string) (record.Resource, error) {
 	for _, r := range []record.Resource{record.Entity, record.Event} {
 		if name == string(r) || name == r.Plural() {
@@ -28,8 +26,7 @@ func parseResource(command, name string) (record.Resource, error) {
 	return "", usageError("%s entities or events, not %q", command, name)
 }
 
-// resourceAndFile returns an argument check for a command with a resource and a file. file is the
-// name of a file for its example.
+// resourceAndFile checks for a resource and a file. file is a name for the example in errors.
 func resourceAndFile(command, file string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		resource, missing := record.Event.Plural(), "entities or events, and a file"
@@ -44,8 +41,8 @@ func resourceAndFile(command, file string) cobra.PositionalArgs {
 	}
 }
 
-// checkArgs returns an error unless there are n args. missing is what the command lacks, and
-// example the arguments of an example.
+// checkArgs wants n args. missing is what the command lacks, and example the arguments of an
+// example.
 func checkArgs(args []string, n int, command, missing, example string) error {
 	switch {
 	case len(args) > n:

@@ -8,7 +8,6 @@ import (
 	"sluice/internal/localserver"
 )
 
-// defaultDataDir is the default data directory of "sluice serve".
 const defaultDataDir = ".sluice"
 
 func serveCommand(getenv func(string) string) *cobra.Command {

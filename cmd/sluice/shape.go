@@ -22,7 +22,7 @@ windows-1252 or utf-16. --name and --type are for records that have none.
 times, such as Europe/Berlin (default UTC). A time that occurs twice there, when clocks
 are set back, is the first of both, and one that clocks skip is rejected.`
 
-// shapeFlags are the flags for files that are not in the form of an export.
+// shapeFlags are for files that are not in the form of an export.
 type shapeFlags struct {
 	importer.Shape
 	renames []string
@@ -38,7 +38,6 @@ func (f *shapeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Type, "type", "", "type of entities that have none in the file")
 }
 
-// shape returns the Shape of a file with this name.
 func (f *shapeFlags) shape(cmd *cobra.Command, file string) (importer.Shape, error) {
 	s := f.Shape
 	if err := requireValues(cmd, "map", "delimiter", "encoding", "time-format", "time-zone", "name", "type"); err != nil {
@@ -80,7 +79,7 @@ func (f *shapeFlags) shape(cmd *cobra.Command, file string) (importer.Shape, err
 	return s, nil
 }
 
-// formatOf returns the format of a file to import, or "" if its name does not show it.
+// formatOf returns "" if the name does not show the format.
 func formatOf(name string) recordfile.Format {
 	if isTSV(name) {
 		return recordfile.CSV

@@ -14,23 +14,23 @@ import (
 	"sluice/internal/localserver"
 )
 
-// storage locates the data that a command manages: a file in the data directory of the
+// storage is where the data is that a command manages: a file in the data directory of the
 // local server, or a DynamoDB table.
 type storage[S any] struct {
 	getenv    func(string) string
-	what      string // plural noun for the data in messages, such as "API keys"
-	variable  string // environment variable with the name of the table, such as KEYS_TABLE
-	logicalID string // logical id of the table in the template, such as KeysTable
+	what      string // plural noun for messages, such as "API keys"
+	variable  string // with the name of the table, such as KEYS_TABLE
+	logicalID string // of the table in the template, such as KeysTable
 	openDir   func(dir string) (S, error)
 	openTable func(client *dynamodb.Client, name string) (S, error)
 
-	dataDir  string // values of the flags
+	dataDir  string // of the flags
 	dynamodb string
 	table    string
 	json     bool
 }
 
-// command returns a command for subcommands, which all have the flags of s.
+// command returns a command whose subcommands all have the flags of s.
 func (s *storage[S]) command(use, short, long string, subcommands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long + "\n\n" + s.help(), Args: cobra.NoArgs,
@@ -45,7 +45,6 @@ func (s *storage[S]) command(use, short, long string, subcommands ...*cobra.Comm
 	return cmd
 }
 
-// help returns the help text of the flags.
 func (s *storage[S]) help() string {
 	return fmt.Sprintf(`Where the %s are:
 
@@ -60,9 +59,8 @@ func (s *storage[S]) help() string {
 All instances apply a change within 60 seconds.`, s.what, "with --table, or "+s.variable, s.logicalID)
 }
 
-// openNew is like open, but creates the data directory. If that is only the default and no
-// server has used it, openNew returns an error instead, because a server that uses another
-// directory would not find the data.
+// openNew is open, but creates the data directory. It fails if that is only the default and no
+// server has used it, because a server that uses another directory would not find the data.
 func (s *storage[S]) openNew(cmd *cobra.Command) (store S, where string, err error) {
 	store, where, err = s.open(cmd)
 	if err != nil || where != s.dataDir {
@@ -74,7 +72,7 @@ func (s *storage[S]) openNew(cmd *cobra.Command) (store S, where string, err err
 	return store, where, localserver.CreateDir(s.dataDir)
 }
 
-// open returns the store and a description of its location for messages.
+// open also says, for messages, where the data is.
 func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error) {
 	inDir, ctx := cmd.Flags().Changed("data-dir"), cmd.Context()
 	var client *dynamodb.Client
@@ -104,8 +102,7 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	return store, where, err
 }
 
-// awsClient returns a client with the default AWS configuration of this machine, and the region
-// of that configuration.
+// awsClient uses the default AWS configuration of this machine, and returns its region.
 func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err error) {
 	sdk, err := config.LoadDefaultConfig(ctx)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"sluice/pkg/client"
 )
 
-// syncOptions are the flags of sync.
 type syncOptions struct {
 	syncer.Options
 	connection
@@ -75,8 +74,8 @@ func syncCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// pagesFor returns how many pages a second of which size read at most rate records a second. Both
-// are 0, which leaves them to the client, if rate is 0.
+// pagesFor returns how many pages a second of which size read at most rate records a second.
+// Both are 0, which leaves them to the client, if rate is 0.
 func pagesFor(rate int) (pages, size int) {
 	const largest = 50
 	if rate == 0 {
@@ -86,7 +85,6 @@ func pagesFor(rate int) (pages, size int) {
 	return pages, rate / pages
 }
 
-// syncCopy runs the command.
 func syncCopy(cmd *cobra.Command, o *syncOptions) error {
 	var pages int
 	pages, o.PageSize = pagesFor(o.rate)

@@ -13,7 +13,6 @@ import (
 	"sluice/pkg/client"
 )
 
-// usageOptions are the flags of usage.
 type usageOptions struct {
 	connection
 	of   string
@@ -55,8 +54,7 @@ The key needs the scope dashboard, and with --of the scope operator too.
 	return cmd
 }
 
-// watchUsage shows the usage every second until ctx is done. If o.once is set, watchUsage shows
-// the usage only once.
+// watchUsage shows the usage every second until ctx is done, or only once with o.once.
 func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 	c, err := o.client(client.Config{})
 	if err != nil {

@@ -11,19 +11,18 @@ import (
 	"sluice/pkg/record"
 )
 
-// List returns a page of a list of changes. The field Cursor of the Mark selects the page.
+// List returns the page of a list of changes at the Cursor of a Mark.
 type List func(ctx context.Context, at Mark) (Page, error)
 
-// Page is a page of a list of changes.
 type Page struct {
-	Lines       []byte // changes to write to the file, as NDJSON
-	Count       int64  // number of changes in Lines
-	Read        int64  // number of changes that the service returned
+	Lines       []byte // NDJSON to write to the file
+	Count       int64  // of changes in Lines
+	Read        int64  // changes that the service returned
 	SyncedUntil record.Time
-	Next        *string // cursor of the next page; nil on the last page
+	Next        *string // cursor; nil on the last page
 }
 
-// Entities returns the list of the entity changes that q selects.
+// Entities lists the entity changes that q selects.
 func Entities(c *client.Client, q client.EntityChangeQuery) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		q.UpdatedSince, q.Cursor = at.Since, at.Cursor
@@ -32,7 +31,7 @@ func Entities(c *client.Client, q client.EntityChangeQuery) List {
 	}
 }
 
-// Events returns the list of the events that q selects, in order of their creation.
+// Events lists the events that q selects, in order of creation.
 func Events(c *client.Client, q client.EventChangeQuery) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		q.CreatedSince, q.Cursor = at.Since, at.Cursor
@@ -41,10 +40,9 @@ func Events(c *client.Client, q client.EventChangeQuery) List {
 	}
 }
 
-// Erasures returns the list of the entities that changed since Mark.Since and were ever erased.
-// An entity is not in the list if the service no longer keeps its tombstone. The service returns
-// all changes of entities, at most limit on a page, and Erasures drops the others. A walk over
-// events must read this list last.
+// Erasures lists entities that changed since Mark.Since and were ever erased, as long as the
+// service keeps their tombstones. The service returns all changes, at most limit on a page,
+// and Erasures drops the others. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since
@@ -56,7 +54,7 @@ func Erasures(c *client.Client, limit int) List {
 	}
 }
 
-// newPage returns a page with those changes of p for which the function keep returns true.
+// newPage keeps the changes that keep accepts.
 func newPage[R interface{ AppendJSON([]byte) ([]byte, error) }](p client.Page[R], err error, keep func(R) bool) (Page, error) {
 	if err != nil {
 		return Page{}, err

@@ -1,5 +1,5 @@
-// Package changes implements walks. A walk reads all changes in a service since a given time and
-// writes them to a file. If a walk is stopped or killed, the next run continues it.
+// Package changes has walks. A walk reads all changes in a service since some time and writes
+// them to a file. If it is stopped or killed, the next run continues it.
 package changes
 
 import (
@@ -17,38 +17,38 @@ import (
 	"sluice/pkg/record"
 )
 
-// MaxAge is the age at which a walk that needs tombstones must start over. The service keeps them
-// for a day longer, which leaves time to read them.
+// MaxAge is the age at which a walk that needs tombstones must start over. The service keeps
+// them for a day longer, in which they can be read.
 const MaxAge = entity.TombstoneAge - 24*time.Hour
 
 var noun = progress.Noun{One: "change", Many: "changes"}
 
-// Mark is the progress of a walk, as saved in its journal.
+// Mark is the progress of a walk in its journal.
 type Mark struct {
-	Since       record.Time  `json:"since"`        // the walk reads the changes since this time
-	SyncedUntil *record.Time `json:"synced_until"` // the walk reads the changes before this time; nil until the first page is read
+	Since       record.Time  `json:"since"`        // the walk reads changes from then on
+	SyncedUntil *record.Time `json:"synced_until"` // and before then; nil until the first page is read
 	List        int          `json:"list"`         // index of the current list; the number of lists if all are read
-	Cursor      string       `json:"cursor"`       // cursor of the next page of the list; "" for the first page
-	Changes     int64        `json:"changes"`      // number of changes in the file
-	Bytes       int64        `json:"bytes"`        // size of the file in bytes
+	Cursor      string       `json:"cursor"`       // of the next page of the list; "" for the first
+	Changes     int64        `json:"changes"`      // in the file
+	Bytes       int64        `json:"bytes"`        // size of the file
 
-	Force bool `json:"force,omitempty"` // whether the run that began the walk called Open with task.Abandon
+	Force bool `json:"force,omitempty"` // whether the run that began the walk passed task.Abandon to Open
 }
 
-// Walk reads lists of changes one after the other and writes the changes to an NDJSON file in
-// that order. It saves its progress in a journal after each page. The journal also prevents
-// other processes from writing to the file. A Walk is not safe for concurrent use.
+// Walk reads lists of changes one after the other into an NDJSON file, and saves its progress
+// in a journal after each page. The journal also keeps other processes from writing to the
+// file. A Walk is not safe for concurrent use.
 type Walk struct {
 	journal *journal.Journal
-	path    string // path of the file
+	path    string // of the file
 	force   bool   // task.Abandon of Open
 	mark    Mark
 	now     func() time.Time
 }
 
-// Open opens or creates the journal of a walk at path. With task.Abandon, it also opens the
-// journal of another unfinished walk, and Begin then abandons that walk. The walk writes the
-// changes to the file path + ".part". The errors are those of journal.Open.
+// Open opens or creates the journal of a walk at path, whose file is path + ".part". With
+// task.Abandon, it also opens the journal of another unfinished walk, which Begin then
+// abandons. The errors are those of journal.Open.
 func Open(path string, task journal.Task, now func() time.Time) (w *Walk, err error) {
 	w = &Walk{path: path + ".part", force: task.Abandon, now: now}
 	w.journal, err = journal.Open(path, task, &w.mark)
@@ -58,17 +58,16 @@ func Open(path string, task journal.Task, now func() time.Time) (w *Walk, err er
 // Begun reports whether this run or an earlier one began the walk.
 func (w *Walk) Begun() bool { return w.journal.ID != "" }
 
-// Used reports whether an earlier run began this walk or another one at the same path.
+// Used reports whether an earlier run began this walk, or another one at the same path.
 func (w *Walk) Used() bool { return w.journal.Used }
 
-// Mark returns the progress of the walk.
 func (w *Walk) Mark() Mark { return w.mark }
 
-// Path returns the path of the file.
+// Path is that of the file.
 func (w *Walk) Path() string { return w.path }
 
-// Begin begins a walk that reads the changes since the given time. It discards the changes that
-// an earlier walk has read.
+// Begin begins a walk over the changes from since on. It discards what an earlier walk has
+// read.
 func (w *Walk) Begin(since record.Time) error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -80,10 +79,9 @@ func (w *Walk) Begin(since record.Time) error {
 	return w.journal.Save(w.mark)
 }
 
-// Continue continues the walk of an earlier run if three conditions are met: the parameter
-// since equals Mark.Since of that walk, the walk has read at least one page, and the file has at
-// least Mark.Bytes bytes. Otherwise Continue begins a new walk. It reports whether it continues
-// the earlier walk. Continue does not read the file, so it does not detect changed content.
+// Continue continues the walk of an earlier run if its Mark.Since is since, it has read at
+// least one page, and the file has at least Mark.Bytes bytes. Otherwise it begins a new walk
+// and returns false. It does not notice changed content of the file.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	if w.mark.SyncedUntil != nil && w.mark.Since == since {
 		switch info, err := os.Stat(w.path); {
@@ -96,9 +94,8 @@ func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	return false, w.Begin(since)
 }
 
-// Read reads the remaining pages. After Read returns nil, the next walk begins at
-// Mark().SyncedUntil. Read writes its progress to stderr. waiting returns a text for
-// progress.State.Waiting, which says what the client is waiting for.
+// Read reads the remaining pages, and shows its progress on stderr with waiting as
+// progress.State.Waiting. If it succeeds, the next walk begins at Mark().SyncedUntil.
 func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, stderr io.Writer) (err error) {
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -155,9 +152,8 @@ func (w *Walk) add(file *os.File, page Page) error {
 	return w.journal.Save(w.mark)
 }
 
-// Stop returns err with a hint that says how to continue the walk. If ctx is done, the
-// cancellation cause of ctx replaces err. If the walk has read no page, Stop removes the files
-// of the walk and adds no hint.
+// Stop returns err, or ctx's cause if that is done, with a hint at how to continue the walk.
+// If the walk has read no page, Stop removes its files, without a hint.
 func (w *Walk) Stop(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -168,10 +164,10 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 	return journal.Continues(err, "after "+w.Done())
 }
 
-// Done returns a text that says how many changes are in the file, such as "1 change".
+// Done says how many changes are in the file, such as "1 change".
 func (w *Walk) Done() string { return noun.Count(w.mark.Changes) }
 
-// Remove removes the file and the journal. The caller must still close the journal.
+// Remove removes the file and the journal, which the caller must still close.
 func (w *Walk) Remove() error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -179,5 +175,4 @@ func (w *Walk) Remove() error {
 	return w.journal.Remove()
 }
 
-// Close closes the journal.
 func (w *Walk) Close() error { return w.journal.Close() }

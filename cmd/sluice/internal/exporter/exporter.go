@@ -1,6 +1,5 @@
 // Package exporter exports records from a service to a file. Run creates an export job, waits
-// for the job, and downloads and verifies its file. RunSince reads the changes since a given
-// time, without an export job.
+// for it, and downloads and verifies its file. RunSince reads changes without an export job.
 package exporter
 
 import (
@@ -27,39 +26,36 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// cancelTimeout is the time limit for canceling a job after an interrupt.
+// cancelTimeout is for canceling a job after an interrupt.
 const cancelTimeout = 5 * time.Second
 
-// Options configures an export.
 type Options struct {
-	Order  exportjob.Order // what to export; Run sets the field ID
-	Path   string          // path of the file, which exists only when it is complete; "-" for Stdout
+	Order  exportjob.Order // Run sets the field ID
+	Path   string          // of the file, which exists only when it is complete; "-" for Stdout
 	Force  bool            // replace an existing file at Path
 	Stdout io.Writer
 	Unpack bool // decompress the file
 
 	Now     func() time.Time // clock of RunSince; time.Now by default
-	Waiting func() string    // describes what the client is waiting for; returns "" while the service responds
+	Waiting func() string    // what the client is waiting for; "" while the service responds
 }
 
 // work identifies an export in its journal.
 type work struct {
 	Order          exportjob.Order `json:"order"`
-	Since          *record.Time    `json:"since,omitempty"` // the since argument of RunSince; nil for Run
+	Since          *record.Time    `json:"since,omitempty"` // of RunSince; nil for Run
 	IncludeDeleted bool            `json:"include_deleted,omitempty"`
 }
 
-// newTask returns the task of an export.
 func newTask(ctx context.Context, c *client.Client, w work) (journal.Task, error) {
 	source, err := c.Source(ctx)
 	return journal.Task{Command: "export", Source: source, Work: w, Remedy: "name another file"}, err
 }
 
-// exporter is one run of an export.
 type exporter struct {
 	Options
 	client  *client.Client
-	journal *journal.Journal // journal.ID is the id of the job
+	journal *journal.Journal // its ID is that of the job
 	resumed bool             // whether an earlier run began the journal
 	created bool             // whether the service may have created the job
 	part    string           // path of the partial download
@@ -67,10 +63,10 @@ type exporter struct {
 }
 
 // Run exports to a file, or to o.Stdout, and returns the export job. The file appears at
-// o.Path only when it is complete and verified. Until then, Run keeps the partial download and
-// a journal with the id of the job in other files in the same directory. After an error,
-// another call with the same options continues the export. An export to o.Stdout cannot
-// continue, so Run cancels the job if ctx is done. Run writes its progress to stderr.
+// o.Path only when it is complete and verified. Until then, the partial download and a journal
+// with the id of the job are in other files of the same directory. After an error, another
+// call with the same options continues the export. An export to o.Stdout cannot continue, so
+// Run cancels its job if ctx is done. It shows its progress on stderr.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {
@@ -109,9 +105,8 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	return j, err
 }
 
-// workPath returns the path of the journal. The paths of the other temporary files begin with
-// this path. The returned function deletes all these files if the export is to o.Stdout. For
-// any other export, it has no effect.
+// workPath returns the path of the journal, with which those of other temporary files begin.
+// For an export to o.Stdout, remove deletes them all; otherwise it does nothing.
 func (o Options) workPath() (path string, remove func(), err error) {
 	const suffix = ".sluice-export"
 	if o.Path != "-" {
@@ -144,7 +139,7 @@ func (ex *exporter) begin() error {
 	return ex.journal.Begin()
 }
 
-// run waits for the job, downloads the rest of the job's file, and delivers the complete file.
+// run waits for the job, downloads the rest of its file, and delivers it.
 func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	j, err := ex.await(ctx)
 	if err != nil {
@@ -169,8 +164,8 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	return j, err
 }
 
-// await waits until the job has ended. If no earlier run created the job, await creates it
-// first. If the job of an earlier run ended without a file, await creates a new job.
+// await creates the job, unless an earlier run did and it has not ended without a file, and
+// waits until it has ended.
 func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
@@ -204,7 +199,7 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	}
 }
 
-// describeEnd returns a text that says how j ended. It is used for a job that has no file.
+// describeEnd says how j ended without a file.
 func describeEnd(j exportjob.Job) string {
 	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
 	if j.Status == job.Cancelled {
@@ -216,7 +211,6 @@ func describeEnd(j exportjob.Job) string {
 	return text
 }
 
-// jobState returns the progress of a job.
 func jobState(j *exportjob.Job) progress.State {
 	s := progress.State{Done: j.RecordsWritten, Part: -1, Details: string(j.Status)}
 	if j.RecordsExpected != nil && *j.RecordsExpected > 0 {
@@ -225,7 +219,7 @@ func jobState(j *exportjob.Job) progress.State {
 	return s
 }
 
-// download appends the missing bytes of the job's file to the partial file.
+// download appends the missing bytes to the partial file.
 func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File) error {
 	have, err := part.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -248,22 +242,21 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 	return part.Sync()
 }
 
-// check verifies that the downloaded file is the complete file of j: every checksum is right,
-// every record is valid, and the number of records is j.RecordsWritten. Otherwise check
-// returns an error and, unless ctx is done, truncates the partial file to 0 bytes.
+// check verifies that the download is the file of j: every checksum is right, every record is
+// valid, and there are j.RecordsWritten. If not, it truncates the partial file to 0 bytes,
+// unless ctx is done.
 func check(ctx context.Context, j exportjob.Job, part *os.File) error {
 	records, err := countRecords(j, part)
 	if err == nil && records != j.RecordsWritten {
 		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
 	}
 	if err != nil && ctx.Err() == nil {
-		// Truncate the partial file, so that the next run downloads the whole file again.
+		// The next run then downloads the whole file again.
 		err = errors.Join(fmt.Errorf("the file differs from the one that the job wrote: %w", err), part.Truncate(0))
 	}
 	return err
 }
 
-// countRecords reads a downloaded file and returns the number of its records.
 func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
 	if _, err := part.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -290,7 +283,6 @@ func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
 	}
 }
 
-// decompress writes the decompressed content of a gzip file to w.
 func decompress(w io.Writer, file io.Reader) error {
 	in, err := gzip.NewReader(file)
 	if err == nil {
@@ -299,8 +291,8 @@ func decompress(w io.Writer, file io.Reader) error {
 	return err
 }
 
-// deliver moves the downloaded file to the path of the export, or writes its content to
-// o.Stdout. If the parameter convert is not nil, deliver uses it to convert the content first.
+// deliver moves the download to the path of the export, or writes it to o.Stdout. convert, if
+// not nil, converts it first.
 func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
 	if convert == nil && ex.Path != "-" {
 		return ex.place(part.Name())
@@ -334,8 +326,8 @@ func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Rea
 	return os.Remove(part.Name())
 }
 
-// place moves a complete file to the path of the export. Without Force, it does not replace
-// a file that was created there during the export.
+// place moves a complete file to the path of the export. Without Force, it does not replace a
+// file that was created there during the export.
 func (ex *exporter) place(file string) error {
 	if ex.Force {
 		return os.Rename(file, ex.Path)
@@ -347,9 +339,8 @@ func (ex *exporter) place(file string) error {
 	return err
 }
 
-// moveNew moves a file to a path. If a file exists at the path, moveNew moves nothing and
-// returns an error that matches fs.ErrExist. The parameter link is os.Link, or a replacement
-// in tests.
+// moveNew moves a file to a path, or returns an error that matches fs.ErrExist if there is
+// one. link is os.Link, except in tests.
 func moveNew(file, path string, link func(oldname, newname string) error) error {
 	switch err := link(file, path); {
 	case err == nil:
@@ -357,9 +348,9 @@ func moveNew(file, path string, link func(oldname, newname string) error) error 
 	case errors.Is(err, fs.ErrExist):
 		return err
 	}
-	// Some file systems do not support links. os.Rename would replace an existing file.
-	// Therefore first create an empty file. This fails if a file exists at the path. If the
-	// process is killed before the rename, the empty file remains.
+	// Some file systems have no links, and os.Rename would replace an existing file. An empty
+	// file is created first, which fails if there is one. It remains if the process is killed
+	// before the rename.
 	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -15,20 +15,19 @@ import (
 	"sluice/pkg/record"
 )
 
-// Changes is the result of RunSince.
 type Changes struct {
-	Records     int64       // number of records, including tombstones
+	Records     int64       // with tombstones
 	SyncedUntil record.Time // start of the next export
 }
 
-// RunSince exports the changes since the given time as NDJSON. It writes them to a file or to
-// o.Stdout, in the order of the changes. For entities, it includes tombstones if includeDeleted
-// is set. For events, a change is the creation of an event. Of o.Order.Filters, only Type applies
-// to entities, and only EntityID applies to events. As with Run, the file appears only when it is
-// complete. After an error, another call with the same arguments continues the export.
+// RunSince exports changes from since on as NDJSON, in their order, to a file or o.Stdout. For
+// entities, includeDeleted adds tombstones. A change of an event is its creation. Of
+// o.Order.Filters, only Type applies to entities, and only EntityID to events. As with Run,
+// the file appears only when it is complete, and after an error another call with the same
+// arguments continues the export.
 //
-// The error is a *journal.RefusedError if the service may no longer have all tombstones that an
-// export needs to continue, or if since is in the future.
+// The error is a *journal.RefusedError if the service may no longer have all tombstones that
+// an export needs to continue, or if since is in the future.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -77,9 +76,8 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	return Changes{walk.Mark().Changes, *walk.Mark().SyncedUntil}, walk.Remove()
 }
 
-// deliverChanges delivers the content of an NDJSON file to the path of the export or to
-// o.Stdout. The parameter path is the path of the NDJSON file. If o.Unpack is false,
-// deliverChanges compresses the content with gzip.
+// deliverChanges delivers the NDJSON file at path, compressed with gzip unless o.Unpack is
+// true.
 func (o Options) deliverChanges(path string) error {
 	part, err := os.Open(path)
 	if err != nil {

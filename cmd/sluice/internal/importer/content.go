@@ -16,17 +16,15 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// content is what an import reads.
 type content struct {
 	io.Reader
-	size  int64        // number of bytes; 0 if it is not known
-	check func() error // returns an error if the file changed while it was read; nil for standard input
+	size  int64        // in bytes; 0 if it is not known
+	check func() error // whether the file changed while it was read; nil for standard input
 }
 
 var errChanged = errors.New("the file changed while it was read")
 
-// content returns the part of the file that w imports. If the file is a zip archive, it is the file
-// in the archive.
+// content returns the part of the file that w imports. Of a zip archive, it is the file in it.
 func (s source) content(w work) (content, error) {
 	entry, err := s.entry(w.Size)
 	if err != nil {
@@ -47,7 +45,8 @@ func (s source) content(w work) (content, error) {
 	return content{in, int64(entry.UncompressedSize64), func() error { return check(s.hash(w.Size)) }}, err
 }
 
-// growable reports whether what was appended to a file can be told from what an import has read.
+// growable reports whether what was appended to a file can be told from what an import has
+// read.
 func growable(o Options, file source) bool {
 	zipped, err := file.isZip()
 	return err == nil && !zipped && o.Format != recordfile.JSON && o.Shape.Encoding == ""
@@ -59,7 +58,7 @@ func (s source) isZip() (bool, error) {
 	return bytes.Equal(magic[:], []byte("PK\x03\x04")), ignoreEOF(err)
 }
 
-// entry returns the file in a zip archive of size bytes. It returns nil if s is no archive.
+// entry returns the file in a zip archive of size bytes, or nil if s is no archive.
 func (s source) entry(size int64) (*zip.File, error) {
 	if zipped, err := s.isZip(); err != nil || !zipped {
 		return nil, err
@@ -84,7 +83,7 @@ func (s source) entry(size int64) (*zip.File, error) {
 	return files[0], nil
 }
 
-// isAppleDouble reports whether a file was added to an archive by macOS, beside the file that it
+// isAppleDouble reports whether macOS added a file to an archive, beside the one that it
 // describes.
 func isAppleDouble(name string) bool {
 	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"

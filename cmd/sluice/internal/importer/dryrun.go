@@ -21,17 +21,17 @@ type DryRun struct {
 	Resource record.Resource `json:"resource"`
 	File     string          `json:"file"`
 	DryRun   bool            `json:"dry_run"` // always true
-	Valid    int64           `json:"valid"`   // records that would be sent
+	Valid    int64           `json:"valid"`   // would be sent
 	Rejected int64           `json:"rejected"`
-	First    json.RawMessage `json:"first"`             // first record that would be sent, with uuid.Nil for a new id; null if none
+	First    json.RawMessage `json:"first"`             // that would be sent, with uuid.Nil for a new id; null if none
 	Rejects  []reject        `json:"rejects"`           // the first ones
 	Missing  []string        `json:"missing,omitempty"` // columns of the Shape's Map that no record has
 
 	options Options
 }
 
-// Try reads a file like Run and checks every record, but calls no service and writes no file. A
-// service can still reject a record, because it has another one with the same id.
+// Try reads a file like Run and checks every record, but calls no service and writes no file.
+// A service can still reject a record, if it has another one with the same id.
 func Try(ctx context.Context, o Options) (DryRun, error) {
 	r := DryRun{Resource: o.Resource, File: o.Path, DryRun: true, Rejects: []reject{}, options: o}
 	in := content{Reader: o.Stdin}
@@ -67,7 +67,6 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 	return r, nil
 }
 
-// add counts a record.
 func (r *DryRun) add(rec row) {
 	text, err := r.check(rec)
 	if err != nil {
@@ -83,7 +82,7 @@ func (r *DryRun) add(rec row) {
 	}
 }
 
-// check returns the JSON that an import would send for a record.
+// check returns the JSON that an import would send.
 func (r *DryRun) check(rec row) (text []byte, err error) {
 	if rec.Err != nil {
 		return nil, rec.Err
@@ -99,7 +98,6 @@ func (r *DryRun) check(rec row) (text []byte, err error) {
 	return text, err
 }
 
-// Print writes r as text.
 func (r DryRun) Print(w io.Writer, count func(int64) string) {
 	fmt.Fprintf(w, "%s: %d would be sent, %d would be rejected. Nothing was sent.\n", count(r.Valid+r.Rejected), r.Valid, r.Rejected)
 	if len(r.Missing) > 0 {

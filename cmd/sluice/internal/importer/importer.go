@@ -1,6 +1,5 @@
-// Package importer imports the records of a file into a service. It sends as many
-// requests as the limits of the service allow. Each record is stored once, no matter how
-// often the import is stopped and continued.
+// Package importer imports the records of a file into a service, as fast as its limits allow.
+// Each record is stored once, however often the import is stopped and continued.
 package importer
 
 import (
@@ -25,40 +24,37 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// perRound is the number of calls that each worker makes before the results are
-// committed.
+// perRound is how many calls each worker makes before the results are committed.
 const perRound = 8
 
-// Options configures an import.
 type Options struct {
 	Resource   record.Resource
-	Path       string // path of the file; "-" for Stdin
+	Path       string // of the file; "-" for Stdin
 	Stdin      io.Reader
 	Format     recordfile.Format
 	Shape      Shape
-	OneByOne   bool   // create each event with a separate call
-	CreateOnly bool   // create each entity with a separate call; do not merge it into an existing entity
-	Workers    int    // number of concurrent calls, at least 1
-	Journal    string // path of the journal; not used with Stdin
+	OneByOne   bool   // create each event with a call of its own
+	CreateOnly bool   // create each entity with a call of its own, instead of merging it into one that exists
+	Workers    int    // concurrent calls, at least 1
+	Journal    string // its path; not used with Stdin
 	Rejects    string // path of the file for rejected records; an existing file must be empty or the reject file of an earlier import
 	Again      bool   // import the file even if it was already imported
 
-	Waiting func() string // describes what the client is waiting for; returns "" while the service responds
+	Waiting func() string // what the client is waiting for; "" while the service responds
 }
 
-// Result is the result of an import.
 type Result struct {
 	Resource record.Resource `json:"resource"`
 	File     string          `json:"file"`
 	Complete bool            `json:"complete"` // whether every record of the file has a result
 	Counts
-	Calls        int64   `json:"calls"`                  // calls in this run
-	CallsRefused int64   `json:"calls_refused"`          // calls in this run that a limit refused
-	Seconds      float64 `json:"seconds"`                // duration of this run
+	Calls        int64   `json:"calls"`                  // in this run
+	CallsRefused int64   `json:"calls_refused"`          // in this run, by a limit
+	Seconds      float64 `json:"seconds"`                // of this run
 	RejectsFile  string  `json:"rejects_file,omitempty"` // absent if no record was rejected
 }
 
-// Counts holds the number of records by result.
+// Counts are the numbers of records, by result.
 type Counts struct {
 	Created  int64 `json:"created"`
 	Existing int64 `json:"existing"` // already stored with the same content
@@ -73,12 +69,11 @@ func (c *Counts) add(d Counts) {
 	c.Rejected += d.Rejected
 }
 
-// Total returns the number of records.
 func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Rejected }
 
 // mark is the progress of an import in its journal.
 type mark struct {
-	Line     int64         `json:"line"`     // line of the last record whose result is saved; the results of all earlier records are saved too
+	Line     int64         `json:"line"`     // of the last record whose result is saved, like those of all before it
 	Rejected bool          `json:"rejected"` // whether the record at Line was rejected
 	Offset   int64         `json:"offset"`   // byte offset of the end of the record at Line
 	Sent     int64         `json:"sent"`     // line of the last record that may have been sent
@@ -86,7 +81,6 @@ type mark struct {
 	Counts   Counts        `json:"counts"`
 }
 
-// importer is one run of an import.
 type importer struct {
 	Options
 	client         *client.Client
@@ -94,23 +88,23 @@ type importer struct {
 	stored         atomic.Bool      // whether the service may have stored a record in this run
 	lost           atomic.Bool      // whether a call of this round may have stored records without a response that says so
 	journal        *journal.Journal // nil for standard input
-	seed           string           // determines the ids of records that have no id in the file
+	seed           string           // of the ids of records that have none in the file
 	began          time.Time        // when the first run began, or somewhat earlier
 	sentBefore     int64            // line of the last record that an earlier run may have sent
-	work           work             // the zero value for standard input
+	work           work             // zero for standard input
 	size           int64            // offset of the end of the last record; 0 if it is not known
 	rejects        *rejectFile
 
-	mu   sync.Mutex // guards mark: the method commit sets it, and the method state reads it
+	mu   sync.Mutex // guards mark, between commit and state
 	mark mark
 }
 
 // Run imports a file and shows its progress on stderr. connect returns the client of the
-// service. If an earlier run was stopped, Run imports the rest of the file. If an earlier run
-// has imported the whole file, Run imports the file again only if o.Again is set. A rejected
-// record does not stop Run, but any other error does. After such an error, another call with
-// the same options continues the import of a file, but not of standard input. If an error stops an
-// import that has begun, Run also returns the Result so far; otherwise its Resource is empty.
+// service. If an earlier run was stopped, Run imports the rest; if it imported the whole file,
+// Run does so again only with o.Again. A rejected record does not stop Run, but any other
+// error does. Then another call with the same options continues the import of a file, but not
+// of standard input. If an import has begun, Run returns the Result so far, even with an
+// error; otherwise its Resource is empty.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error
@@ -252,7 +246,7 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 // clockSlack is how much the clocks of this machine and the service may differ.
 const clockSlack = time.Minute
 
-// begunAt returns when a journal was begun, less clockSlack. The time is in its id, a UUIDv7.
+// begunAt returns when a journal was begun, less clockSlack. Its id, a UUIDv7, has the time.
 func begunAt(id string) time.Time {
 	u, err := uuid.Parse(id)
 	if err != nil {
@@ -261,8 +255,8 @@ func begunAt(id string) time.Time {
 	return time.Unix(u.Time().UnixTime()).Add(-clockSlack)
 }
 
-// run imports the records that have no result yet. In each round it reads records, sends
-// them with concurrent calls, and commits the results in the order of the file.
+// run imports the records that have no result yet. In each round it reads records, sends them
+// with concurrent calls, and commits the results in the order of the file.
 func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error {
 	defer progress.Start(stderr, progress.Noun{One: "record", Many: "records"}, im.state)()
 	records, err := openRecords(in, im.Options, func(line int64) string { return seededID(im.seed, line) })
@@ -291,7 +285,7 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 	return in.check()
 }
 
-// read returns the records of the next round. With the last records it returns io.EOF.
+// read returns the records of the next round, the last ones with io.EOF.
 func (im *importer) read(records *recordReader) (list []row, err error) {
 	calls := perRound * im.Workers
 	for size := 0; len(list) < calls*im.perCall() && size < calls*client.MaxBatchBytes; {
@@ -320,8 +314,8 @@ func (im *importer) announce(records []row) error {
 	return im.journal.Save(im.mark)
 }
 
-// commit saves the results of the records up to the first record without a result. It writes
-// the rejected records to the reject file, and then a mark to the journal.
+// commit saves the results up to the first record without one: first the rejected records to
+// the reject file, and then a mark to the journal.
 func (im *importer) commit(records []row) error {
 	done := im.mark
 	var rejects []reject
@@ -348,7 +342,6 @@ func (im *importer) commit(records []row) error {
 	return im.journal.Save(im.mark)
 }
 
-// state returns the progress of the import.
 func (im *importer) state() progress.State {
 	im.mu.Lock()
 	defer im.mu.Unlock()

@@ -17,8 +17,8 @@ type object struct {
 	attributes []record.Member // beside those in the field attributes
 }
 
-// record returns the JSON of the API for an object of the file. It returns a text that is not an
-// object unchanged: the parser of the API says what is wrong.
+// record returns the JSON of the API for an object of the file. What is no object stays as it
+// is: the parser of the API says what is wrong.
 func (s *shaper) record(text []byte) ([]byte, error) {
 	if !s.rename && s.times == nil && s.Name == "" && s.Type == "" {
 		return text, nil
@@ -42,7 +42,6 @@ func (s *shaper) record(text []byte) ([]byte, error) {
 	return o.json(), nil
 }
 
-// add adds a member of the file to o.
 func (s *shaper) add(o *object, m record.Member) (err error) {
 	field := m.Name
 	if s.rename {
@@ -77,8 +76,8 @@ func (o *object) setDefault(field string, value []byte) {
 	}
 }
 
-// json returns the object. If an attribute has the same name as another one, both are in it, and
-// the parser of the API rejects it. So does it reject attributes that are no object.
+// json keeps attributes of the same name, and attributes that are no object, which the parser
+// of the API rejects.
 func (o *object) json() []byte {
 	if len(o.attributes) > 0 {
 		o.setDefault("attributes", []byte("{}"))
@@ -90,7 +89,6 @@ func (o *object) json() []byte {
 	return joined(o.fields)
 }
 
-// joined returns a JSON object with these members.
 func joined(members []record.Member) []byte {
 	b := bytes.NewBufferString("{")
 	for i, m := range members {
@@ -105,7 +103,7 @@ func joined(members []record.Member) []byte {
 	return b.Bytes()
 }
 
-// quote returns a JSON string. A byte that is not UTF-8 becomes U+FFFD.
+// quote turns bytes that are not UTF-8 into U+FFFD.
 func quote(text string) []byte {
 	b, _ := jsontext.AppendQuote(nil, text) // the error says only that the text is not UTF-8
 	return b

@@ -16,28 +16,26 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// row is a record of a file.
 type row struct {
-	recordfile.Record      // the field Err is set if the record cannot be sent
+	recordfile.Record      // Err is set if the record cannot be sent
 	element           bool // whether Line is the number of the record, as in a JSON file
 
-	event  event.Draft  // set if the import imports events
-	entity entity.Draft // set if the import imports entities
+	event  event.Draft  // if the import imports events
+	entity entity.Draft // if the import imports entities
 
-	counts Counts  // result of the record; all counts are 0 before the result is known
+	counts Counts  // the result of the record; all 0 before it is known
 	reject *reject // nil unless the record was rejected
 }
 
-// recordReader reads the records of a file one after the other.
 type recordReader struct {
 	file   *recordfile.Reader
 	shape  *shaper
 	events bool
 	json   bool
-	makeID func(line int64) string // returns the id for a record that has no id in the file
+	makeID func(line int64) string // the id for a record that has none in the file
 }
 
-// columns returns the names of the fields that a record in a file has, except attributes.
+// columns returns the fields of a record in a file, except attributes.
 func columns(resource record.Resource) []string {
 	if resource == record.Event {
 		return event.Columns()
@@ -48,7 +46,7 @@ func columns(resource record.Resource) []string {
 // ignored are the fields that the service sets itself. An event has only the first.
 var ignored = []string{"created_at", "updated_at"}
 
-// openRecords returns a reader of file, which may be compressed with gzip.
+// openRecords reads a file that may be compressed with gzip.
 func openRecords(file io.Reader, o Options, makeID func(line int64) string) (*recordReader, error) {
 	r := &recordReader{events: o.events(), json: o.Format == recordfile.JSON, makeID: makeID}
 	var err error
@@ -61,8 +59,8 @@ func openRecords(file io.Reader, o Options, makeID func(line int64) string) (*re
 	return r, r.shape.checkHeader(o.Format)
 }
 
-// read returns the next record, or io.EOF after the last one. After any other error the
-// rest of the file cannot be read.
+// read returns io.EOF after the last record. After any other error the rest of the file cannot
+// be read.
 func (r *recordReader) read() (rec row, err error) {
 	rec.Record, err = r.file.Read()
 	if err != nil {
@@ -100,12 +98,11 @@ func (r *recordReader) parse(rec *row) {
 	}
 }
 
-// errNoTime rejects an event that would otherwise occur when it is imported.
+// errNoTime is for an event that would otherwise occur when it is imported.
 var errNoTime = errors.New("occurred_at is empty; to import events that occur now, leave out the column")
 
-// seededID returns the id for a record that has no id in the file. The parameter line is the
-// number of the first line of the record. The id is a UUIDv8 (RFC 9562) that depends only on
-// seed and line.
+// seededID returns the id for a record that has none in the file and begins at line: a UUIDv8
+// (RFC 9562) that depends on seed and line only.
 func seededID(seed string, line int64) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, fmt.Appendf(nil, "%s %d", seed, line), 8).String()
 }

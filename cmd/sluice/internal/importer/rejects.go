@@ -14,13 +14,12 @@ import (
 	"os"
 )
 
-// reject is a line of the reject file.
 type reject struct {
 	Line     int64  `json:"line,omitempty"`      // absent in a JSON file
 	LastLine int64  `json:"last_line,omitempty"` // absent if the record has one line
 	Element  int64  `json:"element,omitempty"`   // number of the record in a JSON file, from 1
 	Reason   string `json:"reason"`
-	Status   int    `json:"status,omitempty"` // HTTP status of the response; 0 if the record was not sent
+	Status   int    `json:"status,omitempty"` // HTTP status; 0 if the record was not sent
 	Code     string `json:"code,omitempty"`
 
 	// The record as it was read: Input if that is UTF-8, otherwise Bytes, in base64.
@@ -28,24 +27,22 @@ type reject struct {
 	Bytes []byte `json:"input_base64,omitempty"`
 }
 
-// rejectFile is the file of the rejected records. An import removes or truncates the file
-// only if the journal shows that an import wrote the removed content.
+// rejectFile is the file of the rejected records. It is removed or truncated only if the
+// journal shows that an import wrote what is lost.
 type rejectFile struct {
 	path string
-	sum  hash.Hash // hash of the bytes that the import has written
-	size int64     // number of bytes that the import has written; if it is 0, the file need not exist
+	sum  hash.Hash // of what the import has written
+	size int64     // of what the import has written; if it is 0, there may be no file
 }
 
-// rejectContent describes the content that an import has written to its reject file. The
-// journal contains this description.
+// rejectContent is what an import has written to its reject file, as its journal has it.
 type rejectContent struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // empty if Bytes is 0
 }
 
-// newRejects returns the reject file of a new import. If the file at path is the unchanged
-// reject file of an earlier import, newRejects removes it. If it is any other nonempty file,
-// newRejects returns an error.
+// newRejects returns the reject file of a new import. It removes the unchanged reject file of
+// an earlier import, and fails if there is any other file with content.
 func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	switch info, err := os.Stat(path); {
@@ -63,11 +60,10 @@ func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 	return nil, fmt.Errorf("%s exists, and it is not the unchanged reject file of an earlier import of this file: move it away, or name another file with --rejects", path)
 }
 
-// resumeRejects returns the reject file of an import that continues after the line lastLine.
-// The file must begin with the content that the journal describes (parameter before). After
-// this content, the file may have rejects of later lines, which a killed import wrote before
-// it could save a mark. resumeRejects removes these rejects, because the import sends their
-// records again. For any other file, resumeRejects returns an error.
+// resumeRejects returns the reject file of an import that continues after lastLine. The file
+// must begin with what the journal describes as before. Rejects of later lines may follow,
+// which a killed import wrote before it could save a mark. They are removed, because their
+// records are sent again. Any other content is an error.
 func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -85,8 +81,8 @@ func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFi
 	return nil, fmt.Errorf("%w: the import continues only with its unchanged reject file; restore it, or remove the journal to start over, which stores records without an id a second time", err)
 }
 
-// onlyRejects reports whether the rest of file contains only rejects of lines after lastLine.
-// The last reject may be incomplete.
+// onlyRejects reports whether the rest of file has only rejects of lines after lastLine, of
+// which the last may be incomplete.
 func onlyRejects(file io.Reader, lastLine int64) bool {
 	in := bufio.NewReader(file)
 	for {
@@ -101,14 +97,12 @@ func onlyRejects(file io.Reader, lastLine int64) bool {
 	}
 }
 
-// begins reports whether text is the beginning of a longer text that begins like want, or has
-// want at its beginning.
+// begins reports whether want is a prefix of text, or text one of want.
 func begins(text []byte, want string) bool {
 	return bytes.HasPrefix(text, []byte(want[:min(len(text), len(want))]))
 }
 
-// content returns a description of the content that the import has written. The description is
-// for the journal.
+// content describes, for the journal, what the import has written.
 func (r *rejectFile) content() rejectContent {
 	if r.size == 0 {
 		return rejectContent{}
@@ -116,7 +110,7 @@ func (r *rejectFile) content() rejectContent {
 	return rejectContent{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
-// remove removes the file, if the import has written to it.
+// remove leaves alone a file to which the import wrote nothing.
 func (r *rejectFile) remove() error {
 	if r.size == 0 {
 		return nil
@@ -124,8 +118,7 @@ func (r *rejectFile) remove() error {
 	return os.Remove(r.path)
 }
 
-// write appends the elements of list to the file and syncs the file to disk. If another
-// program has changed the size of the file, write returns an error.
+// write syncs the file to disk. It fails if another program has changed the file's size.
 func (r *rejectFile) write(list []reject) error {
 	if len(list) == 0 {
 		return nil

@@ -16,7 +16,6 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// place describes the place of a record in the file.
 func (o Options) place(line int64) string {
 	if o.Format == recordfile.JSON {
 		return fmt.Sprintf("element %d", line)
@@ -24,10 +23,9 @@ func (o Options) place(line int64) string {
 	return fmt.Sprintf("line %d", line)
 }
 
-// events reports whether the records are events.
 func (o Options) events() bool { return o.Resource == record.Event }
 
-// perCall returns the maximum number of records per call.
+// perCall is the most records per call.
 func (o Options) perCall() int {
 	if o.OneByOne || o.CreateOnly {
 		return 1
@@ -35,9 +33,8 @@ func (o Options) perCall() int {
 	return client.MaxBatch
 }
 
-// size returns an upper bound of the size of a record in a batch, in bytes. The bound
-// includes the JSON member names. Each byte of a record's name or type counts as six bytes,
-// because JSON may need an escape sequence such as \u0001 for it.
+// size is an upper bound of a record's bytes in a batch, with names. Each byte of its name or
+// type counts as six, because JSON may escape it, as in \u0001.
 func (rec *row) size() int {
 	if rec.entity.ID != "" {
 		return len(rec.entity.Attributes) + 6*len(rec.entity.Type) + len(rec.entity.ID) + 128
@@ -45,8 +42,8 @@ func (rec *row) size() int {
 	return len(rec.event.Attributes) + 6*len(rec.event.Name) + len(rec.event.ID) + len(rec.event.EntityID) + 128
 }
 
-// sendAll sends records with concurrent calls. After the first error, it starts no further
-// call and waits for the calls in progress.
+// sendAll makes concurrent calls. After the first error it starts no further one, and waits
+// for those in progress.
 func (im *importer) sendAll(ctx context.Context, records []row) error {
 	g, going := errgroup.WithContext(ctx)
 	g.SetLimit(im.Workers)
@@ -68,8 +65,8 @@ func (im *importer) sendAll(ctx context.Context, records []row) error {
 	return g.Wait()
 }
 
-// send sends the records of one call and sets their results. It returns an error if some of
-// the records have no final result.
+// send makes one call and sets the results of its records. It fails if some have no final
+// result.
 func (im *importer) send(ctx context.Context, records []row) error {
 	var batch []*row
 	for i := range records {
@@ -90,7 +87,6 @@ func (im *importer) send(ctx context.Context, records []row) error {
 		func(rec *row) entity.Draft { return rec.entity }, func(e entity.Entity) record.Time { return e.CreatedAt })
 }
 
-// sendOne creates one record with a separate call.
 func (im *importer) sendOne(ctx context.Context, rec *row) error {
 	if im.events() {
 		stored, created, err := im.client.CreateEvent(ctx, rec.event)
@@ -118,9 +114,9 @@ func sendBatch[N, T any](ctx context.Context, im *importer, batch []*row, call f
 	return nil
 }
 
-// note sets the result of a record, unless err is an error other than its rejection. createdAt is
-// the created_at of the stored record; zero if it is not known. A record that existed counts as
-// new if an interrupted call of this import may have created it.
+// note sets the result of a record, unless err is other than its rejection. createdAt is that
+// of the stored record; zero if it is not known. A record that existed counts as new if an
+// interrupted call of this import may have created it.
 func (im *importer) note(rec *row, created bool, createdAt record.Time, err error) error {
 	ours := (rec.Line <= im.sentBefore || im.lost.Load()) && createdAt.Time().After(im.began)
 	switch e := rejection(err); {
@@ -138,7 +134,6 @@ func (im *importer) note(rec *row, created bool, createdAt record.Time, err erro
 	return nil
 }
 
-// setRejected sets the result of a record to the rejection r.
 func (rec *row) setRejected(r reject) {
 	r.Input = rec.Text
 	if rec.element {
@@ -156,8 +151,8 @@ func (rec *row) setRejected(r reject) {
 	rec.reject, rec.counts = &r, Counts{Rejected: 1}
 }
 
-// rejection returns err as a *client.Error if the service rejects the record itself. The
-// service would reject such a record again. For any other error, rejection returns nil.
+// rejection returns err as a *client.Error if the service rejects the record itself, and would
+// again; otherwise nil.
 func rejection(err error) *client.Error {
 	var e *client.Error
 	if !errors.As(err, &e) {

@@ -17,10 +17,10 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// Shape says how a file differs from one that Sluice has exported. The journal has it too,
-// because the same file with another Shape has other records. The zero value is no difference.
+// Shape says how a file differs from one that Sluice has exported; zero for no difference. The
+// journal has it too, because the same file with another Shape has other records.
 type Shape struct {
-	Map        map[string]string `json:"map,omitempty"`         // from the columns or members of the file to fields; if it is not empty, the other ones are attributes
+	Map        map[string]string `json:"map,omitempty"`         // from columns or members of the file to fields; if it is not empty, all others are attributes
 	Delimiter  string            `json:"delimiter,omitempty"`   // between the cells of a CSV file; a comma if empty
 	Encoding   string            `json:"encoding,omitempty"`    // as Encoding returns it; UTF-8 if empty
 	TimeFormat string            `json:"time_format,omitempty"` // of occurred_at, for strftime; RFC 3339 if empty
@@ -34,7 +34,7 @@ const attributePrefix = "attributes."
 // shaper turns the records of a file into those of the API.
 type shaper struct {
 	Shape
-	columns  []string          // fields that a column or member may have as its name, beside attributes
+	columns  []string          // fields that a column or member may name, beside attributes
 	rename   bool              // whether members still have the names of the file; those of a CSV file are renamed in its header
 	found    map[string]bool   // keys of Map that the file has
 	encoding encoding.Encoding // nil for UTF-8
@@ -88,7 +88,7 @@ func Encoding(label string) (string, error) {
 	return htmlindex.Name(found)
 }
 
-// checkMap returns an error if Map has an unknown field or the same field twice.
+// checkMap fails if Map has an unknown field, or a field twice.
 func (s *shaper) checkMap() error {
 	from := make(map[string]string)
 	for _, column := range slices.Sorted(maps.Keys(s.Map)) {
@@ -122,7 +122,7 @@ func (s *shaper) field(name string) string {
 	return attributePrefix + name
 }
 
-// layout returns the layout of the file. The caller calls checkHeader after the header was read.
+// layout returns the layout of the file, after whose header the caller calls checkHeader.
 func (s *shaper) layout() recordfile.Layout {
 	l := recordfile.Layout{Columns: s.columns, Delimiter: s.Delimiter}
 	if len(s.Map) > 0 {
@@ -136,7 +136,7 @@ func (s *shaper) layout() recordfile.Layout {
 	return l
 }
 
-// checkHeader returns an error if Map has a column that a CSV file lacks.
+// checkHeader fails if Map has a column that a CSV file lacks.
 func (s *shaper) checkHeader(format recordfile.Format) error {
 	if format != recordfile.CSV {
 		return nil

@@ -18,11 +18,11 @@ type work struct {
 	Resource record.Resource   `json:"resource"`
 	Format   recordfile.Format `json:"format"`
 	Shape    Shape             `json:"shape,omitzero"`
-	Size     int64             `json:"size_bytes"` // size of the part of the file that is imported, from its beginning
-	SHA256   string            `json:"sha256"`     // hash of that part
+	Size     int64             `json:"size_bytes"` // of the part of the file that is imported, from its beginning
+	SHA256   string            `json:"sha256"`     // of that part
 }
 
-// newWork returns the work of importing all that the file has now.
+// newWork is to import all that the file has now.
 func newWork(o Options, file source) (w work, err error) {
 	w = work{Resource: o.Resource, Format: o.Format, Shape: o.Shape}
 	if w.Size, err = file.size(); err == nil {
@@ -31,7 +31,7 @@ func newWork(o Options, file source) (w work, err error) {
 	return w, err
 }
 
-// includes reports whether the file is that of an earlier work, which may have grown since.
+// includes reports whether the file is that of an earlier work, perhaps grown.
 func (w work) includes(earlier work, file source) (bool, error) {
 	if w.Size < earlier.Size {
 		return false, nil
@@ -45,7 +45,7 @@ func (w work) sameOptions(earlier work) bool {
 	return w.Resource == earlier.Resource && w.Format == earlier.Format && reflect.DeepEqual(w.Shape, earlier.Shape)
 }
 
-// source is a file to import. Other programs may append to it.
+// source is a file to which other programs may append.
 type source struct{ *os.File }
 
 func (s source) size() (int64, error) {
@@ -65,8 +65,8 @@ func (s source) hash(n int64) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// splitsLine reports whether the first n bytes end within a line. They do not if the file is
-// compressed, because a program that appends to it adds whole members.
+// splitsLine reports whether the first n bytes end within a line. Those of a compressed file
+// do not, because a program that appends to it adds whole members.
 func (s source) splitsLine(n int64) (bool, error) {
 	var magic, around [2]byte
 	if _, err := s.ReadAt(magic[:], 0); err != nil || magic == recordfile.GzipMagic || n == 0 {
@@ -85,11 +85,11 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// errSplitLine is the error of reading a part whose last line was still being written.
+// errSplitLine means that the last line of a part was still being written.
 var errSplitLine = errors.New("its last line was incomplete when this import began")
 
-// part returns a reader of the first n bytes. After them it returns errSplitLine if they end
-// within a line, because that line must not be imported.
+// part reads the first n bytes, and then returns errSplitLine if they end within a line, which
+// must not be imported.
 func (s source) part(n int64) io.Reader {
 	return io.MultiReader(io.NewSectionReader(s, 0, n), readerFunc(func([]byte) (int, error) {
 		split, err := s.splitsLine(n)

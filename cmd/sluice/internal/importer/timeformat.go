@@ -20,8 +20,8 @@ type timeFormat struct {
 	offset bool // whether the times have an offset from UTC
 }
 
-// newTimeFormat returns a timeFormat for a format such as %d.%m.%Y, and for a zone of the IANA
-// database, or "" for UTC.
+// newTimeFormat takes a format such as %d.%m.%Y, and a zone of the IANA database, or "" for
+// UTC.
 func newTimeFormat(format, zone string) (*timeFormat, error) {
 	f := &timeFormat{format: format, offset: strings.Contains(format, "%z")}
 	sample := time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)
@@ -42,8 +42,7 @@ func newTimeFormat(format, zone string) (*timeFormat, error) {
 	return f, nil
 }
 
-// convert returns occurred_at in the form of the API. It returns a value that is not a string
-// unchanged.
+// convert returns occurred_at in the form of the API, and what is no string unchanged.
 func (f *timeFormat) convert(value []byte) ([]byte, error) {
 	text, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
@@ -56,8 +55,7 @@ func (f *timeFormat) convert(value []byte) ([]byte, error) {
 	return quote(record.TimeOf(at).String()), nil
 }
 
-// parse returns the time in text. If clocks show it twice in the zone, because they are set
-// back, parse returns the first of the two.
+// parse returns the first of two times that clocks show like text, when they are set back.
 func (f *timeFormat) parse(text string) (time.Time, error) {
 	shown, err := strftime.Parse(f.format, text)
 	if err != nil {
@@ -73,8 +71,7 @@ func (f *timeFormat) parse(text string) (time.Time, error) {
 	return first(at), nil
 }
 
-// first returns the earlier one of the two times that clocks show like at, or at if it is the
-// only one.
+// first returns the earlier of the two times that clocks show like at, or at if there is one.
 func first(at time.Time) time.Time {
 	change, _ := at.ZoneBounds()
 	if change.IsZero() {

@@ -1,11 +1,9 @@
-// Package journal reads and writes journal files. A command that was stopped or killed
-// continues from its journal.
+// Package journal has the files from which a command that was stopped or killed continues.
 //
-// A journal has one JSON object per line. Each line is synced to disk before the task
-// continues. The first line describes the task. Each further line is a mark, which is the
-// progress of the task. Finish adds a last line with the time. If a mark is missing, the task
-// repeats some steps. The repetition does not change the result of the task. A killed process
-// can leave an incomplete last line. The next process ignores that line.
+// A journal has one JSON object per line, and each line is synced to disk before the task goes
+// on. The first line describes the task. Each further one is a mark, the progress of the task,
+// and Finish adds one with the time. If a mark is missing, the task repeats some steps, with
+// the same result. An incomplete last line, which a killed process can leave, is ignored.
 package journal
 
 import (
@@ -28,26 +26,25 @@ import (
 // Journal is the journal of one task. Only one process at a time can have it open. It is not
 // safe for concurrent use.
 type Journal struct {
-	ID         string     // id of the task, a UUIDv7 that Begin sets; empty if the task was never begun
-	FinishedAt *time.Time // when the task was finished; nil if it is not finished
-	Used       bool       // whether Open found a task in the file: this task or another one
+	ID         string     // of the task, a UUIDv7 that Begin sets; empty if the task was never begun
+	FinishedAt *time.Time // nil if the task is not finished
+	Used       bool       // whether Open found a task in the file: this one or another
 
 	task Task
-	work json.RawMessage // JSON of task.Work
+	work json.RawMessage // task.Work as JSON
 	lock *flock.Flock
 	file *os.File
 }
 
-// Task is what a command has to do.
 type Task struct {
-	Command string // name of the command, such as import
+	Command string // such as import
 	Source  string // client.Client.Source: the service and the workspace
 	Remedy  string // what to do about a journal of another source
 	Work    any    // identifies the task among those of the command; encoded as JSON
 	Abandon bool   // whether Begin may abandon another task that is not finished
 
-	// Same reports whether the Work of a journal, in JSON, is that of this task. By default,
-	// it is if its JSON equals that of Work.
+	// Same reports whether the Work of a journal is that of this task; by default, whether their
+	// JSON is equal.
 	Same func(work json.RawMessage) (bool, error)
 }
 
@@ -59,8 +56,8 @@ func (e *RefusedError) Error() string { return e.reason }
 // Refuse returns a *RefusedError.
 func Refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
-// line is a line of a journal. All lines are decoded into the same value, so a line
-// changes only the fields that it has.
+// line is a line of a journal. All are decoded into the same value, so a line changes only
+// what it has.
 type line struct {
 	Version    int             `json:"sluice_journal,omitempty"` // only the first line has this and the next four fields
 	Command    string          `json:"command,omitempty"`
@@ -72,19 +69,18 @@ type line struct {
 }
 
 const (
-	version = 2                      // version of the file format
+	version = 2                      // of the file format
 	magic   = `{"sluice_journal":2,` // beginning of every journal of this version
 )
 
-// Open opens the journal at path, and creates it if necessary. If the journal belongs to task,
-// Journal.ID is set, and the caller continues the task. Otherwise Journal.ID is empty, and the
-// caller must call Begin. Open decodes the latest mark of the journal into what mark points to,
-// even if it is the mark of another task.
+// Open opens the journal at path, and creates it if necessary. If it belongs to task,
+// Journal.ID is set, and the caller continues the task. Otherwise the caller must call Begin.
+// mark gets the latest mark of the journal, even if it is that of another task.
 //
-// Open returns an error and does not change the file if another process has the journal open, or
-// if the file is not a journal. Unless task.Abandon is set, it returns a *RefusedError if the
-// journal belongs to another task that is not finished, or to one of the same command with
-// another source.
+// Open fails and does not change the file if another process has the journal open, or the file
+// is not a journal. Unless task.Abandon is set, the error is a *RefusedError if the journal
+// belongs to another task that is not finished, or to one of the same command with another
+// source.
 func Open(path string, task Task, mark any) (*Journal, error) {
 	work, err := json.Marshal(task.Work)
 	if err != nil {
@@ -101,7 +97,6 @@ func Open(path string, task Task, mark any) (*Journal, error) {
 	return j, nil
 }
 
-// open locks and reads the journal.
 func (j *Journal) open(mark any) error {
 	path := j.lock.Path()
 	locked, err := j.lock.TryLock()
@@ -158,16 +153,15 @@ func Describe(source string) string {
 	return fmt.Sprintf("the workspace %s of the service %s", source[i+1:], source[:max(i, 0)])
 }
 
-// locksFile reports whether the locked file and the open file are the same. They differ if
-// another process replaced the journal before j.file was opened.
+// locksFile is false if another process replaced the journal before j.file was opened.
 func (j *Journal) locksFile() bool {
 	locked, lockErr := j.lock.Stat()
 	opened, fileErr := j.file.Stat()
 	return lockErr == nil && fileErr == nil && os.SameFile(locked, opened)
 }
 
-// read decodes all lines of a journal into the same value, and returns the number of bytes of
-// the complete lines. This number is 0 if the first line is incomplete.
+// read decodes all lines into one value. size is that of the complete lines, 0 if the first is
+// incomplete.
 func read(file io.Reader) (last line, size int64, err error) {
 	in := bufio.NewReader(file)
 	for {
@@ -189,7 +183,7 @@ func read(file io.Reader) (last line, size int64, err error) {
 	}
 }
 
-// Begin begins the task from the start. It sets a new ID and removes all marks.
+// Begin begins the task from the start, with a new ID and without marks.
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
 	if err == nil {
@@ -202,14 +196,14 @@ func (j *Journal) Begin() error {
 	return j.append(line{Version: version, Command: j.task.Command, Source: j.task.Source, ID: j.ID, Task: j.work})
 }
 
-// Extend replaces the Work of the journal by that of the task, and continues the task even if it
-// was finished.
+// Extend replaces the Work of the journal by that of the task, and continues it even if it was
+// finished.
 func (j *Journal) Extend() error {
 	j.FinishedAt = nil
 	return j.append(line{Task: j.work})
 }
 
-// Save appends a mark to the journal. The mark must be encodable as JSON.
+// Save appends a mark, as JSON.
 func (j *Journal) Save(mark any) error {
 	text, err := json.Marshal(mark)
 	if err != nil {
@@ -225,7 +219,6 @@ func (j *Journal) Finish() error {
 	return j.append(line{FinishedAt: &now})
 }
 
-// append writes a line and syncs it to disk.
 func (j *Journal) append(l line) error {
 	text, err := json.Marshal(l)
 	if err == nil {
@@ -240,11 +233,11 @@ func (j *Journal) append(l line) error {
 	return nil
 }
 
-// Remove removes the file of the journal. The caller must call Close afterwards.
+// Remove removes the file. The caller must still call Close.
 func (j *Journal) Remove() error { return os.Remove(j.lock.Path()) }
 
-// Close closes the journal. Other processes can then open it at once. This also holds while
-// this process starts a child process, which briefly inherits the open files.
+// Close lets other processes open the journal at once, even while a child process that is
+// being started briefly inherits the open files.
 func (j *Journal) Close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
 
 // Continues adds to err where the same command continues, such as "after 3 changes".

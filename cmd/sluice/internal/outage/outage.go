@@ -1,5 +1,5 @@
-// Package outage reports that a service does not respond, and says when the client will try
-// again. The report goes to a terminal or a log.
+// Package outage says, on a terminal or in a log, that a service does not respond and when the
+// client will try again.
 package outage
 
 import (
@@ -17,28 +17,26 @@ import (
 	"sluice/pkg/client"
 )
 
-// Report writes a line when a client receives no response. It is safe for concurrent use.
+// Report writes a line when a client gets no response. It is safe for concurrent use.
 type Report struct {
 	out      io.Writer
-	url      string // URL of the service
+	url      string // of the service
 	progress bool   // whether the caller shows its progress on a terminal
 
 	mu      sync.Mutex
 	waiting bool      // whether the last try got no response
-	tries   int       // number of tries in a row without a response
+	tries   int       // in a row without a response
 	next    time.Time // time of the next try
 }
 
-// New returns a Report about the service at url. The Report writes to out. showsProgress says
-// whether the caller shows its progress and the result of Waiting on out. If showsProgress is
-// true and out is a terminal, the Report writes a line only when an outage begins. Otherwise
-// it writes a line for every try without a response.
+// New returns a Report on out about the service at url. With showsProgress, the caller shows
+// its progress and the result of Waiting on out; if that is a terminal, the Report writes a
+// line only when an outage begins. Otherwise it writes one for every try without a response.
 func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
 
-// Note records the result of a try. If the try got no response and the client tries again,
-// Note writes a line as New describes. Use Note as client.Config.OnTry.
+// Note is a client.Config.OnTry.
 func (r *Report) Note(t client.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +65,6 @@ const (
 	isItRunning = "Is the server running? \"sluice serve\" starts one on this machine; --url and SLUICE_URL name another."
 )
 
-// nextTry says when the next try is.
 func nextTry(wait time.Duration) string {
 	if wait < time.Second/2 {
 		return "Trying again."
@@ -75,7 +72,7 @@ func nextTry(wait time.Duration) string {
 	return fmt.Sprintf("Next try in %.0f s.", wait.Seconds())
 }
 
-// Waiting returns a text with the time until the next try, or "" if the service responds.
+// Waiting says when the next try is, or "" if the service responds.
 func (r *Report) Waiting() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +82,7 @@ func (r *Report) Waiting() string {
 	return fmt.Sprintf("no response, next try in %.0f s", math.Ceil(max(time.Until(r.next), 0).Seconds()))
 }
 
-// reason returns the reason for a missing response, without the addresses and operations
-// at the beginning of network errors.
+// reason leaves out the addresses and operations with which network errors begin.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()

@@ -1,5 +1,5 @@
-// Package progress shows the progress of a command. On a terminal it redraws a bar. On
-// other outputs it writes a line every few seconds.
+// Package progress shows the progress of a command: on a terminal as a bar, and elsewhere as a
+// line every few seconds.
 package progress
 
 import (
@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	barInterval  = 200 * time.Millisecond // time between two updates of the bar on a terminal
-	lineInterval = 5 * time.Second        // time between two lines on other outputs
-	barWidth     = 24                     // maximum width of the bar without its brackets, in columns
-	minBarWidth  = 8                      // minimum width of the bar; with less room, no bar is shown
-	defaultWidth = 80                     // columns of a terminal whose size is unknown
+	barInterval  = 200 * time.Millisecond // between two updates of the bar
+	lineInterval = 5 * time.Second        // between two lines
+	barWidth     = 24                     // without its brackets, in columns
+	minBarWidth  = 8                      // with less room, there is no bar
+	defaultWidth = 80                     // of a terminal whose size is unknown, in columns
 )
 
-// Noun is the singular and the plural of a noun for the things that a command counts.
+// Noun is what a command counts.
 type Noun struct{ One, Many string }
 
-// Count returns count followed by the noun, in the singular if count is 1.
+// Count returns count and the noun, in the singular if count is 1.
 func (n Noun) Count(count int64) string {
 	if count == 1 {
 		return "1 " + n.One
@@ -32,23 +32,21 @@ func (n Noun) Count(count int64) string {
 	return fmt.Sprintf("%d %s", count, n.Many)
 }
 
-// State is the progress of a command.
 type State struct {
-	Done    int64   // number of processed things, such as records
-	Part    float64 // completed fraction of the work, 0 to 1; negative if unknown
-	Details string  // further text, such as the number of rejected records
+	Done    int64   // processed things, such as records
+	Part    float64 // of the work, 0 to 1; negative if unknown
+	Details string  // such as the number of rejected records
 	Waiting string  // what the command is waiting for, shown instead of its rate; "" if it is not waiting
 }
 
-// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Start calls state repeatedly and shows the results on out, until stop is called. state must
-// be safe for concurrent use. The rate and the remaining time are based on the progress since
-// the first State whose Part is known.
+// Start shows the results of state on out until stop is called. state must be safe for
+// concurrent use. The rate and the remaining time go by the progress since the first State
+// whose Part is known.
 func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 	d := &display{out: out, terminal: IsTerminal(out), noun: noun, state: state, began: time.Now(), from: state()}
 	interval := lineInterval
@@ -76,21 +74,19 @@ func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 	}
 }
 
-// clearLine moves the cursor of a terminal to the beginning of its line and clears the
-// line.
+// clearLine returns to the beginning of a terminal's line and clears it.
 const clearLine = "\r\x1b[K"
 
 // Println writes a line to a terminal on which Start shows the progress.
 func Println(out io.Writer, line string) { fmt.Fprint(out, clearLine+line+"\n") }
 
-// display shows the progress for Start.
 type display struct {
 	out      io.Writer
 	terminal bool // whether out is a terminal
 	noun     Noun
 	state    func() State
-	began    time.Time // start of the interval over which the rate is computed
-	from     State     // state at that time
+	began    time.Time // beginning of the interval over which the rate is computed
+	from     State     // at that time
 }
 
 func (d *display) show(now time.Time) {
@@ -107,7 +103,6 @@ func (d *display) show(now time.Time) {
 	}
 }
 
-// text returns a text for a state.
 func (d *display) text(s State, elapsed time.Duration) string {
 	words := []string{d.noun.Count(s.Done)}
 	if s.Part >= 0 {
@@ -127,9 +122,9 @@ func (d *display) text(s State, elapsed time.Duration) string {
 	return strings.Join(words, ", ")
 }
 
-// fit returns a line with a bar and the given text. It omits the bar if part is negative or
-// the line has no room for a bar. If the line is too short even for the text, fit shortens the
-// text. The last column stays empty, because some terminals begin a new line after it.
+// fit returns a line with a bar and text. It omits the bar if part is negative or there is no
+// room, and shortens text that is still too long. The last column stays empty, because some
+// terminals begin a new line after it.
 func fit(text string, part float64, columns int) string {
 	room := columns - 1 - utf8.RuneCountInString(text)
 	if room < 0 {
@@ -143,8 +138,7 @@ func fit(text string, part float64, columns int) string {
 	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", bar-full), text)
 }
 
-// Size returns how many columns and rows the terminal out has, or columns and rows if out is not
-// a terminal.
+// Size returns the size of the terminal out, or columns and rows if it is none.
 func Size(out io.Writer, columns, rows int) (int, int) {
 	if file, ok := out.(*os.File); ok {
 		if c, r, err := term.GetSize(int(file.Fd())); err == nil && c > 0 {

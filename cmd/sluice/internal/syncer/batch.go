@@ -16,12 +16,12 @@ import (
 
 // batch is a set of changes that are applied to a copy together.
 type batch struct {
-	lines  map[string][]byte      // lines to write, by id of the record; nil removes the record
-	erased map[string]record.Time // time of the erasure, by id of the entity; the entity's events up to this time are removed
+	lines  map[string][]byte      // by id of the record; nil removes it
+	erased map[string]record.Time // when an entity was erased, by its id; its events up to then are removed
 }
 
-// readBatch returns the next changes in the file of a walk, up to about size bytes. With the
-// last changes it returns io.EOF.
+// readBatch returns up to about size bytes of changes in the file of a walk, the last ones
+// with io.EOF.
 func readBatch(in *bufio.Reader, resource record.Resource, size int) (batch, error) {
 	b := batch{make(map[string][]byte), make(map[string]record.Time)}
 	for read := 0; read < size; {
@@ -65,7 +65,7 @@ func plain(line []byte) ([]byte, error) {
 	return append(line, '\n'), err
 }
 
-// readLine returns the next line, including its newline.
+// readLine keeps the newline.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	line, err := in.ReadBytes('\n')
 	if err == io.EOF && len(line) > 0 {
@@ -74,9 +74,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// apply reads the old copy from base, applies the changes of b, and writes the new copy to
-// out. It returns the number of records written. In both copies, the records are in order of
-// id.
+// apply applies b to the copy in base and writes the new copy to out. It returns how many
+// records that has. Both are in order of id.
 func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (records int64, err error) {
 	write := func(line []byte) error {
 		removed, err := b.removes(line)
@@ -124,9 +123,8 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 	return records, nil
 }
 
-// b.removes(line) reports whether the batch removes the record of the line. A nil line from
-// b.lines stands for a deleted record. The batch also removes an event that was created at or
-// before the time when its entity was erased.
+// removes reports whether the batch removes the record of a line: it is deleted (nil in
+// b.lines), or an event that was created at or before the erasure of its entity.
 func (b batch) removes(line []byte) (bool, error) {
 	if line == nil || len(b.erased) == 0 {
 		return line == nil, nil

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	defaultBatchBytes = 32 << 20 // maximum size of the changes in memory
-	bufferBytes       = 64 << 10 // size of a file buffer
+	defaultBatchBytes = 32 << 20 // of changes in memory
+	bufferBytes       = 64 << 10 // of a file
 )
 
 // copyFile is a new copy in a temporary file.
@@ -21,12 +21,12 @@ type copyFile struct {
 	path    string // "" if nothing has changed and the old copy stays
 	records int64
 	digest  digest
-	old     fs.FileInfo // the file that the new copy may replace; nil if no file existed
+	old     fs.FileInfo // the file that the new copy may replace; nil if there was none
 }
 
-// merge applies the changes of the walk to the copy at the path base and writes the result. If
-// base is empty, merge starts with an empty copy. merge holds up to batchBytes of changes in
-// memory and rewrites the copy once per batch of that size.
+// merge applies the changes of the walk to the copy at base, or to an empty one if base is
+// empty. It holds up to batchBytes of changes in memory, and rewrites the copy once for each
+// such batch.
 func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err error) {
 	file, err := os.Open(s.walk.Path())
 	if err != nil {
@@ -46,8 +46,7 @@ func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err e
 	return merged, nil
 }
 
-// mergeBatch applies the changes of b to the copy at the path base and writes the result. If
-// base is empty, mergeBatch starts with an empty copy.
+// mergeBatch applies b to the copy at base, or to an empty one if base is empty.
 func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged copyFile, err error) {
 	var from io.Reader = bytes.NewReader(nil)
 	if base != "" {
@@ -62,8 +61,7 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err != nil {
 		return copyFile{}, err
 	}
-	// Set the mode explicitly. The umask restricts the mode of a new file, and a file of an
-	// earlier run may have another mode.
+	// The umask restricts the mode of a new file, and a file of an earlier run may have another.
 	if err := file.Chmod(s.mode); err != nil {
 		return copyFile{}, errors.Join(err, file.Close())
 	}
@@ -73,8 +71,8 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err = errors.Join(err, out.Flush(), file.Sync(), file.Close()); err != nil {
 		return copyFile{}, err
 	}
-	// The paths base and merged.path can be equal. Therefore the new file gets this path only
-	// after apply has read the old file.
+	// base and merged.path can be equal, so the new file gets this path only after apply has read
+	// the old one.
 	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()}
 	return merged, os.Rename(file.Name(), merged.path)
 }

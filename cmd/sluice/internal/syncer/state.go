@@ -16,19 +16,19 @@ import (
 	"sluice/pkg/record"
 )
 
-// state is the content of the state file beside a copy.
+// state is the state file beside a copy.
 type state struct {
 	Version     int             `json:"sluice_sync"`
 	Source      string          `json:"source"` // the service and the workspace
 	Resource    record.Resource `json:"resource"`
 	SyncedUntil *record.Time    `json:"synced_until"` // nil until the copy is complete
-	Records     int64           `json:"records"`      // number of records in the copy
-	Files       []digest        `json:"files"`        // digests of the files that a run may replace: the old copy and, after a merge, also the new copy
+	Records     int64           `json:"records"`      // in the copy
+	Files       []digest        `json:"files"`        // files that a run may replace: the old copy and, after a merge, also the new one
 }
 
 const stateVersion = 2
 
-// loadState reads the state at path. It returns nil if the file does not exist.
+// loadState returns nil if there is no file.
 func loadState(path string) (*state, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +44,7 @@ func loadState(path string) (*state, error) {
 	return &s, nil
 }
 
-// save atomically replaces the state file at path with s.
+// save replaces the state file atomically.
 func (s *state) save(path string) error {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -61,8 +61,7 @@ func (s *state) save(path string) error {
 	return replace(path, file.Name())
 }
 
-// replace renames the temporary file temp to path. It returns after the rename is durable on
-// disk.
+// replace renames temp to path, durably.
 func replace(path, temp string) error {
 	if err := os.Rename(temp, path); err != nil {
 		return err
@@ -74,7 +73,7 @@ func replace(path, temp string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// fileAt describes the file at path. It returns nil if no file exists.
+// fileAt returns nil if there is no file.
 func fileAt(path string) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,14 +82,12 @@ func fileAt(path string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// isLink reports whether a symbolic link exists at path.
 func isLink(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// sameFile reports whether a file is unchanged between two calls of fileAt for the same path.
-// Its parameters are the results of these calls.
+// sameFile reports whether a file is unchanged between two calls of fileAt.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -98,18 +95,17 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// knowsSize reports whether one of s.Files has the given size.
+// knowsSize reports whether one of s.Files has this size.
 func (s *state) knowsSize(bytes int64) bool {
 	return slices.ContainsFunc(s.Files, func(d digest) bool { return d.Bytes == bytes })
 }
 
-// digest identifies the content of a file.
 type digest struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// digester is a writer that computes the digest of the written bytes.
+// digester computes the digest of what is written to it.
 type digester struct {
 	hash.Hash
 	bytes int64
@@ -124,7 +120,6 @@ func (d *digester) Write(p []byte) (int, error) {
 
 func (d *digester) digest() digest { return digest{d.bytes, hex.EncodeToString(d.Sum(nil))} }
 
-// digestOf returns the digest of the file at path.
 func digestOf(path string) (digest, error) {
 	file, err := os.Open(path)
 	if err != nil {

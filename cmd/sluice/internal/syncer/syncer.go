@@ -1,11 +1,11 @@
-// Package syncer keeps a local copy of a service's entities or events up to date. The copy
-// is an NDJSON file that has each record once, in order of id.
+// Package syncer keeps a local copy of a service's entities or events up to date: an NDJSON
+// file that has each record once, in order of id.
 //
-// A run reads the changes since the last run, and merges them with the copy into a new file.
-// Then it renames that file to the path of the copy. A state file beside the copy records the
-// time up to which the copy is complete, and the digests of the files that a run may replace.
-// If a run fails or is killed, either the old copy or the new copy exists. The next run reads
-// the remaining changes or repeats the merge, with the same result.
+// A run reads the changes since the last one, merges them with the copy into a new file, and
+// renames that to the path of the copy. A state file beside the copy has the time up to which
+// the copy is complete, and the digests of the files that a run may replace. If a run fails or
+// is killed, the old or the new copy exists, and the next run reads the remaining changes or
+// repeats the merge, with the same result.
 package syncer
 
 import (
@@ -25,46 +25,43 @@ import (
 	"sluice/pkg/record"
 )
 
-// Options configures a run.
 type Options struct {
 	Resource record.Resource // Entity or Event
-	Path     string          // path of the copy
+	Path     string          // of the copy
 	Force    bool            // replace any file at Path with a new copy, or continue an interrupted run that had Force
-	PageSize int             // maximum number of changes per page; by default the client chooses
+	PageSize int             // changes per page; by default the client chooses
 
-	Now     func() time.Time // clock; time.Now by default
-	Waiting func() string    // describes what the client is waiting for; returns "" while the service responds
+	Now     func() time.Time // time.Now by default
+	Waiting func() string    // what the client is waiting for; "" while the service responds
 }
 
-// Result is the result of a run.
 type Result struct {
 	Resource    record.Resource `json:"resource"`
 	File        string          `json:"file"`
-	Records     int64           `json:"records"` // number of records in the copy
-	Changes     int64           `json:"changes"` // number of changes since the last run
+	Records     int64           `json:"records"` // in the copy
+	Changes     int64           `json:"changes"` // since the last run
 	SyncedUntil record.Time     `json:"synced_until"`
 }
 
-// syncer is one run.
 type syncer struct {
 	Options
 	client     *client.Client
 	source     string // the service and the workspace
 	stderr     io.Writer
-	statePath  string // path of the state file
+	statePath  string // of the state file
 	state      *state
 	walk       *changes.Walk
 	mode       fs.FileMode // permissions of the copy
 	batchBytes int
 }
 
-// Run updates the copy at o.Path. It starts a new copy if no copy exists, if tombstones since
-// the last run may expire before this run has read them, or if o.Force is set. It writes its
-// progress to stderr.
+// Run updates the copy at o.Path. It starts a new one if there is none, if tombstones since
+// the last run may expire before this run has read them, or if o.Force is set. It shows its
+// progress on stderr.
 //
-// The error is a *journal.RefusedError if Run is not allowed to replace the file at o.Path. For
-// example, another program wrote or changed the file, or the file is a copy of another service,
-// workspace or resource. After any other error, a call with the same options continues the update.
+// The error is a *journal.RefusedError if Run must not replace the file at o.Path: another
+// program wrote or changed it, or it is a copy of another service, workspace or resource.
+// After any other error, a call with the same options continues the update.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Result, error) {
 	s, err := open(ctx, o, c, stderr)
 	if err != nil {
@@ -74,8 +71,7 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Re
 	return r, errors.Join(err, s.walk.Close())
 }
 
-// open returns a run. Until that run ends, another call of open for the same copy returns an
-// error.
+// open fails while another run for the same copy is open.
 func open(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -95,8 +91,8 @@ func open(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (*
 	return s, err
 }
 
-// run updates the copy. If it continues the walk of an earlier run, that walk does not include
-// the latest changes. A second walk then reads the latest changes.
+// run updates the copy. If it continues the walk of an earlier run, a second walk reads the
+// latest changes, which that one lacks.
 func (s *syncer) run(ctx context.Context) (Result, error) {
 	continues, err := s.prepare()
 	if err != nil && !s.walk.Used() {
@@ -139,8 +135,8 @@ func (s *syncer) update(ctx context.Context) error {
 	return s.finish(merged)
 }
 
-// replaceCopy moves the new copy to s.Path. It returns a *journal.RefusedError if the file at
-// s.Path has changed since mergeChanges checked it.
+// replaceCopy moves the new copy to s.Path. It returns a *journal.RefusedError if the file
+// there has changed since mergeChanges checked it.
 func (s *syncer) replaceCopy(merged copyFile) error {
 	now, err := fileAt(s.Path)
 	if err != nil {
@@ -152,8 +148,8 @@ func (s *syncer) replaceCopy(merged copyFile) error {
 	return replace(s.Path, merged.path)
 }
 
-// prepare loads the state, checks the file at s.Path, and begins a walk or continues the
-// walk of an earlier run. It reports whether it continues an earlier walk.
+// prepare loads the state, checks the file at s.Path, and begins a walk or continues that of
+// an earlier run.
 func (s *syncer) prepare() (continues bool, err error) {
 	info, err := os.Stat(s.Path)
 	exists := err == nil
@@ -216,8 +212,7 @@ func (s *syncer) refuseChanged() error {
 	return journal.Refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
 }
 
-// existing returns a list with the digest of the file at s.Path. If exists is false, the list is
-// empty.
+// existing returns the digest of the file at s.Path, or none if exists is false.
 func (s *syncer) existing(exists bool) ([]digest, error) {
 	if !exists {
 		return nil, nil
@@ -226,9 +221,9 @@ func (s *syncer) existing(exists bool) ([]digest, error) {
 	return []digest{d}, err
 }
 
-// continuesForce reports whether an earlier run with Force began this copy and was interrupted.
-// files is the result of s.existing. If a file exists at s.Path, the earlier run must also have
-// been allowed to replace that file.
+// continuesForce reports whether an earlier run with Force began this copy and was
+// interrupted. If there is a file at s.Path, the earlier run must have been allowed to replace
+// it too. files is the result of s.existing.
 func (s *syncer) continuesForce(files []digest) bool {
 	if !s.walk.Begun() || !s.walk.Mark().Force {
 		return false
@@ -240,8 +235,7 @@ func (s *syncer) continuesForce(files []digest) bool {
 	return len(files) == 0 || slices.Contains(earlier.Files, files[0])
 }
 
-// startOver starts a new copy. The new copy may replace an existing file only if files
-// contains the digest of that file.
+// startOver starts a new copy, which may replace only files.
 func (s *syncer) startOver(files []digest) error {
 	s.state = s.newState()
 	s.state.Files = files
@@ -251,8 +245,7 @@ func (s *syncer) startOver(files []digest) error {
 	return s.walk.Begin(s.since())
 }
 
-// since returns the time from which the walk reads changes. For a new copy, this is the Unix
-// epoch, so the walk reads all records.
+// since is where the walk begins: for a new copy at the Unix epoch, with all records.
 func (s *syncer) since() record.Time {
 	if s.state.SyncedUntil == nil {
 		return record.Time{}
@@ -260,9 +253,9 @@ func (s *syncer) since() record.Time {
 	return *s.state.SyncedUntil
 }
 
-// outdated reports whether some tombstones may expire before this run has read them. To update
-// a complete copy, the run needs all tombstones since s.state.SyncedUntil. To complete a copy
-// whose first walk was interrupted, it needs all tombstones since s.walk.Mark().SyncedUntil.
+// outdated reports whether tombstones may expire before this run has read them. It needs all
+// since s.state.SyncedUntil to update a complete copy, and all since s.walk.Mark().SyncedUntil
+// to complete one whose first walk was interrupted.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {
@@ -271,7 +264,6 @@ func (s *syncer) outdated() bool {
 	return until != nil && s.Now().Sub(until.Time()) > changes.MaxAge
 }
 
-// lists returns the lists that the walk reads.
 func (s *syncer) lists() []changes.List {
 	if s.Resource == record.Entity {
 		return []changes.List{changes.Entities(s.client, client.EntityChangeQuery{IncludeDeleted: true, Limit: s.PageSize})}
@@ -282,10 +274,9 @@ func (s *syncer) lists() []changes.List {
 	}
 }
 
-// mergeChanges writes the new copy to a file beside s.Path. If a file exists at s.Path,
-// mergeChanges first checks that the state file has the digest of that file. After the merge, it
-// saves the digests of both files in the state file. If the process is killed, either of the two
-// files can be at s.Path, and the next run may replace it.
+// mergeChanges writes the new copy to a file beside s.Path. If there is a file at s.Path, the
+// state file must have its digest. After the merge, the state file gets the digests of both
+// files: if the process is killed, either can be at s.Path, and the next run may replace it.
 func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	base := s.Path
 	if s.state.SyncedUntil == nil {

@@ -1,5 +1,5 @@
-// Package usageview shows the usage of an address or API key compared with its limits. It draws
-// bars once, draws them continuously on a terminal, or writes one line per second.
+// Package usageview shows what an address or API key uses of its limits: as bars, once or
+// continuously on a terminal, or as one line per second.
 package usageview
 
 import (
@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/client"
 )
 
-// Escape sequences of a terminal (ECMA-48 and xterm). enterScreen switches to the alternate
-// screen and hides the cursor. leaveScreen does the reverse.
+// Escape sequences of ECMA-48 and xterm. enterScreen switches to the alternate screen and
+// hides the cursor, and leaveScreen does the reverse.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -25,9 +25,8 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// Screen switches the terminal w to its alternate screen. Screen returns two functions.
-// Each call of show replaces the bars on this screen. A call of leave restores the terminal.
-// The caller must call leave at the end.
+// Screen switches the terminal w to its alternate screen, on which each call of show replaces
+// the bars. The caller must call leave at the end, which restores the terminal.
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
 	return func(u client.Usage) error {
@@ -39,22 +38,21 @@ func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	}, func() { fmt.Fprint(w, leaveScreen) }
 }
 
-// Bars writes bars to w. If w is a terminal, the bars have its width.
+// Bars are as wide as the terminal, if w is one.
 func Bars(w io.Writer, u client.Usage) error {
 	width, _ := progress.Size(w, 120, 50)
 	_, err := fmt.Fprintln(w, strings.Join(bars(u, width), "\n"))
 	return err
 }
 
-// meter describes how one counter is displayed.
+// meter is how one counter is displayed.
 type meter struct {
 	name  string
 	limit int64
 	used  func(client.UsageSecond) int64
 }
 
-// meters returns one meter for the rule "records", one for the rule "imports", and one for each
-// route that was called.
+// meters returns one for "records", one for "imports", and one for each route that was called.
 func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	list := []meter{
 		{"records", limits.Records, func(s client.UsageSecond) int64 { return s.Records }},
@@ -70,11 +68,11 @@ func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	return list
 }
 
-// reading is what a meter displays for a number of seconds.
+// reading is what a meter displays for some seconds.
 type reading struct {
 	bars      strings.Builder
 	now, most int64
-	full      int // number of seconds that reached the limit
+	full      int // seconds that reached the limit
 }
 
 func (m meter) read(seconds []client.UsageSecond) *reading {
@@ -91,14 +89,14 @@ func (m meter) read(seconds []client.UsageSecond) *reading {
 }
 
 const (
-	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // width of the numbers in the long form of a line, if the limits are the defaults
+	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // of the numbers in the long form of a line, if the limits are the defaults
 	thinNumbers = len(" 200 of 200")
-	enoughBars  = 40 // the long form is used only if at least this many columns are left for bars
+	enoughBars  = 40 // the long form needs at least this many columns for bars
 	minBars     = 5
 )
 
-// bars returns the lines that display u. A line has at most width-1 columns. The last column
-// stays free, because some terminals break the line after it.
+// bars returns lines of at most width-1 columns, because some terminals break the line after
+// the last one.
 func bars(u client.Usage, width int) []string {
 	list := meters(u.Limits, u.Seconds...)
 	names := 0
@@ -130,8 +128,8 @@ func bars(u client.Usage, width int) []string {
 	return lines
 }
 
-// bar returns a block character with a height proportional to used/limit. The character has
-// the full height only if used >= limit, and is blank only if used <= 0.
+// bar returns a block character as high as used/limit: full only if used >= limit, and blank
+// only if used <= 0.
 func bar(used, limit int64) rune {
 	switch levels := []rune(" ▁▂▃▄▅▆▇█"); {
 	case used <= 0:
@@ -143,12 +141,11 @@ func bar(used, limit int64) rune {
 	}
 }
 
-// unsettled is the number of most recent seconds whose counts may still change.
+// unsettled is how many of the latest seconds may still change.
 const unsettled = 2
 
-// Lines returns a function that writes one line to w for each second whose counts are final.
-// The function skips seconds that an earlier call has written. The first call writes only the
-// latest second whose counts are final.
+// Lines writes one line for each second whose counts are final and that no earlier call has
+// written. The first call writes only the latest of them.
 func Lines(w io.Writer) func(client.Usage) error {
 	var shown int64
 	return func(u client.Usage) error {
