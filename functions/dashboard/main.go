@@ -1,6 +1,6 @@
-// Command dashboard is the function of the dashboard. It serves the page (GET /dashboard
-// and GET /dashboard/{proxy+}), redirects browsers from GET / to the page, and sets or
-// deletes the session cookie (POST and DELETE /dashboard/session).
+// Command dashboard serves the page (GET /dashboard and GET /dashboard/{proxy+}), redirects
+// browsers from GET / to it, and sets or deletes the session cookie (POST and DELETE
+// /dashboard/session).
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command erasure-worker is the function that erases the events of entities. The stream of
-// the erasure jobs' table invokes it.
+// Command erasure-worker erases the events of entities. The stream of the erasure jobs' table
+// invokes it.
 package main
 
 import (

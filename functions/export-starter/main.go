@@ -1,6 +1,6 @@
-// Command export-starter is the function that runs new export jobs. The stream of the
-// export jobs' table invokes it. It writes the files of small jobs completely. It only begins
-// the files of large jobs, and export-worker completes them.
+// Command export-starter runs new export jobs, which the stream of their table brings. It
+// writes the whole file of a small job, and begins that of a large one, which export-worker
+// completes.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command export-worker is the function that completes large export jobs, which export-starter
-// has begun. The stream of the export jobs' table invokes it.
+// Command export-worker completes large export jobs that export-starter has begun. The stream
+// of their table invokes it.
 package main
 
 import (

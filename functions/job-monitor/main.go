@@ -1,5 +1,5 @@
-// Command job-monitor is the function that measures how old the oldest unfinished job of any
-// kind is. A schedule invokes it every five minutes.
+// Command job-monitor measures how old the oldest unfinished job of any kind is. A schedule
+// invokes it every five minutes.
 package main
 
 import (

@@ -36,25 +36,23 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// backend holds the stores of the service.
 type backend struct {
 	counters    ratelimit.Store
 	stores      httpapi.Stores // without those of openBackground
 	exportJobs  job.Backlog
 	erasureJobs job.Backlog
 	serviceID   func(context.Context) (string, error)
-	settle      time.Duration // time from the creation of a record until all indexes contain it
+	settle      time.Duration // from the creation of a record until all indexes have it
 	keys        access.Store
 	limits      ratelimit.RowStore
 	indexes     *indexes     // builds the indexes of this backend; nil if "sluice indexes" does
-	records     string       // location of the records, for the output of the server
-	countersIn  string       // location of the counters, for the output of the server
-	keyFlags    string       // flags with which "sluice keys" manages the API keys in this backend
+	records     string       // where the records are, for the output
+	countersIn  string       // where the counters are, for the output
+	keyFlags    string       // with which "sluice keys" manages the API keys of this backend
 	writable    func() error // why the disk takes no more data; nil if the records are not on it
 	close       func() error
 }
 
-// openBackend opens the stores that o selects.
 func openBackend(ctx context.Context, getenv func(string) string, o Options, clock entity.Clock) (*backend, error) {
 	if o.DynamoDB != "" {
 		return openDynamoDB(ctx, getenv, o.DynamoDB, clock)
@@ -62,8 +60,8 @@ func openBackend(ctx context.Context, getenv func(string) string, o Options, clo
 	return openEmbedded(o.DataDir, clock)
 }
 
-// openEmbedded returns a backend with records in a file in dir and counters in memory. It
-// creates dir if necessary.
+// openEmbedded has records in files in dir, which it creates if necessary, and counters in
+// memory.
 func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	dir, err := filepath.Abs(dir) // so that printed commands work in other directories
 	if err != nil {
@@ -100,7 +98,6 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	return b, nil
 }
 
-// openIndexed opens the entities and their indexes.
 func (b *backend) openIndexed(dir string, db *bbolt.DB, clock entity.Clock) error {
 	declarations, err := OpenIndexes(dir)
 	if err != nil {
@@ -116,8 +113,8 @@ func (b *backend) openIndexed(dir string, db *bbolt.DB, clock entity.Clock) erro
 	return b.indexes.load(context.Background())
 }
 
-// probe writes a page to a file in dir and removes it again. It tells a full disk from one with
-// room better than a write of a record, which may fit into a page that bbolt has freed.
+// probe writes a page to a file in dir and removes it again. A write of a record would not
+// show that a disk is full if it fits into a page that bbolt has freed.
 func probe(dir string) error {
 	name := filepath.Join(dir, probeFile)
 	err := os.WriteFile(name, make([]byte, 4096), 0o600)
@@ -127,7 +124,7 @@ func probe(dir string) error {
 	return err
 }
 
-// shellWord returns dir as one word for a POSIX shell, with quotes if necessary.
+// shellWord returns dir as one word for a POSIX shell.
 func shellWord(dir string) string {
 	if strings.ContainsFunc(dir, func(r rune) bool {
 		return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -137,7 +134,7 @@ func shellWord(dir string) string {
 	return dir
 }
 
-// openDynamoDB returns a backend with all data in tables at a DynamoDB endpoint.
+// openDynamoDB has all data in tables at a DynamoDB endpoint.
 func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string, clock entity.Clock) (*backend, error) {
 	t, err := openTables(ctx, getenv, endpoint, nil)
 	if err != nil {
@@ -163,7 +160,7 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	return b, errors.Join(errs[:]...)
 }
 
-// openIndexedTable opens the entities in DynamoDB and the declarations of their indexes.
+// openIndexedTable opens the entities and the declarations of their indexes.
 func (b *backend) openIndexedTable(t tables, cfg dynamo.EntitiesConfig) error {
 	table := t.names["EntitiesTable"]
 	declarations, err := dynamo.NewIndexes(t.client, table)
@@ -178,9 +175,9 @@ func (b *backend) openIndexedTable(t tables, cfg dynamo.EntitiesConfig) error {
 	return err
 }
 
-// OpenTable returns a client of a DynamoDB endpoint, and the name of the table that has the
-// given logical id in the template. It creates the table if necessary. If name is empty,
-// OpenTable selects the table that a server with this endpoint uses.
+// OpenTable returns a client of a DynamoDB endpoint, and the name of the table with a logical
+// id of the template, which it creates if necessary. If name is empty, it is the table that a
+// server with this endpoint uses.
 func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logicalID, name string) (*dynamodb.Client, string, error) {
 	t, err := openTables(ctx, getenv, endpoint, map[string]string{logicalID: name})
 	if err != nil {
@@ -189,8 +186,8 @@ func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logica
 	return t.client, t.names[logicalID], nil
 }
 
-// dynamoDBClient returns a client of a DynamoDB endpoint. The environment variables of the AWS SDK
-// apply. Region and credentials have defaults, because DynamoDB Local accepts any values.
+// dynamoDBClient goes by the environment variables of the AWS SDK. Region and credentials have
+// defaults, because DynamoDB Local accepts any.
 func dynamoDBClient(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
 	var opts []func(*config.LoadOptions) error
 	if getenv("AWS_REGION") == "" {
@@ -206,18 +203,15 @@ func dynamoDBClient(ctx context.Context, getenv func(string) string, endpoint st
 	return dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) }), nil
 }
 
-// tables are the tables of the template at a DynamoDB endpoint.
 type tables struct {
 	client *dynamodb.Client
 	names  map[string]string // by logical id
 }
 
-// openTables returns tables of the template at a DynamoDB endpoint, and creates missing
-// tables. In selected, the keys are the logical ids of the tables, and the values are their
-// names. If the map is nil, openTables returns all tables of the template. If the map has no
-// name for a table, the name is the value of the table's environment variable
-// (template.Table.EnvVar). If that variable is empty, the name is "sluice-" followed by the
-// logical id.
+// openTables opens tables, and creates those that are missing. selected maps logical ids to
+// names; nil selects all tables of the template. A table without a name has that in its
+// environment variable (template.Table.EnvVar) or, if that is empty, "sluice-" and its logical
+// id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	client, err := dynamoDBClient(ctx, getenv, endpoint)
 	if err != nil {

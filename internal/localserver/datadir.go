@@ -16,12 +16,12 @@ import (
 )
 
 // layout is the version of a data directory: the names of its files and their buckets, keys
-// and values. A change that makes this build and earlier ones read each other's files wrongly
-// needs a new version.
+// and values. A change needs a new version if this build and earlier ones would read each
+// other's files wrongly.
 const layout = "5"
 
-// The files of a data directory. layoutFile holds the version; it exists before the others.
-// serviceFile holds the id of the service, which a server creates if the file does not exist.
+// layoutFile holds the version and is created first. serviceFile holds the id of the service,
+// which a server creates if there is none.
 const (
 	layoutFile  = "layout"
 	serviceFile = "service"
@@ -32,8 +32,8 @@ const (
 	probeFile   = "health.tmp" // exists only for a moment
 )
 
-// CreateDir creates the data directory dir if necessary. It returns an error if dir has data
-// whose layout this build does not know.
+// CreateDir creates the data directory if necessary. It fails if dir has data whose layout
+// this build does not know.
 func CreateDir(dir string) error {
 	known, err := checkDir(dir)
 	if err != nil || known {
@@ -45,10 +45,10 @@ func CreateDir(dir string) error {
 	return os.WriteFile(filepath.Join(dir, layoutFile), []byte(layout), 0o600)
 }
 
-// checkDir reports whether dir has the layout of this build. If dir has data of another
-// layout, checkDir returns an error. If it has no data, or does not exist, any layout is fine.
+// checkDir reports whether dir has the layout of this build. It fails if dir has data of
+// another layout.
 func checkDir(dir string) (known bool, err error) {
-	// Look for data first, because another process may be creating the directory.
+	// Data comes first, because another process may be creating the directory.
 	used := HasData(dir) || exists(dir, keysFile) || exists(dir, limitsFile) || exists(dir, indexesFile)
 	version, err := os.ReadFile(filepath.Join(dir, layoutFile))
 	switch {
@@ -87,8 +87,8 @@ func serviceID(dir string) (string, error) {
 // HasData reports whether a server has used the data directory dir.
 func HasData(dir string) bool { return exists(dir, recordsFile) }
 
-// OpenKeys returns the store of API keys in the data directory dir, which a running server may
-// use too. It creates no file; storing the first key does.
+// OpenKeys opens the API keys in the data directory dir, which a running server may use too.
+// The first key creates the file.
 func OpenKeys(dir string) (access.Manager, error) {
 	if _, err := checkDir(dir); err != nil {
 		return nil, err
@@ -96,8 +96,8 @@ func OpenKeys(dir string) (access.Manager, error) {
 	return bolt.NewKeys(filepath.Join(dir, keysFile))
 }
 
-// OpenLimits returns the store of the rows that override limits in the data directory dir,
-// which a running server may use too. It creates no file; storing the first row does.
+// OpenLimits opens the rows of limits in the data directory dir, which a running server may
+// use too. The first row creates the file.
 func OpenLimits(dir string) (ratelimit.RowManager, error) {
 	if _, err := checkDir(dir); err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ func OpenLimits(dir string) (ratelimit.RowManager, error) {
 	return bolt.NewLimits(filepath.Join(dir, limitsFile))
 }
 
-// OpenIndexes returns the store of indexed attributes in the data directory dir, which a running
-// server may use too. It creates no file; storing the first declaration does.
+// OpenIndexes opens the indexed attributes in the data directory dir, which a running server
+// may use too. The first one creates the file.
 func OpenIndexes(dir string) (index.Store, error) {
 	if _, err := checkDir(dir); err != nil {
 		return nil, err

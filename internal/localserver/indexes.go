@@ -22,7 +22,7 @@ const (
 )
 
 // indexes builds and removes the indexes of an embedded store. Only this process writes
-// entities, and each transaction goes by the declarations that it finds in current. So no
+// entities, and each transaction goes by the declarations that it finds in current, so no
 // change of state has to wait.
 type indexes struct {
 	store   index.Store
@@ -66,8 +66,8 @@ func (x *indexes) run(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// step reads the declarations and takes one that is not ready a step further. worked says
-// whether there was one.
+// step reads the declarations and takes one that is not ready a step further. worked is false
+// if there is none.
 func (x *indexes) step(ctx context.Context) (worked bool, err error) {
 	if err := x.load(ctx); err != nil {
 		return false, err

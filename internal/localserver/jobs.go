@@ -23,8 +23,7 @@ const (
 	erasuresAtOnce = 4
 )
 
-// background runs the jobs of all kinds in this process, builds indexes, and serves the files
-// of jobs.
+// background runs the jobs of all kinds, builds indexes, and serves the files of jobs.
 type background struct {
 	runners  []*job.Runner
 	indexes  *indexes // nil for none
@@ -69,8 +68,8 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	return &background{runners: []*job.Runner{exports, erasures}, indexes: b.indexes, files: files, days: days, logger: logger}, nil
 }
 
-// start runs jobs, also the unfinished ones of an earlier process, and removes old files until
-// ctx is done.
+// start runs jobs, first the unfinished ones of an earlier process, and removes old files
+// until ctx is done.
 func (b *background) start(ctx context.Context) error {
 	for _, r := range b.runners {
 		if err := r.Start(ctx); err != nil {
@@ -97,7 +96,6 @@ func (b *background) start(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for the runs in progress.
 func (b *background) wait() {
 	b.building.Wait()
 	for _, r := range b.runners {
@@ -105,8 +103,7 @@ func (b *background) wait() {
 	}
 }
 
-// beside returns a handler that serves the export files at their download links. It passes all
-// other requests to next.
+// beside serves the export files at their links, and passes all other requests to next.
 func (b *background) beside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, files.DirPrefix) {
@@ -117,11 +114,10 @@ func (b *background) beside(next http.Handler) http.Handler {
 	})
 }
 
-// downloadWriter extends the write deadline of the connection with each write. The duration of
-// a download is therefore unlimited if the client keeps reading.
+// downloadWriter extends the write deadline of the connection with each write, so a download
+// may take as long as the client keeps reading.
 type downloadWriter struct{ http.ResponseWriter }
 
-// Write implements http.ResponseWriter.
 func (w downloadWriter) Write(b []byte) (int, error) {
 	if err := http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, fmt.Errorf("extend the deadline of a download: %w", err)

@@ -5,12 +5,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // adds its handlers to http.DefaultServeMux, to which nothing else belongs
+	_ "net/http/pprof" // adds its handlers to http.DefaultServeMux, which has no others
 	"net/netip"
 )
 
-// startProfiles serves the profiles of net/http/pprof at addr, which must be a loopback address,
-// until stop is called. It does nothing if addr is empty.
+// startProfiles serves net/http/pprof at addr, which must be a loopback address, until stop.
+// It does nothing if addr is empty.
 func startProfiles(addr string, stdout io.Writer) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil

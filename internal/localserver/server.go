@@ -1,6 +1,6 @@
-// Package localserver runs the whole service in one process: the handlers of all routes,
-// the workers of export jobs and erasure jobs, and the stores. The data is in files and
-// memory, or in the tables of a DynamoDB endpoint.
+// Package localserver runs the whole service in one process: the handlers of all routes, the
+// workers of jobs, and the stores. The data is in files and memory, or in the tables of a
+// DynamoDB endpoint.
 package localserver
 
 import (
@@ -24,19 +24,17 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// drainTimeout is the maximum time that Run waits for requests in progress when it ends.
+// drainTimeout is how long Run waits at its end for requests in progress.
 const drainTimeout = 10 * time.Second
 
-// gcPercent is the default target percentage of the garbage collector. The environment variable
-// GOGC overrides it. With Go's own default of 100, the process would use only about 10 MB less
-// memory, because the live heap is small, but the collector would run many times per second
-// under load.
+// gcPercent is the default target of the garbage collector, which GOGC overrides. Go's 100
+// would save only about 10 MB, because the live heap is small, and collect many times per
+// second under load.
 const gcPercent = 400
 
-// The timeouts of a connection. The server disconnects a client that sends a request or
-// reads a response too slowly. writeTimeout starts after the request header. It must be
-// longer than readTimeout, so that the server can still send status 408 if a request body
-// stalls.
+// The server disconnects a client that sends a request or reads a response too slowly.
+// writeTimeout counts from the request header. It is longer than readTimeout, so that the
+// server can still send a 408 if a request body stalls.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -44,24 +42,23 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// Options configures the server.
 type Options struct {
 	Addr string // host:port to listen on
 
-	// DataDir is the directory of the export files. If DynamoDB is empty, DataDir also contains
-	// all other data except the counters, which are in memory. Run creates DataDir if necessary.
+	// DataDir is where export files are and, if DynamoDB is empty, all other data except the
+	// counters, which are in memory. Run creates it if necessary.
 	DataDir string
 
-	// DynamoDB is empty, or the URL of a DynamoDB endpoint for all data except export files.
+	// DynamoDB is the URL of a DynamoDB endpoint for all data except export files, or empty.
 	DynamoDB string
 
 	Verbose bool   // log every request
 	Pprof   string // loopback address of the profiles of net/http/pprof; "" for none
 }
 
-// Run runs the server until ctx is done. Then it finishes the requests in progress and closes
-// the stores. It uses getenv to read the environment variables that also configure a
-// deployment. It prints the address of the server to stdout and logs to stderr.
+// Run runs the server until ctx is done, and then finishes the requests in progress and closes
+// the stores. getenv has the environment variables that also configure a deployment. Run
+// prints the address to stdout and logs to stderr.
 func Run(ctx context.Context, getenv func(string) string, o Options, stdout, stderr io.Writer) (err error) {
 	level := slog.LevelWarn
 	if o.Verbose {
@@ -107,8 +104,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	return serve(ctx, newServer(jobs.beside(handler), logger), listener, stdout)
 }
 
-// loadConfig is httpapi.LoadConfig for a local server, which by default requires no API keys,
-// and whose log lines contain no metrics.
+// loadConfig is httpapi.LoadConfig, but requires no API keys by default, and logs no metrics.
 func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	return httpapi.LoadConfig(func(name string) string {
 		switch value := getenv(name); {
@@ -122,7 +118,6 @@ func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	})
 }
 
-// serve runs an HTTP server until ctx is done. Then it waits for the requests in progress.
 func serve(ctx context.Context, server *http.Server, listener net.Listener, stdout io.Writer) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -141,11 +136,11 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 	return nil
 }
 
-// newHandler returns a handler that serves all routes with the stores of b.
+// newHandler serves all routes with the stores of b.
 //
 // If API keys are off, a server on a loopback address serves only loopback host names.
-// Otherwise a web page could read all records by DNS rebinding, in which the host name of the
-// page resolves to the loopback address.
+// Otherwise a web page could read all records by DNS rebinding: its host name resolves to the
+// loopback address.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
 	rows, err := ratelimit.NewRowCache(b.limits, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {
@@ -164,7 +159,6 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	return httpapi.New(limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, ServiceID: httpapi.NewServiceID(b.serviceID), LoopbackOnly: cfg.AccessOff && isLoopback(addr), Writable: b.writable, Logger: logger})
 }
 
-// newServer returns a server for handler with the timeouts of a connection.
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,

@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// tableClient is the part of *dynamodb.Client that CreateTable uses.
 type tableClient interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
@@ -23,16 +22,16 @@ type tableClient interface {
 	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
 }
 
-// maxWait is the maximum time that CreateTable waits for a table to become active. AWS takes
-// up to half a minute for an empty table. In DynamoDB Local a table is active at once.
+// maxWait is how long CreateTable waits for a table to become active. AWS takes up to half a
+// minute for an empty one, and DynamoDB Local no time.
 const maxWait = 2 * time.Minute
 
-// ErrDiffers is the error for an existing table whose key, indexes, stream or TTL
-// attribute differ from the definition. CreateTable does not change such a table.
+// ErrDiffers means that a table exists whose key, indexes, stream or TTL attribute differ from
+// the definition. CreateTable does not change it.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
 // CreateTable creates a table unless one of this name exists, waits until it is active, and
-// enables its time to live. It may be called repeatedly, and concurrently by several programs.
+// enables its time to live. It may be repeated, and run concurrently by several programs.
 // After an error other than ErrDiffers, the table may be incomplete; another call completes
 // it. CreateTable is for DynamoDB Local: on AWS, CloudFormation creates the tables.
 func CreateTable(ctx context.Context, client tableClient, table Table, name string) (err error) {
@@ -66,7 +65,6 @@ func CreateTable(ctx context.Context, client tableClient, table Table, name stri
 	return expire(ctx, client, name, string(table.TTL.AttributeName))
 }
 
-// input returns the request that creates the table.
 func input(table Table, name string) (*dynamodb.CreateTableInput, error) {
 	text, err := json.Marshal(table)
 	if err != nil {
@@ -82,10 +80,8 @@ func input(table Table, name string) (*dynamodb.CreateTableInput, error) {
 	return in, nil
 }
 
-// same reports whether an existing table matches the request to create it. It compares
-// the key, the attributes, the indexes and the stream. It ignores the order of
-// attributes, of indexes and of projected attributes, because DynamoDB returns them in
-// any order.
+// same reports whether an existing table has the key, attributes, indexes and stream of in.
+// DynamoDB returns attributes, indexes and projected attributes in any order.
 func same(in *dynamodb.CreateTableInput, exists *types.TableDescription) bool {
 	for _, i := range in.GlobalSecondaryIndexes {
 		slices.Sort(i.Projection.NonKeyAttributes)
@@ -107,8 +103,7 @@ func sorted[E any](all []E, name func(E) string) []E {
 	return slices.SortedFunc(slices.Values(all), func(a, b E) int { return cmp.Compare(name(a), name(b)) })
 }
 
-// expire enables the table's time to live. DynamoDB rejects the update if an earlier or a
-// concurrent call has already enabled the time to live.
+// expire enables the time to live. DynamoDB rejects that if another call has already done so.
 func expire(ctx context.Context, client tableClient, name, attribute string) error {
 	_, updateErr := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &name,

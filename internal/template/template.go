@@ -1,11 +1,10 @@
-// Package template reads the definitions of tables from an AWS SAM template, and creates
-// the tables in DynamoDB Local, for tests and on a developer's machine. They thus have the
-// same definitions as on AWS, where CloudFormation creates them.
+// Package template reads the definitions of tables from an AWS SAM template, and creates the
+// tables in DynamoDB Local, for tests and on a developer's machine. They have the same
+// definitions as on AWS, where CloudFormation creates them.
 //
-// The package decodes the table properties that it knows, and ignores the rest of the
-// template. It does not validate a table, because DynamoDB does so when the table is
-// created. A test checks that template.yaml has no table properties that the package
-// does not know.
+// It decodes the table properties that it knows, and ignores the rest of the template; a test
+// checks that template.yaml has no others. It does not validate a table, because DynamoDB does
+// so when the table is created.
 package template
 
 import (
@@ -30,56 +29,50 @@ type Table struct {
 	StreamSpecification    *Stream      `yaml:"StreamSpecification"` // nil if the table has no stream
 }
 
-// EnvVar returns the name of the environment variable that holds the name of the table,
-// such as ENTITIES_TABLE for EntitiesTable.
+// EnvVar is the environment variable with the name of the table, such as ENTITIES_TABLE for
+// EntitiesTable.
 func (t Table) EnvVar() string {
 	return strings.ToUpper(innerCapital.ReplaceAllString(t.LogicalID, "_$0"))
 }
 
 var innerCapital = regexp.MustCompile(`\B[A-Z]`)
 
-// Attribute is an attribute of a table's items.
 type Attribute struct {
 	AttributeName Literal `yaml:"AttributeName"`
 	AttributeType Literal `yaml:"AttributeType"` // S, N or B
 }
 
-// KeyElement is an attribute of a key.
 type KeyElement struct {
 	AttributeName Literal `yaml:"AttributeName"`
 	KeyType       Literal `yaml:"KeyType"` // HASH or RANGE
 }
 
-// Index is a global secondary index of a table.
+// Index is a global secondary index.
 type Index struct {
 	IndexName  Literal      `yaml:"IndexName"`
 	KeySchema  []KeyElement `yaml:"KeySchema"`
 	Projection Projection   `yaml:"Projection"`
 }
 
-// Projection says which attributes an index holds.
 type Projection struct {
 	ProjectionType   Literal   `yaml:"ProjectionType"`   // ALL, KEYS_ONLY or INCLUDE
-	NonKeyAttributes []Literal `yaml:"NonKeyAttributes"` // further attributes besides the keys; only for INCLUDE
+	NonKeyAttributes []Literal `yaml:"NonKeyAttributes"` // attributes besides the keys; only for INCLUDE
 }
 
-// TTL is the time-to-live specification of a table. With the zero value, items never
-// expire.
+// TTL is a table's time to live. With the zero value, items never expire.
 type TTL struct {
 	AttributeName Literal `yaml:"AttributeName"`
 	Enabled       bool    `yaml:"Enabled"`
 }
 
-// Stream is the stream specification of a table.
 type Stream struct {
 	StreamViewType Literal `yaml:"StreamViewType"` // KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES
 }
 
-// Literal is a literal string in a template. Decoding returns an error for any other value,
-// such as !Ref or !Sub, which only AWS CloudFormation can evaluate.
+// Literal is a literal string in a template. Anything else, such as !Ref or !Sub, which only
+// CloudFormation can evaluate, cannot be decoded.
 type Literal string
 
-// UnmarshalYAML implements yaml.Unmarshaler.
 func (t *Literal) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" {
 		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %s %q is not a string", n.Line, n.Tag, n.Value)}}
@@ -88,7 +81,6 @@ func (t *Literal) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// document is a template in YAML.
 type document struct {
 	Resources map[string]struct {
 		Type       Literal   `yaml:"Type"`
@@ -96,8 +88,8 @@ type document struct {
 	} `yaml:"Resources"`
 }
 
-// Parse returns the tables of a template in YAML, sorted by logical id. For every line
-// that cannot be decoded, the error names the line and the logical id of the resource.
+// Parse returns the tables of a template in YAML, sorted by logical id. The error names the
+// line and the resource of everything that cannot be decoded.
 func Parse(b []byte) ([]Table, error) {
 	var doc document
 	if err := yaml.Unmarshal(b, &doc); err != nil {

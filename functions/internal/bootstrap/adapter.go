@@ -19,15 +19,15 @@ import (
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 )
 
-// maxResponse is the largest response that Lambda accepts from a function, in bytes of
-// JSON. Source: AWS Lambda quotas, "Invocation payload".
+// maxResponse is the largest response that Lambda accepts, in bytes of JSON. Source: AWS
+// Lambda quotas, "Invocation payload".
 const maxResponse = 6_291_556
 
-// maxBody leaves 64 KiB of a response for its headers.
+// maxBody leaves 64 KiB for headers.
 const maxBody = maxResponse - 64<<10
 
 // A function responds to API Gateway events (payload format 2.0) with the handlers of package
-// httpapi. It handles everything that is specific to API Gateway: the stage in the path, the
+// httpapi. It takes care of what is specific to API Gateway: the stage in the path, the
 // decoded path, the request id, the source address and the maximum size of a response.
 type function struct {
 	routes    *httpadapter.HandlerAdapterV2
@@ -41,7 +41,7 @@ func adapt(routes, malformed http.Handler) *function {
 	}
 }
 
-// Invoke responds to an event. It is the handler for lambda.Start.
+// Invoke is the handler for lambda.Start.
 func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	routes := f.routes
 	ev, ok := convertible(ctx, ev)
@@ -51,8 +51,8 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 	return routes.ProxyWithContext(ctx, ev)
 }
 
-// convertible returns an event that the adapter can convert to an HTTP request. If that is not
-// ev, ok is false, and the event is a GET of / with the valid headers and cookies of ev.
+// convertible returns an event that the adapter can convert to an HTTP request. If ev is none,
+// ok is false, and the event is a GET of / with the valid headers and cookies of ev.
 //
 // The adapter prints the decoded path of an event that it cannot convert. A client could put
 // lines of a log into that path, and so change metrics.
@@ -77,7 +77,7 @@ func convertible(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (_ even
 	return ev, false
 }
 
-// hasControl reports whether text has a control character other than a tab.
+// hasControl ignores tabs.
 func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' })
 }
@@ -98,9 +98,8 @@ func fits(body []byte) bool {
 	return e.Encode(string(body)) == nil && encoded.Len() <= maxBody
 }
 
-// fromGateway returns a handler that changes each request to the form that net/http's server
-// would give it, and then passes the request to next. r.RequestURI still contains the stage,
-// because links need it.
+// fromGateway gives requests the form that net/http's server would give them. r.RequestURI
+// keeps the stage, which links need.
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
@@ -120,8 +119,8 @@ type headWriter struct{ http.ResponseWriter }
 
 func (headWriter) Write(b []byte) (int, error) { return len(b), nil }
 
-// trimStage removes the name of the stage from the beginning of path. API Gateway
-// adds the name for every stage except $default.
+// trimStage removes the stage, with which API Gateway begins every path unless the stage is
+// $default.
 func trimStage(path, stage string) string {
 	rest, ok := strings.CutPrefix(path, "/"+stage)
 	if stage == "" || stage == "$default" || !ok || rest != "" && rest[0] != '/' {
@@ -130,7 +129,7 @@ func trimStage(path, stage string) string {
 	return cmp.Or(rest, "/")
 }
 
-// requestID returns the id that API Gateway assigned to a request.
+// requestID returns API Gateway's id for a request.
 func requestID(r *http.Request) string {
 	event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
 	return event.RequestID

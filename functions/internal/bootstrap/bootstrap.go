@@ -1,6 +1,6 @@
 // Package bootstrap runs the functions of the routes on AWS Lambda. It reads the
-// configuration, opens the stores of counters, limits and API keys, and adapts API
-// Gateway events to the handlers of package httpapi.
+// configuration, opens the stores of counters, limits and API keys, and adapts API Gateway
+// events to the handlers of package httpapi.
 package bootstrap
 
 import (
@@ -36,9 +36,8 @@ type Clients struct {
 	Clock    entity.Clock
 }
 
-// Start runs the function with the given name, such as "list-entity". The Openers open the
-// stores that the function's routes need. Start does not return. It exits the process if
-// the function cannot be set up.
+// Start runs a function, such as "list-entity", with the stores that open opens. It does not
+// return, and exits the process if the function cannot be set up.
 func Start(name string, open ...Opener) {
 	f, err := newFunction(context.Background(), name, os.Getenv, open)
 	if err != nil {
@@ -47,9 +46,8 @@ func Start(name string, open ...Opener) {
 	lambda.Start(f.Invoke)
 }
 
-// newFunction returns a function that is configured by the environment variables of
-// template.yaml and connected to DynamoDB. The SDK reads its own environment
-// variables.
+// newFunction is configured by the environment variables of template.yaml, beside those that
+// the SDK reads, and connects to DynamoDB.
 func newFunction(ctx context.Context, name string, getenv func(string) string, openers []Opener) (*function, error) {
 	cfg, err := httpapi.LoadConfig(getenv)
 	if err != nil {
@@ -96,7 +94,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	// These calls are sequential. Therefore connect reuses the connection that Refresh opened.
+	// Without concurrency, connect reuses the connection that Refresh opened.
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
@@ -106,17 +104,17 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name)), nil
 }
 
-// connections is how many connections a function opens at init; 1 if absent. Each costs a write
-// unit of CountersTable, and a thousand instances may start at once, so batches open the rest of
-// httpapi.BatchWriters when they need them.
+// connections is how many connections a function opens at init; 1 if absent. Each costs a
+// write unit of CountersTable, and a thousand instances may start at once, so batches open the
+// rest of httpapi.BatchWriters when they need them.
 var connections = map[string]int{
 	"create-events":   10,
 	"upsert-entities": 10,
 	"usage":           dynamo.UsageReaders,
 }
 
-// connect opens count connections to DynamoDB, or one if count is 0, so that the first
-// request can use them. One of them reads the id and then the indexed attributes.
+// connect opens count connections to DynamoDB, at least one, for the first request. One of
+// them reads the id and then the indexed attributes.
 func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -134,8 +132,8 @@ func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.Service
 	return calls.Wait()
 }
 
-// authenticator returns nil if API keys are off or the function has no table of keys. Only a
-// function with public routes starts without one.
+// authenticator returns nil if API keys are off or the function has no table of keys, as only
+// one with public routes may.
 func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
 	if cfg.AccessOff || table == "" {
 		return nil, nil

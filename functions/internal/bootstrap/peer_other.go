@@ -4,6 +4,5 @@ package bootstrap
 
 import "net"
 
-// closedByPeer always returns false, because it cannot peek at a socket on this system.
-// Lambda runs Linux.
+// closedByPeer is false, because it cannot peek at a socket here. Lambda runs Linux.
 func closedByPeer(net.Conn) bool { return false }

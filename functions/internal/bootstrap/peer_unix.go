@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// closedByPeer reports whether the server has closed an idle HTTP/1.1 connection. It peeks
-// at the data that the kernel has received for the connection. If the server has not closed
-// the connection, there is no data. Otherwise there is a signal: an end of file, a reset or,
-// with TLS, an alert. It is possible that net/http has not read this signal yet.
+// closedByPeer reports whether the server has closed an idle HTTP/1.1 connection. It peeks at
+// what the kernel has received: nothing if the connection is open, and otherwise an end of
+// file, a reset or, with TLS, an alert, which net/http may not have read yet.
 func closedByPeer(conn net.Conn) bool {
 	if c, ok := conn.(*tls.Conn); ok {
 		conn = c.NetConn()
@@ -27,8 +26,7 @@ func closedByPeer(conn net.Conn) bool {
 	open := false
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
-		// The descriptor is in non-blocking mode, like all descriptors of package
-		// net.
+		// The descriptor is in non-blocking mode, like all of package net.
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
 		open = err == syscall.EAGAIN
 	})

@@ -12,17 +12,16 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// Opener opens a store and assigns it to a field of the given Stores. The names of the tables
-// are in the environment variables that template.yaml sets.
+// Opener opens a store into a field of stores. Environment variables, which template.yaml
+// sets, name the tables.
 type Opener func(c Clients, stores *httpapi.Stores) error
 
-// Entities is the Opener of Stores.Entities for a function that neither writes nor finds any.
+// Entities is for a function that neither writes nor finds any.
 func Entities(c Clients, stores *httpapi.Stores) (err error) {
 	stores.Entities, err = dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock, nil)
 	return err
 }
 
-// Indexes is the Opener of Stores.Indexes.
 func Indexes(c Clients, stores *httpapi.Stores) error {
 	declarations, err := dynamo.NewIndexes(c.DynamoDB, os.Getenv("ENTITIES_TABLE"))
 	if err != nil {
@@ -32,8 +31,7 @@ func Indexes(c Clients, stores *httpapi.Stores) error {
 	return err
 }
 
-// IndexedEntities is the Opener of Stores.Entities and Stores.Finder, with the indexed
-// attributes.
+// IndexedEntities opens Stores.Entities and Stores.Finder, with the indexed attributes.
 func IndexedEntities(c Clients, stores *httpapi.Stores) error {
 	if err := Indexes(c, stores); err != nil {
 		return err
@@ -43,25 +41,21 @@ func IndexedEntities(c Clients, stores *httpapi.Stores) error {
 	return err
 }
 
-// Events is the Opener of Stores.Events.
 func Events(c Clients, stores *httpapi.Stores) (err error) {
 	stores.Events, err = dynamo.OpenEvents(c.DynamoDB, os.Getenv)
 	return err
 }
 
-// ExportJobs is the Opener of Stores.ExportJobs.
 func ExportJobs(c Clients, stores *httpapi.Stores) (err error) {
 	stores.ExportJobs, err = dynamo.OpenJobs(c.DynamoDB, exportjob.Kind, os.Getenv)
 	return err
 }
 
-// ErasureJobs is the Opener of Stores.ErasureJobs.
 func ErasureJobs(c Clients, stores *httpapi.Stores) (err error) {
 	stores.ErasureJobs, err = dynamo.OpenJobs(c.DynamoDB, erasurejob.Kind, os.Getenv)
 	return err
 }
 
-// Usage is the Opener of Stores.Usage.
 func Usage(c Clients, stores *httpapi.Stores) (err error) {
 	stores.Usage, err = dynamo.NewUsage(c.DynamoDB, os.Getenv("COUNTERS_TABLE"))
 	return err

@@ -1,5 +1,4 @@
-// Package exportwork opens what the runs of export jobs need, for the two functions that share
-// it.
+// Package exportwork opens what runs of export jobs need, for the two functions that run them.
 package exportwork
 
 import (
@@ -12,8 +11,8 @@ import (
 	"sluice/pkg/job"
 )
 
-// Open is configured by the environment variables ENTITIES_TABLE, EVENTS_TABLE,
-// EXPORT_JOBS_BUCKET and EXPORT_FILE_DAYS.
+// Open reads the environment variables ENTITIES_TABLE, EVENTS_TABLE, EXPORT_JOBS_BUCKET and
+// EXPORT_FILE_DAYS.
 func Open(c bootstrap.Clients) (job.Work, error) {
 	entities, err := dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock, nil)
 	if err != nil {

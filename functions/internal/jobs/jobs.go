@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// margin is how long before the function's timeout the context of a run ends, so that it
-	// can finish what it does and save its progress.
+	// margin is how long before the function's timeout the context of a run ends, so that it can
+	// finish what it does and save its progress.
 	margin = 30 * time.Second
 
-	// attempts is how often an AWS call is tried. It is high because a failed run repeats
-	// much work.
+	// attempts is how often an AWS call is tried. It is high because a failed run repeats much
+	// work.
 	attempts = 8
 )
 
-// Start runs the jobs of a kind that arrive on the stream of its table, from record.SyncLag after
-// their requests, because they read indexes. open opens the stores that the work needs. Start
-// does not return; it exits the process if the function cannot be set up.
+// Start runs the jobs of a kind that arrive on the stream of its table. They read indexes, so
+// they start record.SyncLag after their requests. open opens the stores that the work needs.
+// Start does not return, and exits the process if the function cannot be set up.
 func Start(kind job.Kind, open func(bootstrap.Clients) (job.Work, error)) {
 	clients, jobs, err := connect(context.Background(), kind, os.Getenv)
 	if err != nil {
@@ -48,7 +48,6 @@ func Start(kind job.Kind, open func(bootstrap.Clients) (job.Work, error)) {
 	lambda.Start(handler(w.Run))
 }
 
-// connect returns AWS clients and the store of a kind's jobs.
 func connect(ctx context.Context, kind job.Kind, getenv func(string) string) (bootstrap.Clients, *dynamo.Jobs, error) {
 	sdk, err := bootstrap.LoadAWS(ctx)
 	if err != nil {
@@ -60,8 +59,8 @@ func connect(ctx context.Context, kind job.Kind, getenv func(string) string) (bo
 	return clients, jobs, err
 }
 
-// handler returns the Lambda handler of a stream. It calls run for the job of each record, one
-// after the other. After an error, Lambda delivers the records again.
+// handler calls run for the job of each record of a stream, one after the other. After an
+// error, Lambda delivers the records again.
 func handler(run func(ctx context.Context, workspace, id string) error) func(context.Context, events.DynamoDBEvent) error {
 	return func(ctx context.Context, ev events.DynamoDBEvent) error {
 		if deadline, ok := ctx.Deadline(); ok {

@@ -13,10 +13,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// StartMonitor runs the function that measures the age of the oldest unfinished job of any of the
-// kinds. It reads their tables, so it notices jobs that stopped for any reason: a worker that
-// fails, and a stream that does not reach it. StartMonitor does not return; it exits the process
-// if the function cannot be set up.
+// StartMonitor runs the function that measures the age of the oldest unfinished job. It reads
+// the tables of all kinds, so it notices a job that stopped for any reason, such as a worker
+// that fails or a stream that does not reach it. StartMonitor does not return, and exits the
+// process if the function cannot be set up.
 func StartMonitor(kinds ...job.Kind) {
 	m := monitor{service: os.Getenv("SERVICE_NAME"), now: time.Now, logger: slog.New(slog.NewJSONHandler(os.Stdout, nil))}
 	for _, kind := range kinds {
@@ -29,7 +29,6 @@ func StartMonitor(kinds ...job.Kind) {
 	lambda.Start(m.handle)
 }
 
-// monitor reports the age of the oldest unfinished job.
 type monitor struct {
 	kinds   []watched
 	service string // dimension of the metric: the name of the stack
@@ -37,7 +36,6 @@ type monitor struct {
 	logger  *slog.Logger
 }
 
-// watched is a kind of job, and the store of its jobs.
 type watched struct {
 	job.Kind
 	jobs interface {
@@ -46,10 +44,9 @@ type watched struct {
 }
 
 // handle logs the metric OldestUnfinishedSeconds, 0 if no job is unfinished, in the CloudWatch
-// embedded metric format, and the age for each kind. If a table cannot be read, it logs nothing
-// and returns the error.
-//
-// Source: CloudWatch User Guide, "Specification: Embedded metric format".
+// embedded metric format, and the age for each kind. If a table cannot be read, it logs
+// nothing and returns the error. Source: CloudWatch User Guide, "Specification: Embedded
+// metric format".
 func (m monitor) handle(ctx context.Context) error {
 	const metric = "OldestUnfinishedSeconds"
 	now, oldest := m.now(), 0.0

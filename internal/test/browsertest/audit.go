@@ -13,12 +13,11 @@ import (
 // look is a combination of a viewport and a color scheme.
 type look struct {
 	viewport Viewport
-	scheme   string // color scheme
+	scheme   string
 }
 
-// looks returns each look that Audit checks. If drawn is true, Audit also takes screenshots, and
-// the result contains all viewports in both color schemes. Otherwise the result contains the
-// smallest and the largest viewport, each in one color scheme.
+// looks returns all viewports in both color schemes if they are drawn, and otherwise the
+// smallest and the largest, each in one scheme.
 func looks(drawn bool) []look {
 	if !drawn {
 		return []look{{Phone, "light"}, {Desktop, "dark"}}
@@ -30,10 +29,9 @@ func looks(drawn bool) []look {
 	return all
 }
 
-// Audit checks the current page in several looks. It fails the test if axe-core finds an
-// accessibility problem or if the page is wider than the window. If the environment
-// variable SCREENSHOTS names a directory, Audit saves a screenshot there as
-// NAME-WIDTH-SCHEME.png.
+// Audit checks the page in several looks. axe-core must find no problem, and the page must not
+// be wider than the window. If the environment variable SCREENSHOTS names a directory, a
+// screenshot goes there as NAME-WIDTH-SCHEME.png.
 func (tab *Tab) Audit(name string) {
 	tab.t.Helper()
 	if !Eval[bool](tab, "typeof axe === 'object'") {
@@ -59,11 +57,10 @@ func (tab *Tab) Audit(name string) {
 	}
 }
 
-// axeRun returns the problems that axe-core finds, one line per element.
+// axeRun returns one line per element with a problem.
 const axeRun = `axe.run(document, { resultTypes: ['violations'] }).then((r) =>
 	r.violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary)))`
 
-// draw saves a screenshot of the whole page.
 func (tab *Tab) draw(path string) {
 	tab.t.Helper()
 	whole := true

@@ -1,9 +1,9 @@
-// Package browsertest controls a headless Chromium: it opens pages, checks their
-// accessibility with axe-core, and takes screenshots.
+// Package browsertest controls a headless Chromium: it opens pages, checks their accessibility
+// with axe-core, and takes screenshots.
 //
 // The page runs with its normal security settings. Tests inject axe-core and their own scripts
 // through the DevTools protocol, so the page's Content-Security-Policy stays in effect. A
-// violation of that policy or an exception in a script of the page fails the test.
+// violation of it, or an exception in a script of the page, fails the test.
 package browsertest
 
 import (
@@ -30,7 +30,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// patience is the maximum time of each wait for something on a page.
+// patience bounds each wait for something on a page.
 const patience = 60 * time.Second
 
 // Browser is a Chromium process. Each tab has its own cookies and cache.
@@ -39,8 +39,8 @@ type Browser struct {
 	axe string // source of axe-core
 }
 
-// Start starts a browser that is closed at the end of the test. If Chromium or axe-core is
-// missing, it skips the test, or fails it if CI is set.
+// Start starts a browser for the test. If Chromium or axe-core is missing, the test is
+// skipped, or fails if CI is set.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	const help = "Install Chromium (Debian: apt-get install chromium) and npm, and run: make axe"
@@ -78,7 +78,7 @@ func findChromium() (path string, err error) {
 	return "", err
 }
 
-// Tab is a tab of a Browser. It is not safe for concurrent use.
+// Tab is not safe for concurrent use.
 type Tab struct {
 	t        *testing.T
 	browser  *Browser
@@ -90,20 +90,19 @@ type Tab struct {
 	answers map[string]Answer // by path
 }
 
-// Viewport is the size of a tab in CSS pixels.
+// Viewport is in CSS pixels.
 type Viewport struct{ Width, Height int64 }
 
-// The viewports that tests use. At a width of 320 pixels, a page must still not require
-// scrolling in two directions (WCAG 2.2, success criterion 1.4.10).
+// At 320 pixels, a page must still not require scrolling in two directions (WCAG 2.2, success
+// criterion 1.4.10).
 var (
 	Phone   = Viewport{320, 740}
 	Tablet  = Viewport{768, 1024}
 	Desktop = Viewport{1440, 900}
 )
 
-// Tab opens a tab that is closed at the end of the test. The test fails if a script of the
-// page throws an exception or if the browser logs an error, such as a violation of the page's
-// Content-Security-Policy.
+// Tab opens a tab for the test, which fails if a script of the page throws an exception or the
+// browser logs an error, such as a violation of the Content-Security-Policy.
 func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
@@ -134,15 +133,14 @@ func (tab *Tab) TimeZone(name string) {
 	call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
 }
 
-// Resize changes the size of the tab.
 func (tab *Tab) Resize(v Viewport) {
 	tab.t.Helper()
 	tab.viewport = v
 	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
 }
 
-// call runs a command of the DevTools protocol and waits for the result. The test fails if the
-// command takes longer than patience.
+// call runs a command of the DevTools protocol. The test fails if it takes longer than
+// patience.
 func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -154,9 +152,8 @@ func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// listen records script exceptions and the errors in the browser's log, such as violations of
-// the Content-Security-Policy. A response with an error status is not a fault. listen passes
-// paused requests to tab.answer.
+// listen records script exceptions and errors in the browser's log. A response with an error
+// status is no fault. Paused requests go to tab.answer.
 func (tab *Tab) listen(ev any) {
 	switch e := ev.(type) {
 	case *fetch.EventRequestPaused:
@@ -176,7 +173,6 @@ func (tab *Tab) fault(format string, args ...any) {
 	tab.faults = append(tab.faults, fmt.Sprintf(format, args...))
 }
 
-// text returns the visible text of the page, for messages.
 func (tab *Tab) text() string {
 	ctx, cancel := context.WithTimeout(tab.ctx, 5*time.Second)
 	defer cancel()
@@ -187,7 +183,7 @@ func (tab *Tab) text() string {
 	return text
 }
 
-// Do runs actions of chromedp. The test fails if an action takes longer than patience.
+// Do fails the test if an action takes longer than patience.
 func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	for _, action := range actions {
@@ -200,7 +196,6 @@ func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Open opens a URL.
 func (tab *Tab) Open(url string) {
 	tab.t.Helper()
 	tab.Do(chromedp.Navigate(url))
@@ -214,21 +209,19 @@ func (tab *Tab) Press(keys ...string) {
 	}
 }
 
-// Click waits until the first element that matches a CSS selector is visible, and clicks it.
+// Click waits until the first match of a CSS selector is visible, and clicks it.
 func (tab *Tab) Click(selector string) {
 	tab.t.Helper()
 	tab.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// Choose chooses a file in the input that matches a CSS selector, as a user does in the
-// browser's dialog.
+// Choose chooses a file as a user does in the browser's dialog.
 func (tab *Tab) Choose(selector, path string) {
 	tab.t.Helper()
 	tab.Do(chromedp.SetUploadFiles(chromedp.CSS(selector), []string{path}))
 }
 
-// Eval returns the value of a JavaScript expression. If the value is a promise, Eval
-// returns its result.
+// Eval returns the value of a JavaScript expression, or what it promises.
 func Eval[T any](tab *Tab, expression string) T {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -260,16 +253,15 @@ func (tab *Tab) Wait(expression string) {
 	}
 }
 
-// Answer is a JSON response that replaces the response of the server.
+// Answer is a JSON response in place of the server's.
 type Answer struct {
 	Status int64
 	Body   any
 	Header map[string]string
 }
 
-// Answer defines responses to requests of the page. The keys of the map are paths. A key also
-// applies to all paths below it, and the longest matching key takes precedence. Requests to
-// other paths go to the server. Each call replaces all earlier responses.
+// Answer replaces responses by path. A path stands for all below it too, and the longest match
+// counts. Other requests go to the server. Each call replaces all earlier answers.
 func (tab *Tab) Answer(answers map[string]Answer) {
 	tab.t.Helper()
 	tab.mu.Lock()
@@ -286,7 +278,6 @@ func (tab *Tab) Answer(answers map[string]Answer) {
 	call(tab, fetch.Enable, fetch.EnableParams{Patterns: patterns})
 }
 
-// answer responds to a request if Answer has set a response for it.
 func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -295,13 +286,13 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 		tab.faults = append(tab.faults, err.Error())
 		return
 	}
-	named := "" // the longest path in tab.answers that matches the request
+	named := "" // the longest match
 	for path := range tab.answers {
 		if len(path) > len(named) && (asked.Path == path || strings.HasPrefix(asked.Path, path+"/")) {
 			named = path
 		}
 	}
-	// A listener must not wait for the browser, because the browser waits for the listener.
+	// A listener must not wait for the browser, which waits for the listener.
 	a, ok := tab.answers[named]
 	if !ok {
 		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck // the tab may have opened another page
@@ -320,15 +311,14 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 
 // Download is a file that the browser has saved.
 type Download struct {
-	Path string // where it is
+	Path string
 	Name string // what a user would find it under
 }
 
-// DownloadInto lets the tab download files into a directory. It returns a function that
-// waits until the next download is complete.
+// DownloadInto lets the tab download files into dir. next waits for the next one.
 func (tab *Tab) DownloadInto(dir string) (next func() Download) {
 	tab.t.Helper()
-	names := make(map[string]string) // by GUID; only the listener uses it
+	names := make(map[string]string) // by GUID; only for the listener
 	done := make(chan Download, 8)
 	err := chromedp.Listen(tab.ctx, func(ev any) {
 		switch e := ev.(type) {

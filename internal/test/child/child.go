@@ -1,5 +1,5 @@
-// Package child finds and runs programs as child processes of tests, waits until they
-// are ready, and stops them.
+// Package child runs programs as child processes of tests, waits until they are ready, and
+// stops them.
 package child
 
 import (
@@ -17,20 +17,18 @@ import (
 	"time"
 )
 
-// ErrExited means that a process has exited.
 var ErrExited = errors.New("the process has exited")
 
-// Process is a running program. It is safe for concurrent use.
+// Process is safe for concurrent use.
 type Process struct {
 	cmd    *exec.Cmd
 	kill   func()
 	log    lockedBuffer
 	exited chan struct{} // closed when the program has exited
-	err    error         // result of cmd.Wait; valid after exited is closed
+	err    error         // of cmd.Wait; valid after exited is closed
 }
 
-// Start starts cmd and collects its standard output and standard error. If the writer
-// cmd.Stdout is set, it also receives both.
+// Start collects standard output and standard error, which cmd.Stdout gets too, if it is set.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // the program may have exited
@@ -50,10 +48,9 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// tied is a shell script. Its arguments are a program and the arguments of that program. The
-// script runs the program until the standard input of the script is closed. Standard input is a
-// pipe, and only the test process has its other end. So the program ends with the test process,
-// even if the test process is killed.
+// tied runs a program, its arguments, until the standard input of the script is closed. That
+// is a pipe whose other end only the test process has, so the program ends with it, even if it
+// is killed.
 const tied = `
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -63,8 +60,8 @@ exec 3<&-
 wait "$program"
 `
 
-// StartTied starts a program that ends with the test process, even if the test
-// process is killed. It needs sh. PID returns the process id of sh.
+// StartTied starts a program that ends with the test process, even if that is killed. It needs
+// sh, whose process id PID returns.
 func StartTied(program string, args ...string) (*Process, error) {
 	cmd := exec.Command("sh", append([]string{"-c", tied, filepath.Base(program), program}, args...)...)
 	stdin, err := cmd.StdinPipe()
@@ -79,8 +76,7 @@ func StartTied(program string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Ready calls the function ready repeatedly until it returns nil. Ready returns ErrExited
-// if the program exits first, and another error when timeout has passed.
+// Ready repeats ready until it returns nil. The error is ErrExited if the program exits first.
 func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -101,11 +97,10 @@ func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(c
 	}
 }
 
-// printTimeout is the timeout of ReadyText.
 const printTimeout = time.Minute
 
-// ReadyText waits until the program has printed text that matches pattern, and returns
-// the first submatch. It returns the same errors as Ready.
+// ReadyText waits until the program has printed a match of pattern, and returns the first
+// submatch. It fails as Ready does.
 func (p *Process) ReadyText(ctx context.Context, pattern string) (submatch string, err error) {
 	expression := regexp.MustCompile(pattern)
 	err = p.Ready(ctx, printTimeout, func(context.Context) error {
@@ -119,14 +114,12 @@ func (p *Process) ReadyText(ctx context.Context, pattern string) (submatch strin
 	return submatch, err
 }
 
-// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Signal sends a signal to the process.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Memory returns the value of a field of /proc/PID/status, in bytes. For example, the value of
-// VmHWM is the maximum memory that the running program has used so far. Memory needs Linux.
+// Memory returns a field of /proc/PID/status in bytes, such as VmHWM, the most memory that the
+// program has used so far. It needs Linux.
 func (p *Process) Memory(field string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
@@ -140,26 +133,24 @@ func (p *Process) Memory(field string) (bytes int64, err error) {
 	return kilobytes << 10, nil
 }
 
-// Exited returns a channel that is closed when the program has exited. From then on, Log
-// returns the complete output of the program.
+// Exited is closed when the program has exited. From then on, Log has all of its output.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Wait waits until the program has exited and returns the error of exec.Cmd.Wait.
+// Wait returns the error of exec.Cmd.Wait.
 func (p *Process) Wait() error {
 	<-p.exited
 	return p.err
 }
 
-// Kill kills the program and waits until it has exited.
+// Kill waits until the program has exited.
 func (p *Process) Kill() {
 	p.kill()
 	<-p.exited
 }
 
-// Log returns the output of the program so far.
 func (p *Process) Log() string { return p.log.String() }
 
-// lockedBuffer is a bytes.Buffer that is safe for concurrent use.
+// lockedBuffer is safe for concurrent use.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// Require fails or skips the test if err is not nil, which means that a required program is
-// missing. The test fails if the environment variable CI is set, and is skipped otherwise. The
-// parameter help is a text that says how to install the program.
+// Require skips the test if err says that a program is missing, or fails it if CI is set. help
+// says how to install the program.
 func Require(t testing.TB, err error, help string) {
 	t.Helper()
 	if err == nil {
@@ -31,8 +30,7 @@ func Cached(t testing.TB, path string) string {
 	return filepath.Join(ModuleRoot(t), ".cache", path)
 }
 
-// ModuleRoot returns the directory of go.mod. Tests need it because they run in the directory
-// of their package.
+// ModuleRoot returns the directory of go.mod. Tests run in the directory of their package.
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -51,10 +49,9 @@ func ModuleRoot(t testing.TB) string {
 	}
 }
 
-// OnFreePort calls the function start with a free port. If the function returns ErrExited,
-// another program may have taken the port. OnFreePort then calls the function with another
-// port. It calls the function up to five times. While the reservation is open, other test
-// processes do not choose the port.
+// OnFreePort calls start with a free port, and up to five times with another one while it
+// returns ErrExited, because another program may have taken the port. While the reservation is
+// open, other test processes do not choose that port.
 func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	var errs []error
 	for range 5 {
@@ -74,10 +71,10 @@ func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	return nil, errors.Join(errs...)
 }
 
-// freePort returns a free port below the range from which operating systems choose ports for
-// outgoing connections. In that range, a connection could take the port while the program is
-// not listening. The reservation is a listener on the next higher port. If another test process
-// tries the same pair of ports, it cannot listen on the higher port and tries another pair.
+// freePort returns a port below the range from which operating systems choose those of
+// outgoing connections, of which one could take it while the program is not listening. The
+// reservation is a listener on the next higher port, where another test process that tries the
+// same pair cannot listen.
 func freePort() (port int, reservation io.Closer, err error) {
 	const low, high, tries = 20000, 30000, 100
 	var last error

@@ -20,26 +20,24 @@ import (
 	"sluice"
 )
 
-// Metric identifies a metric.
 type Metric struct {
 	Namespace, Name string
 	Dimensions      string // Name=Value pairs, sorted and separated by commas
 }
 
-// MetricOf returns a metric with the given pairs of Name=Value.
+// MetricOf takes pairs of Name=Value.
 func MetricOf(namespace, name string, pairs ...string) Metric {
 	slices.Sort(pairs)
 	return Metric{Namespace: namespace, Name: name, Dimensions: strings.Join(pairs, ",")}
 }
 
-// Filter is a metric filter, which adds 1 to its metric for each line that matches.
+// Filter adds 1 to its metric for each line that matches.
 type Filter struct {
 	LogGroup string // logical id
 	Metric   Metric
 	pattern  string
 }
 
-// Filters returns the metric filters of template.yaml for a stack.
 func Filters(t testing.TB, stack string) (filters []Filter) {
 	t.Helper()
 	var doc struct {
@@ -72,7 +70,7 @@ func Filters(t testing.TB, stack string) (filters []Filter) {
 	return filters
 }
 
-// Metrics returns the values that a line of a log group adds to metrics.
+// Metrics returns what a line of a log group adds to metrics.
 func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]float64 {
 	t.Helper()
 	var event map[string]any
@@ -88,13 +86,11 @@ func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]f
 	return values
 }
 
-// comparison is a comparison in a pattern, such as $.record.status = "error".
+// comparison is one in a pattern, such as $.record.status = "error".
 var comparison = regexp.MustCompile(`\$\.([\w.]+) (=|>=|<) ("[^"]*"|\d+)`)
 
-// matches replaces each comparison of the pattern by its result. What is left is an expression
-// of Go.
-//
-// Source: CloudWatch Logs User Guide, "Filter pattern syntax".
+// matches replaces each comparison of the pattern by its result, which leaves an expression of
+// Go. Source: CloudWatch Logs User Guide, "Filter pattern syntax".
 func (f Filter) matches(t testing.TB, event map[string]any) bool {
 	t.Helper()
 	results := comparison.ReplaceAllStringFunc(f.pattern, func(text string) string {
@@ -110,7 +106,7 @@ func (f Filter) matches(t testing.TB, event map[string]any) bool {
 }
 
 // holds compares the member at a path with a quoted text, in which * stands for any text, or
-// with a number. No comparison holds for a member of another type.
+// with a number. It is false for a member of another type.
 func holds(event map[string]any, path, operator, operand string) bool {
 	var at any = event
 	for name := range strings.SplitSeq(path, ".") {
@@ -136,7 +132,7 @@ func holds(event map[string]any, path, operator, operand string) bool {
 	return got == want
 }
 
-// Evaluate returns the value of a constant expression in the syntax of Go.
+// Evaluate takes a constant expression of Go.
 func Evaluate(t testing.TB, expression string) constant.Value {
 	t.Helper()
 	v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, expression)
@@ -146,9 +142,8 @@ func Evaluate(t testing.TB, expression string) constant.Value {
 	return v.Value
 }
 
-// embedded returns the metrics that a line defines in the embedded metric format.
-//
-// Source: CloudWatch User Guide, "Specification: Embedded metric format".
+// embedded returns the metrics in the embedded metric format. Source: CloudWatch User Guide,
+// "Specification: Embedded metric format".
 func embedded(t testing.TB, line string, event map[string]any) map[Metric]float64 {
 	t.Helper()
 	var emf struct {

@@ -1,10 +1,9 @@
-// Package dynamolocal runs the DynamoDB Local engine for tests, as a child process that
-// ends with the test process.
+// Package dynamolocal runs DynamoDB Local for tests, as a child process that ends with the
+// test process.
 //
-// "make dynamodb-local" fetches the engine, which needs Java 17. If the engine or Java
-// is missing, tests that need the engine are skipped, or fail if the environment variable
-// CI is set. The jars and native libraries of the engine are in .cache/dynamodb-local. The
-// environment variable DYNAMODB_LOCAL may name another directory.
+// "make dynamodb-local" fetches its jars and native libraries into .cache/dynamodb-local, for
+// which the environment variable DYNAMODB_LOCAL can name another directory. Without them or
+// Java 17, tests that need them are skipped, or fail if the environment variable CI is set.
 package dynamolocal
 
 import (
@@ -31,8 +30,8 @@ import (
 	"sluice/internal/test/child"
 )
 
-// Region is the AWS region of the clients. The engine has the same tables for every
-// region and credential.
+// Region is that of the clients. The engine has the same tables for every region and
+// credential.
 const Region = "us-east-1"
 
 var shared struct {
@@ -41,8 +40,7 @@ var shared struct {
 	err    error
 }
 
-// Shared returns the engine that all tests of the process share. The first call starts the
-// engine, which ends with the process. Tests must not stop or restart the engine.
+// Shared returns the engine that all tests of the process share, and must not stop or restart.
 func Shared(t testing.TB) *Engine {
 	t.Helper()
 	install := locate(t)
@@ -53,34 +51,30 @@ func Shared(t testing.TB) *Engine {
 	return shared.engine
 }
 
-// Endpoint returns the URL of the shared engine.
 func Endpoint(t testing.TB) string {
 	t.Helper()
 	return Shared(t).Endpoint
 }
 
-// Client returns a client of the shared engine.
 func Client(t testing.TB, options ...func(*dynamodb.Options)) *dynamodb.Client {
 	t.Helper()
 	return Shared(t).Client(options...)
 }
 
-// Table creates a table in the shared engine and returns its unique name. The resource of
-// template.yaml with the given logical id defines the table. The table is deleted at the end
-// of the test.
+// Table creates a table by its definition in template.yaml, until the end of the test, and
+// returns its unique name.
 func Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	return Shared(t).Table(t, logicalID)
 }
 
-// Start starts an engine for one test. The engine is stopped at the end of the test.
+// Start starts an engine for one test.
 func Start(t testing.TB) *Engine {
 	t.Helper()
 	return startIn(t, "")
 }
 
-// StartDurable starts an engine for one test. The engine keeps its tables in a file, so
-// Restart does not lose them.
+// StartDurable starts an engine for one test, whose tables survive Restart, in a file.
 func StartDurable(t testing.TB) *Engine {
 	t.Helper()
 	return startIn(t, t.TempDir())
@@ -96,8 +90,7 @@ func startIn(t testing.TB, dir string) *Engine {
 	return e
 }
 
-// Restart stops the engine if it is running, and starts it on the same Endpoint. Only an
-// engine from StartDurable keeps its tables.
+// Restart keeps the Endpoint, and the tables only after StartDurable.
 func (e *Engine) Restart(t testing.TB) {
 	t.Helper()
 	e.Stop()
@@ -106,8 +99,7 @@ func (e *Engine) Restart(t testing.TB) {
 	}
 }
 
-// Client returns a client of the engine. The client has the defaults of the SDK, and the
-// given options change them. The engine need not be running.
+// Client has the defaults of the SDK, which options change. The engine need not be running.
 func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region:       Region,
@@ -116,7 +108,7 @@ func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 	}, options...)
 }
 
-// Table does the same as the function Table, but it creates the table in this engine.
+// Table is the function Table for this engine.
 func (e *Engine) Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	tables, err := template.Parse(sluice.Template)
@@ -134,7 +126,7 @@ func (e *Engine) Table(t testing.TB, logicalID string) string {
 	}
 	t.Cleanup(func() {
 		if !e.running() {
-			return // the engine, and with it the table, no longer exists
+			return // the engine, and with it the table, is gone
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -146,7 +138,7 @@ func (e *Engine) Table(t testing.TB, logicalID string) string {
 	return name
 }
 
-// java finds a working Java, once per process.
+// java looks for a working Java once per process.
 var java = sync.OnceValues(func() (string, error) {
 	path, err := exec.LookPath("java")
 	if err != nil {
@@ -159,7 +151,6 @@ var java = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// locate finds the engine and Java. If one is missing, it skips or fails the test.
 func locate(t testing.TB) installation {
 	t.Helper()
 	dir := os.Getenv("DYNAMODB_LOCAL")

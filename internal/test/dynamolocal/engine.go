@@ -15,16 +15,15 @@ import (
 	"sluice/internal/test/child"
 )
 
-// startTimeout is the maximum startup time of an engine. Usually an engine starts within two
-// seconds. It takes longer if many engines start at the same time.
+// An engine usually starts within two seconds, but later if many start at the same time.
 const startTimeout = 60 * time.Second
 
 // Engine is one process of DynamoDB Local. It is safe for concurrent use.
 type Engine struct {
-	Endpoint string // URL, http://127.0.0.1:PORT; a restart does not change it
+	Endpoint string // http://127.0.0.1:PORT; a restart does not change it
 
 	install     installation
-	dir         string // directory of the tables; "" for memory
+	dir         string // of the tables; "" for memory
 	port        int
 	reservation io.Closer // keeps other test processes from using the port
 
@@ -32,14 +31,12 @@ type Engine struct {
 	process *child.Process // nil while stopped
 }
 
-// installation contains the paths of the engine's programs.
 type installation struct {
 	java string
-	dir  string // directory of the jars and native libraries
+	dir  string // of the jars and native libraries
 }
 
-// start starts an engine on a free port. Its tables are in dir or, if dir is empty,
-// in memory.
+// start keeps tables in dir or, if it is empty, in memory.
 func start(install installation, dir string) (e *Engine, err error) {
 	reservation, err := child.OnFreePort(func(port int) error {
 		e = &Engine{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), install: install, dir: dir, port: port}
@@ -52,11 +49,10 @@ func start(install installation, dir string) (e *Engine, err error) {
 	return e, nil
 }
 
-// run starts the process and waits until it can list tables.
+// run waits until the process can list tables.
 func (e *Engine) run() error {
-	// The Java options select the C1 compiler and the serial collector. On two cores
-	// without a warm code cache, these options reduce the startup time by a third. After the
-	// start, the tests run as fast as with the default options.
+	// The C1 compiler and the serial collector start in two thirds of the time on two cores
+	// without a warm code cache. Tests then run as fast as with the defaults.
 	storage := []string{"-inMemory"}
 	if e.dir != "" {
 		storage = []string{"-dbPath", e.dir}
@@ -85,8 +81,8 @@ func (e *Engine) run() error {
 	return err
 }
 
-// Stop kills the engine if it is running. Its connections break, and tables in memory
-// are lost. When Stop returns, nothing listens on its port.
+// Stop kills the engine. Its connections break, tables in memory are lost, and nothing listens
+// on its port when Stop returns.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	p := e.process
@@ -97,7 +93,6 @@ func (e *Engine) Stop() {
 	}
 }
 
-// close stops the engine and releases its port.
 func (e *Engine) close() {
 	e.Stop()
 	e.reservation.Close() //nolint:errcheck // nothing was written to the listener
@@ -109,7 +104,6 @@ func (e *Engine) running() bool {
 	return e.process != nil
 }
 
-// Log returns the output of the running engine.
 func (e *Engine) Log() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

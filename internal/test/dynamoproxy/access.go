@@ -13,19 +13,18 @@ type Access struct {
 	Table  string
 	Index  string // "" for the table itself
 
-	// Partition is the partition of EntitiesTable, if no workspace can have it: its name begins
-	// with '#'. It is "" for any other.
+	// Partition is the partition of EntitiesTable if its name begins with '#', so that no
+	// workspace can have it; "" for any other.
 	Partition string
 }
 
-// The keys of transactActions are the JSON members that hold the operations of a transaction.
-// Each value is the IAM action that the operation needs.
+// transactActions maps the JSON members with the operations of a transaction to the IAM
+// actions that they need.
 var transactActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Delete": "dynamodb:DeleteItem",
 	"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Get": "dynamodb:GetItem",
 }
 
-// accesses returns the permissions that a call needs.
 func accesses(operation string, body map[string]any) []Access {
 	text := func(body map[string]any, name string) string {
 		s, _ := body[name].(string)
@@ -54,7 +53,6 @@ func accesses(operation string, body map[string]any) []Access {
 	return []Access{{Action: "dynamodb:" + operation, Table: text(body, "TableName"), Index: text(body, "IndexName"), Partition: partition(body)}}
 }
 
-// partition returns the value of Access.Partition.
 func partition(body map[string]any) string {
 	key, _ := body["Key"].(map[string]any)
 	values, _ := body["ExpressionAttributeValues"].(map[string]any) // of a query
@@ -67,7 +65,7 @@ func partition(body map[string]any) string {
 	return ""
 }
 
-// Accesses returns a sorted list of the permissions that all previous calls needed.
+// Accesses returns what all calls so far needed, sorted.
 func (p *Proxy) Accesses() []Access {
 	p.mu.Lock()
 	defer p.mu.Unlock()

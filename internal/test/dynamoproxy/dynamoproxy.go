@@ -1,5 +1,5 @@
-// Package dynamoproxy implements a proxy between a function and a DynamoDB engine. It counts
-// calls and simulates faults of the network and the engine.
+// Package dynamoproxy is a proxy between a function and a DynamoDB engine. It counts calls and
+// simulates faults of both the network and the engine.
 package dynamoproxy
 
 import (
@@ -29,16 +29,15 @@ type Call struct {
 	Operation, Table string
 }
 
-// Usage counts calls of one kind.
 type Usage struct {
-	Calls int     // requests that reached the proxy
-	Units float64 // capacity units that the engine reported
+	Calls int     // that reached the proxy
+	Units float64 // that the engine reported
 	Empty int     // queries without results; for each, DynamoDB charges half a unit, but DynamoDB Local reports none
 }
 
-// Proxy is a counting proxy. It is safe for concurrent use.
+// Proxy is safe for concurrent use.
 type Proxy struct {
-	URL string // URL of the proxy; Refuse and Accept do not change it
+	URL string // Refuse and Accept do not change it
 
 	t       testing.TB
 	address string
@@ -46,7 +45,7 @@ type Proxy struct {
 	reverse *httputil.ReverseProxy
 
 	mu       sync.Mutex
-	opened   int // number of connections so far
+	opened   int // connections so far
 	conns    map[net.Conn]http.ConnState
 	changed  chan struct{} // closed when conns changes
 	usage    map[Call]Usage
@@ -56,7 +55,7 @@ type Proxy struct {
 	server   *http.Server // nil while the proxy refuses connections
 }
 
-// Start starts a proxy in front of endpoint. The proxy stops at the end of the test.
+// Start runs a proxy in front of endpoint until the end of the test.
 func Start(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
 	p := start(t, endpoint, nil)
@@ -64,8 +63,7 @@ func Start(t testing.TB, endpoint string) *Proxy {
 	return p
 }
 
-// StartTLS starts a proxy that uses TLS. The second result is the path of a PEM file with the
-// certificate of the proxy.
+// StartTLS also returns the path of a PEM file with the proxy's certificate.
 func StartTLS(t testing.TB, endpoint string) (p *Proxy, certificate string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler()) // only for its certificate, which is valid for 127.0.0.1
@@ -96,8 +94,8 @@ func start(t testing.TB, endpoint string, config *tls.Config) *Proxy {
 		ModifyResponse: p.meter,
 		Transport:      &http.Transport{MaxIdleConnsPerHost: 100},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			// The engine is unreachable or the client has disconnected. In both cases, the
-			// client must get no response.
+			// The engine is unreachable or the client has disconnected. The client must get no
+			// response.
 			hangUp(w)
 		},
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -107,7 +105,7 @@ func start(t testing.TB, endpoint string, config *tls.Config) *Proxy {
 	return p
 }
 
-// Refuse closes all connections and refuses new ones until Accept is called.
+// Refuse closes all connections and refuses new ones until Accept.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +115,6 @@ func (p *Proxy) Refuse() {
 	}
 }
 
-// Accept accepts connections again, at the same address.
 func (p *Proxy) Accept() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,10 +134,10 @@ func (p *Proxy) Accept() {
 		Handler: http.HandlerFunc(p.serve), ConnState: p.connState,
 		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 	}
-	go p.server.Serve(listener) //nolint:errcheck // Serve returns an error when Refuse closes the server
+	go p.server.Serve(listener) //nolint:errcheck // fails when Refuse closes the server
 }
 
-// Opened returns the number of connections that have been opened so far.
+// Opened counts the connections so far.
 func (p *Proxy) Opened() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,16 +160,15 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.reverse.ServeHTTP(w, r)
 }
 
-// callOf returns the call that a request makes. The operation is in the X-Amz-Target header,
-// and the table is in the body.
+// callOf takes the operation from X-Amz-Target and the table from the body.
 func callOf(r *http.Request, body map[string]any) Call {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	table, _ := body["TableName"].(string)
 	return Call{Operation: operation, Table: table}
 }
 
-// count counts a call and returns it. It changes the request so that the engine reports the
-// consumed capacity. This invalidates the signature, which DynamoDB Local does not verify.
+// count also makes the engine report the consumed capacity. This invalidates the signature,
+// which DynamoDB Local does not verify.
 func (p *Proxy) count(r *http.Request) (Call, error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -199,8 +195,7 @@ func (p *Proxy) count(r *http.Request) (Call, error) {
 	return call, nil
 }
 
-// meter reads the consumed capacity from a response and adds it to the usage. It does not
-// change the response.
+// meter adds the consumed capacity in a response to the usage.
 func (p *Proxy) meter(resp *http.Response) error {
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -209,7 +204,7 @@ func (p *Proxy) meter(resp *http.Response) error {
 	resp.Body = io.NopCloser(bytes.NewReader(b))
 	var body struct {
 		ConsumedCapacity json.RawMessage
-		Count            *int // set for a Query or a Scan
+		Count            *int // of a Query or a Scan
 	}
 	if err := json.Unmarshal(b, &body); err != nil {
 		return err
@@ -218,11 +213,11 @@ func (p *Proxy) meter(resp *http.Response) error {
 		TableName     string
 		CapacityUnits float64
 	}
-	var of []capacity // one element for each table of a batch; for other calls, one element
+	var of []capacity // one for each table of a batch, otherwise one
 	if json.Unmarshal(body.ConsumedCapacity, &of) != nil {
 		of = make([]capacity, 1)
 		if json.Unmarshal(body.ConsumedCapacity, &of[0]) != nil {
-			return nil // an error response has no capacity
+			return nil // an error has no capacity
 		}
 	}
 	empty := 0
@@ -235,9 +230,8 @@ func (p *Proxy) meter(resp *http.Response) error {
 	return nil
 }
 
-// Observe sets a function that the proxy runs for each call to DynamoDB. If the call has a primary
-// key, the argument for key contains the attributes of this primary key. The proxy may run the
-// function concurrently.
+// Observe lets watch see each call, with its primary key if it has one. It may be called
+// concurrently.
 func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,7 +260,6 @@ func (p *Proxy) add(call Call, u Usage) {
 	p.usage[call] = Usage{Calls: sum.Calls + u.Calls, Units: sum.Units + u.Units, Empty: sum.Empty + u.Empty}
 }
 
-// Usage returns the usage so far.
 func (p *Proxy) Usage() map[Call]Usage {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,23 +8,21 @@ import (
 	"time"
 )
 
-// Fault describes how the proxy handles a call. With the zero Fault, the proxy forwards
-// the call unchanged.
+// Fault is what the proxy does with a call. The zero Fault forwards it unchanged.
 type Fault struct {
-	Delay time.Duration // time before the call is forwarded
-	Skip  bool          // the call is not forwarded; Skip has no effect unless Drop or Error is set
-	Drop  bool          // the proxy closes the connection and does not send the response
+	Delay time.Duration // before the call is forwarded
+	Skip  bool          // the call is not forwarded; only with Drop or Error
+	Drop  bool          // the connection is closed without a response
 	Error string        // the response is this DynamoDB exception
 }
 
-// Exceptions for Fault.Error.
+// For Fault.Error.
 const (
 	InternalServerError = "InternalServerError"                    // status 500: the call may have been applied
 	Throttled           = "ProvisionedThroughputExceededException" // status 400: the call has not been applied
 )
 
-// SetFault sets the function that selects the fault of each call. If the function is nil,
-// the proxy forwards all calls.
+// SetFault lets fault select the fault of each call; nil for none.
 func (p *Proxy) SetFault(fault func(Call) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +62,6 @@ func (f Fault) answer(w http.ResponseWriter) {
 	io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#`+f.Error+`","message":"injected by a test"}`) //nolint:errcheck // the client may have disconnected
 }
 
-// hangUp closes the connection without a response.
 func hangUp(w http.ResponseWriter) {
 	hijacker, ok := w.(http.Hijacker)
 	if !ok {

@@ -9,19 +9,17 @@ import (
 	"sync/atomic"
 )
 
-// Cut is a way to end an idle connection.
+// Cut is how an idle connection ends.
 type Cut string
 
-// The ways in which servers and networks end connections that have been idle for a long
-// time.
+// How servers and networks end connections that have been idle for long.
 const (
-	FIN    Cut = "FIN"  // the server closes the connection
-	RST    Cut = "RST"  // the server resets the connection
+	FIN    Cut = "FIN"  // the server closes it
+	RST    Cut = "RST"  // the server resets it
 	Silent Cut = "none" // the client notices nothing until it writes, and then gets a RST, as behind a NAT gateway
 )
 
-// CutIdle ends all idle connections and returns their number. First it waits until no
-// call is in flight.
+// CutIdle waits until no call is in flight, ends all idle connections and returns how many.
 func (p *Proxy) CutIdle(ctx context.Context, cut Cut) (int, error) {
 	for {
 		idle, changed := p.idle()
@@ -41,8 +39,8 @@ func (p *Proxy) CutIdle(ctx context.Context, cut Cut) (int, error) {
 	}
 }
 
-// idle returns the connections if all of them are idle. Otherwise it returns a
-// channel that is closed when the state of a connection changes.
+// idle returns the connections if all are idle, and otherwise a channel that is closed when
+// one changes.
 func (p *Proxy) idle() (conns []net.Conn, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +53,6 @@ func (p *Proxy) idle() (conns []net.Conn, changed <-chan struct{}) {
 	return conns, nil
 }
 
-// connState implements http.Server.ConnState.
 func (p *Proxy) connState(c net.Conn, state http.ConnState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +86,6 @@ func cutConn(c net.Conn, cut Cut) error {
 	return errors.New("unknown cut " + string(cut))
 }
 
-// proxyListener accepts connections that can be cut.
 type proxyListener struct{ net.Listener }
 
 func (l proxyListener) Accept() (net.Conn, error) {
@@ -102,7 +98,7 @@ func (l proxyListener) Accept() (net.Conn, error) {
 
 type proxyConn struct {
 	*net.TCPConn
-	silent atomic.Bool // set when the connection was cut with Silent
+	silent atomic.Bool // cut with Silent
 }
 
 func (c *proxyConn) Read(b []byte) (int, error) {

@@ -1,5 +1,4 @@
-// Package jobtest keeps jobs in memory for tests of what their runs do when calls fail and runs
-// are killed.
+// Package jobtest keeps jobs in memory, for tests of runs whose calls fail or that are killed.
 package jobtest
 
 import (
@@ -14,20 +13,19 @@ import (
 	"sluice/pkg/record"
 )
 
-// The job that most tests have.
 const (
 	Workspace = "default"
 	ID        = "job"
 )
 
-// TB has the methods that *testing.T and *rapid.T share.
+// TB is what *testing.T and *rapid.T share.
 type TB interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// Store is a job.Backlog of one kind. It checks every change.
+// Store is a job.Backlog of one kind that checks every change.
 type Store struct {
 	Pending int      // how often the stream of the table has still to deliver a job
 	Trace   []string // the calls so far, for error messages
@@ -39,12 +37,11 @@ type Store struct {
 	order []job.Key
 }
 
-// NewStore returns a Store without jobs.
 func NewStore(tb TB, kind job.Kind) *Store {
 	return &Store{tb: tb, kind: kind, jobs: make(map[job.Key]job.Job)}
 }
 
-// Put implements job.Store, without quota.
+// Put ignores the quota.
 func (s *Store) Put(ctx context.Context, j job.Job) (job.Job, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +79,6 @@ func (s *Store) check(was, j job.Job) {
 	}
 }
 
-// Get implements job.Store.
 func (s *Store) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,12 +92,12 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (job.Job, error) 
 	return j, nil
 }
 
-// List implements job.Store with an error.
+// List always fails.
 func (s *Store) List(context.Context, string, *record.Position, int) (record.Page[job.Job], error) {
 	return record.Page[job.Job]{}, errors.ErrUnsupported
 }
 
-// Unfinished implements job.Backlog, in the order of creation.
+// Unfinished returns jobs in order of creation.
 func (s *Store) Unfinished(context.Context) ([]job.Key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +111,8 @@ func (s *Store) Job() job.Job {
 	return s.jobs[job.Key{Workspace: Workspace, ID: ID}]
 }
 
-// Deliver runs the job once, as Lambda does for a change in the stream. If the run fails or is
-// killed, the delivery stays pending. The worker calls l.
+// Deliver runs the job once, as Lambda does for a change in the stream, by a worker that calls
+// l. If the run fails or is killed, the delivery stays pending.
 func (s *Store) Deliver(ctx context.Context, l *Life, w *job.Worker) error {
 	s.Trace = append(s.Trace, "[")
 	err := w.Run(ctx, Workspace, ID)
@@ -147,16 +143,14 @@ func (s *Store) Finish(deliver func() error) {
 // Fate is what happens to a call.
 type Fate int
 
-// The fates.
 const (
 	Fine        Fate = iota
-	Refused          // the call fails without effect
-	Lost             // the call succeeds, but reports an error
-	Killed           // the run is killed before the call
-	KilledAfter      // the run is killed after the call
+	Refused          // it fails without effect
+	Lost             // it succeeds, but reports an error
+	Killed           // the run is killed before it
+	KilledAfter      // the run is killed after it
 )
 
-// The errors of calls.
 var (
 	ErrDead   = errors.New("this run has been killed")
 	ErrBroken = errors.New("the call failed")
@@ -197,7 +191,6 @@ func (l *Life) Call(name string, do func() error) error {
 	return err
 }
 
-// Put implements job.Store.
 func (l *Life) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, err error) {
 	err = l.Call("put "+string(j.Status), func() (err error) {
 		stored, put, err = l.Store.Put(ctx, j)
@@ -206,7 +199,6 @@ func (l *Life) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 	return stored, put && err == nil, err
 }
 
-// Get implements job.Store.
 func (l *Life) Get(ctx context.Context, workspace, id string) (j job.Job, err error) {
 	err = l.Call("get", func() (err error) {
 		j, err = l.Store.Get(ctx, workspace, id)

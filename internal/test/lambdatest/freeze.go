@@ -9,9 +9,9 @@ import (
 	"sluice/internal/test/child"
 )
 
-// Freeze suspends the process, as Lambda freezes an instance between invocations. It first
-// waits until the process polls for its next event. It returns when every thread of the
-// process is stopped. Invoke and Handle resume the process. Freeze needs Unix.
+// Freeze suspends the process once it polls for its next event, as Lambda does between
+// invocations, and returns when every thread is stopped. Invoke and Handle resume it. Freeze
+// needs Unix.
 func (i *Instance) Freeze(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -28,7 +28,7 @@ func (i *Instance) Freeze(ctx context.Context) error {
 	}
 }
 
-// suspend sends SIGSTOP to the process and waits until it has stopped.
+// suspend sends SIGSTOP and waits until the process has stopped.
 func (i *Instance) suspend() error {
 	if err := i.Signal(syscall.SIGSTOP); err != nil {
 		return err

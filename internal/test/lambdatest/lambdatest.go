@@ -1,5 +1,5 @@
-// Package lambdatest runs the function binaries as Lambda does. Each instance is a
-// process that polls its own Runtime API and serves one event at a time.
+// Package lambdatest runs the function binaries as Lambda does: each instance is a process
+// that polls its own Runtime API and serves one event at a time.
 package lambdatest
 
 import (
@@ -27,18 +27,18 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// Timeout is the timeout that template.yaml sets for a function that serves a route.
+// Timeout is that of a function with a route in template.yaml.
 const Timeout = 10 * time.Second
 
 // Build returns the path of a function's binary. The first call in a process builds all
-// functions, with the flags of the deployment. All tests use the same paths, so the Go command
-// links a binary again only if its code has changed.
+// functions, with the flags of the deployment, at the same paths in all tests, so a binary is
+// linked again only if its code has changed.
 func Build(t testing.TB, function string) string {
 	t.Helper()
 	dir := filepath.Join(child.ModuleRoot(t), "bin", "functions")
 	built.Lock()
 	defer built.Unlock()
-	if !built.all { // also after a build that failed, because its binaries are outdated
+	if !built.all { // also after a build that failed, whose binaries are outdated
 		Compile(t, child.ModuleRoot(t), "sluice/functions/...", runtime.GOARCH, dir+"/")
 		built.all = true
 	}
@@ -50,9 +50,8 @@ var built struct {
 	all bool
 }
 
-// Compile builds packages for Lambda and the given GOARCH, with the flags of the deployment. It
-// writes a binary to path. If path ends with a slash, it writes the binaries to that directory.
-// dir is a directory of the module.
+// Compile builds packages for Lambda and a GOARCH, with the flags of the deployment, to path:
+// a binary, or a directory if it ends with a slash. dir is a directory of the module.
 func Compile(t testing.TB, dir, packages, goarch, path string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, packages)
@@ -63,13 +62,12 @@ func Compile(t testing.TB, dir, packages, goarch, path string) {
 	}
 }
 
-// Instance is a running function instance.
 type Instance struct {
 	*child.Process
 	mu      sync.Mutex // held while an event is processed
 	events  chan invocation
 	results chan result
-	freezes chan chan error // used by Freeze
+	freezes chan chan error // for Freeze
 	polled  chan struct{}   // closed when the process first asks for an event
 	api     *httptest.Server
 }
@@ -84,7 +82,7 @@ type result struct {
 	failed bool // the function reported an error instead of a response
 }
 
-// Start starts an instance, like Run, and stops it at the end of the test.
+// Start is Run until the end of the test.
 func Start(t testing.TB, binary string, env ...string) *Instance {
 	t.Helper()
 	i, err := Run(binary, env...)
@@ -98,8 +96,8 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 	return i
 }
 
-// Run starts a binary as an instance. Its environment consists of env ("NAME=value"),
-// the variables of the Runtime API and fake credentials.
+// Run starts a binary with env ("NAME=value"), the variables of the Runtime API and fake
+// credentials.
 func Run(binary string, env ...string) (*Instance, error) {
 	i := &Instance{events: make(chan invocation), results: make(chan result), freezes: make(chan chan error), polled: make(chan struct{})}
 	i.api = httptest.NewServer(i.runtimeAPI())
@@ -116,15 +114,13 @@ func Run(binary string, env ...string) (*Instance, error) {
 	return i, nil
 }
 
-// Stop kills the process and closes its Runtime API.
 func (i *Instance) Stop() {
 	i.Kill()
 	i.api.CloseClientConnections()
 	i.api.Close()
 }
 
-// runtimeAPI returns a handler for the part of the Lambda Runtime API (version
-// 2018-06-01) that a function uses.
+// runtimeAPI is the part of the Lambda Runtime API (version 2018-06-01) that a function uses.
 func (i *Instance) runtimeAPI() http.Handler {
 	mux := http.NewServeMux()
 	var invocations int // needs no lock, because the process asks for one event at a time
@@ -174,12 +170,10 @@ func (i *Instance) runtimeAPI() http.Handler {
 	return mux
 }
 
-// ErrFailed means that the function reported an error instead of a response.
 var ErrFailed = errors.New("the function failed")
 
-// Ready waits until the init phase is over, when the process polls for its first event.
-// It returns child.ErrExited if the process exits, and another error if the init phase
-// takes longer than Timeout.
+// Ready waits until init is over and the process polls for its first event. It fails with
+// child.ErrExited if the process exits, or if init takes longer than Timeout.
 func (i *Instance) Ready(ctx context.Context) error {
 	return i.Process.Ready(ctx, Timeout, func(ctx context.Context) error {
 		select {
@@ -192,8 +186,8 @@ func (i *Instance) Ready(ctx context.Context) error {
 	})
 }
 
-// Invoke sends a request event to the instance and returns the response. Concurrent calls
-// run one after another. Invoke returns the errors that Handle returns.
+// Invoke sends a request event. Concurrent calls run one after another. It fails as Handle
+// does.
 func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (resp events.APIGatewayV2HTTPResponse, err error) {
 	body, err := i.Handle(ctx, ev, Timeout)
 	if err != nil {
@@ -202,9 +196,8 @@ func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 	return resp, json.Unmarshal(body, &resp)
 }
 
-// Handle sends an event to the instance and returns its response. It returns
-// ErrFailed if the function reports an error, child.ErrExited if the process exits,
-// and another error if the function takes longer than timeout.
+// Handle sends an event. It fails with ErrFailed if the function reports an error, with
+// child.ErrExited if the process exits, or if the function takes longer than timeout.
 func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (response []byte, err error) {
 	payload, err := json.Marshal(ev)
 	if err != nil {
@@ -234,8 +227,8 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 	}
 }
 
-// Event returns the event that API Gateway would send for a request. target is the
-// path with its query. If body is not empty, it is sent as JSON.
+// Event is what API Gateway would send for a request. target is the path with its query. A
+// body is JSON.
 func Event(method, target, sourceIP, body string) events.APIGatewayV2HTTPRequest {
 	path, query, _ := strings.Cut(target, "?")
 	ev := events.APIGatewayV2HTTPRequest{

@@ -1,6 +1,5 @@
-// Package openapitest compares responses with the descriptions in openapi.yaml. Check returns
-// an error if a response does not match its description. Unseen returns the parts of the
-// descriptions that no response contained.
+// Package openapitest compares responses with openapi.yaml, and finds what it describes but no
+// response contained.
 package openapitest
 
 import (
@@ -22,7 +21,7 @@ import (
 	"sluice"
 )
 
-// Spec contains openapi.yaml and records what responses have contained. It is safe for
+// Spec is openapi.yaml with a record of what responses have contained. It is safe for
 // concurrent use.
 type Spec struct {
 	validator validator.Validator
@@ -32,7 +31,6 @@ type Spec struct {
 	seen map[string]bool
 }
 
-// Load loads openapi.yaml and validates it.
 func Load() (*Spec, error) {
 	doc, err := libopenapi.NewDocument(sluice.OpenAPI)
 	if err != nil {
@@ -49,7 +47,6 @@ func Load() (*Spec, error) {
 	return s, yaml.Unmarshal(sluice.OpenAPI, &s.document)
 }
 
-// Response is a response and its request.
 type Response struct {
 	Method string
 	Target string // path and query
@@ -58,10 +55,9 @@ type Response struct {
 	Body   []byte
 }
 
-// Check returns an error if the response does not match its description. If openapi.yaml does
-// not describe the request, the response must be a 204 to OPTIONS, or an error. The error must
-// match the response that openapi.yaml describes for GET /entity/{id} and the same status. A
-// 405 must match the description of the 404.
+// Check fails if the response does not match its description. If openapi.yaml does not
+// describe the request, the response must be a 204 to OPTIONS, or an error like one of GET
+// /entity/{id} with the same status. A 405 must be like the 404.
 func (s *Spec) Check(r Response) error {
 	s.mu.Lock() // the library's caches are not safe for concurrent use
 	defer s.mu.Unlock()
@@ -84,16 +80,16 @@ func (s *Spec) Check(r Response) error {
 			described.Status = http.StatusNotFound
 		}
 	} else if _, fixed := object(s.document["paths"])[path]; !fixed && strings.Count(path, "/") > 1 {
-		// The library finds no description for a path if the value of a path parameter does
-		// not match the pattern of this parameter.
+		// The library finds no description if the value of a path parameter does not match its
+		// pattern.
 		described.Target = path[:strings.LastIndex(path, "/")] + "/id"
 	}
 	req, err := http.NewRequest(described.Method, "http://127.0.0.1:3000"+strings.Split(described.Target, "?")[0], nil)
 	if err != nil {
 		return err
 	}
-	// The library decodes numbers as float64 and fails if they are too large, but openapi.yaml
-	// does not limit them. Replace large exponents.
+	// The library decodes numbers as float64 and fails if they are too large, which openapi.yaml
+	// allows.
 	readable := regexp.MustCompile(`[eE][+-]?[0-9]{3,}`).ReplaceAll(described.Body, []byte("e1"))
 	resp := &http.Response{StatusCode: described.Status, Header: described.Header, Body: io.NopCloser(bytes.NewReader(readable)), Request: req}
 	if _, errs := s.validator.ValidateHttpResponse(req, resp); len(errs) > 0 {
@@ -109,12 +105,10 @@ func (s *Spec) Check(r Response) error {
 	return s.note(operation, described)
 }
 
-// parameter is a regular expression that matches a path parameter in the output of
-// regexp.QuoteMeta. For example, it matches \{id\}.
+// parameter matches a path parameter after regexp.QuoteMeta, such as \{id\}.
 var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
 
-// operation returns the description of a path and method, or nil if openapi.yaml does not
-// describe them.
+// operation returns nil if openapi.yaml does not describe the path and method.
 func (s *Spec) operation(method, path string) map[string]any {
 	paths := object(s.document["paths"])
 	if item, ok := paths[path]; ok {
@@ -152,8 +146,7 @@ func statusKey(operation map[string]any, status string) string {
 	return fmt.Sprintf("%v responds with %s", operation["operationId"], status)
 }
 
-// noteValue records which members and enumerated values of named schemas occur in the given
-// value.
+// noteValue records which members and enumerated values of named schemas value has.
 func (s *Spec) noteValue(schema map[string]any, value any) {
 	name := refName(schema)
 	schema = s.resolve(schema)
@@ -183,7 +176,7 @@ func (s *Spec) noteEnum(place string, schema map[string]any, value any) {
 	}
 }
 
-// resolve returns the target of a $ref. It returns any other node unchanged.
+// resolve returns the target of a $ref, and any other node unchanged.
 func (s *Spec) resolve(node map[string]any) map[string]any {
 	ref, ok := node["$ref"].(string)
 	if !ok {
@@ -206,8 +199,8 @@ func object(v any) map[string]any {
 	return m
 }
 
-// Unseen returns the parts of openapi.yaml that no response contained: statuses of operations,
-// members of schemas, and values of enumerations.
+// Unseen returns what no response contained: statuses of operations, members of schemas, and
+// values of enumerations.
 func (s *Spec) Unseen() []string {
 	promised := make(map[string]bool)
 	for _, item := range object(s.document["paths"]) {
@@ -226,8 +219,8 @@ func (s *Spec) Unseen() []string {
 	return slices.Sorted(maps.Keys(promised))
 }
 
-// promise adds the members of a schema and their enumerated values to the map promised. It does
-// the same for the nested schemas.
+// promise adds the members of a schema, and of those nested in it, with their enumerated
+// values.
 func (s *Spec) promise(schema map[string]any, promised map[string]bool) {
 	name := refName(schema)
 	schema = s.resolve(schema)

@@ -1,9 +1,9 @@
-// Package s3local runs an S3 server for tests: Versity S3 Gateway on a directory, as
-// a child process that ends with the test process.
+// Package s3local runs Versity S3 Gateway on a directory for tests, as a child process that
+// ends with the test process.
 //
-// "make versitygw" builds the program. If it is missing, tests that need it are skipped, or
-// fail if the environment variable CI is set. The path of the program is
-// .cache/versitygw/versitygw. The environment variable VERSITYGW can set another path.
+// "make versitygw" builds it as .cache/versitygw/versitygw, for which the environment variable
+// VERSITYGW can name another path. Without it, tests that need it are skipped, or fail if the
+// environment variable CI is set.
 package s3local
 
 import (
@@ -24,23 +24,20 @@ import (
 	"sluice/internal/test/child"
 )
 
-// The configuration of clients.
+// Of clients.
 const (
 	Region          = "us-east-1"
 	AccessKeyID     = "test"
 	SecretAccessKey = "test"
 )
 
-// startTimeout is the maximum startup time of a server. Usually a server starts within a
-// fraction of a second.
 const startTimeout = 30 * time.Second
 
-// Server is a running S3 server.
 type Server struct {
-	Endpoint string // URL, http://127.0.0.1:PORT
+	Endpoint string // http://127.0.0.1:PORT
 }
 
-// Start starts a server without buckets. The server stops at the end of the test.
+// Start starts a server without buckets for the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	program := locate(t)
@@ -61,11 +58,11 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// run starts the process and waits until it can list buckets.
+// run waits until the process can list buckets.
 func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"buckets", "metadata"} { // metadata has its own directory, because some file systems cannot store it with the files
+	for _, name := range []string{"buckets", "metadata"} { // metadata has a directory of its own, because some file systems cannot store it with the files
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, err
 		}
@@ -87,8 +84,7 @@ func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	return p, err
 }
 
-// Client returns a client of the server. The client has the defaults of the SDK, and the given
-// options change them.
+// Client has the defaults of the SDK, which options change.
 func (s *Server) Client(options ...func(*s3.Options)) *s3.Client {
 	return s3.New(s3.Options{
 		Region:       Region,
@@ -108,7 +104,7 @@ func (s *Server) Bucket(t testing.TB) string {
 	return name
 }
 
-// Object opens an object. The caller must close it.
+// Object opens an object, which the caller must close.
 func (s *Server) Object(t testing.TB, bucket, key string) io.ReadCloser {
 	t.Helper()
 	out, err := s.Client().GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: &key})
@@ -118,7 +114,6 @@ func (s *Server) Object(t testing.TB, bucket, key string) io.ReadCloser {
 	return out.Body
 }
 
-// locate finds the program. If it is missing, locate skips or fails the test.
 func locate(t testing.TB) string {
 	t.Helper()
 	program := os.Getenv("VERSITYGW")

@@ -1,5 +1,5 @@
-// Package scripted implements a server that follows scripts. A script is a list of requests that
-// a client must send, each with the response to it.
+// Package scripted is a server that follows scripts: lists of requests that a client must
+// send, each with its response.
 package scripted
 
 import (
@@ -18,10 +18,9 @@ import (
 	"time"
 )
 
-// Fault is a way in which a response goes wrong.
+// Fault is how a response goes wrong.
 type Fault string
 
-// The faults.
 const (
 	Lost Fault = "lost" // the connection closes without a response
 	Cut  Fault = "cut"  // the connection closes within the body
@@ -29,31 +28,30 @@ const (
 	Drip Fault = "drip" // the body comes in pieces, and never ends
 )
 
-// Exchange is one request and its response.
 type Exchange struct {
 	Request string        // method, path and query, sorted by name, such as "GET /entity?limit=1"
-	Body    string        // JSON of the request; "" for none. $id stands for a UUIDv7, which is the same everywhere in a script
+	Body    string        // JSON; "" for none. $id stands for a UUIDv7, the same one everywhere in a script
 	Key     string        // expected API key; "" for none
-	Header  [2]string     // name and value that the request must have; for example, Range
-	After   time.Duration // the request must not come earlier after the response before
+	Header  [2]string     // name and value that the request must have, such as Range
+	After   time.Duration // least time since the response before
 	Window  bool          // the request must not come before the reset of the response before
 
 	Status   int
-	Response map[string]string // headers. The value +N of X-RateLimit-Reset is N seconds from now
-	Reply    string            // body; $id and $url (of the server) are replaced
+	Response map[string]string // headers; +N in X-RateLimit-Reset is N seconds from now
+	Reply    string            // body, with $id and $url (of the server) replaced
 	Fault    Fault
 }
 
-// Script is the state of a script that a client follows.
+// Script is how far a client has followed it.
 type Script struct {
-	URL string // base URL for the client
+	URL string // for the client
 
 	mu        sync.Mutex
 	exchanges []Exchange
 	next      int
 	id        string
 	responded time.Time // when the last response was sent
-	reset     time.Time // that the last response showed
+	reset     time.Time // in the last response
 	wrong     []string
 }
 
@@ -65,7 +63,6 @@ type Server struct {
 	scripts map[string]*Script // by the first two segments of the path
 }
 
-// Start starts a server, which stops at the end of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{scripts: make(map[string]*Script)}
@@ -74,7 +71,6 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Play adds a script.
 func (s *Server) Play(exchanges []Exchange) *Script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +80,7 @@ func (s *Server) Play(exchanges []Exchange) *Script {
 	return script
 }
 
-// Wrong says how the client has left the script. It is empty if the client has sent each request.
+// Wrong says how the client has left the script; empty if it has sent each request.
 func (s *Script) Wrong() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +90,6 @@ func (s *Script) Wrong() []string {
 	return s.wrong
 }
 
-// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.SplitN(r.URL.Path, "/", 4)
 	s.mu.Lock()
@@ -160,7 +155,7 @@ func normal(request string) string {
 
 var uuid7 = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
-// sameBody reports whether a body is the JSON value that the script wants. The caller holds s.mu.
+// sameBody reports whether a body is the JSON that the script wants. The caller holds s.mu.
 func (s *Script) sameBody(want string, body []byte) bool {
 	if want == "" {
 		return len(body) == 0
@@ -184,7 +179,6 @@ func SameJSON(a, b string) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// respond sends the response of e.
 func (s *Script) respond(w http.ResponseWriter, r *http.Request, e Exchange) {
 	s.mu.Lock()
 	reply := strings.NewReplacer("$id", s.id, "$url", s.URL).Replace(e.Reply)

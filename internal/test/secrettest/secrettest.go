@@ -1,4 +1,4 @@
-// Package secrettest creates API keys and checks that programs do not write their secrets.
+// Package secrettest creates API keys and checks that programs do not print their secrets.
 package secrettest
 
 import (
@@ -10,13 +10,12 @@ import (
 	"sluice/pkg/access"
 )
 
-// kept holds the secrets of this process.
 var kept struct {
 	sync.Mutex
 	secrets []string
 }
 
-// New creates an API key with access.New, and keeps its secret.
+// New is access.New, and keeps the secret.
 func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	t.Helper()
 	k, token, err := access.New(k, now)
@@ -34,7 +33,7 @@ func Keep(token string) {
 	kept.secrets = append(kept.secrets, token[strings.LastIndexByte(token, '_')+1:])
 }
 
-// Check fails the test if the output of a program contains a secret that New or Keep has kept.
+// Check fails the test if output has a secret that New or Keep has kept.
 func Check(t testing.TB, program, output string) {
 	t.Helper()
 	kept.Lock()

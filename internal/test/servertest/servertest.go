@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/access"
 )
 
-// Start starts the server with default limits and API keys, and returns its URL. dir is its data
-// directory. The server stops at the end of the test.
+// Start starts the server with default limits and API keys until the end of the test. dir is
+// its data directory.
 func Start(t testing.TB, dir string) (url string) {
 	t.Helper()
 	output, written := io.Pipe()

@@ -2,8 +2,8 @@
 // streams and tables of each function.
 //
 // It fails the test for a function or table that depends on a condition, for managed policies
-// that are not in the template, and for wildcards in policies. The only condition in a policy names
-// a partition. The tests of the rendered template check the rest.
+// that are not in the template, and for wildcards in policies. The only condition in a policy
+// names a partition. The tests of the rendered template check the rest.
 package templatetest
 
 import (
@@ -19,12 +19,11 @@ import (
 	"sluice"
 )
 
-// Function is a function of the template.
 type Function struct {
-	LogicalID string            // ends in "Function", for example ListEntityFunction
-	Name      string            // name of its folder: the logical id in kebab case without "Function", such as list-entity
+	LogicalID string            // ends in "Function", such as ListEntityFunction
+	Name      string            // of its folder: the logical id in kebab case without "Function", such as list-entity
 	Routes    []Route           // empty for a function without HttpApi events
-	Tables    map[string]string // logical ids of tables, by the environment variable that contains the table's name
+	Tables    map[string]string // logical ids by the environment variables with the tables' names
 	Streams   []Stream
 	Grants    []Grant
 }
@@ -35,7 +34,7 @@ type Route struct {
 	Path   string // "$default" for the default route
 }
 
-// Default is the route of requests that match no other route.
+// Default serves requests that match no other route.
 var Default = Route{Path: "$default"}
 
 // Key returns the route key of API Gateway, such as "GET /entity" or "$default".
@@ -49,17 +48,17 @@ func (r Route) Key() string {
 // Stream is the stream of a table, whose changes Lambda passes to a function.
 type Stream struct {
 	Table    string   // logical id
-	Patterns []string // event patterns in JSON; a change must match at least one of them; empty if every change matches
+	Patterns []string // event patterns in JSON, of which a change must match one; empty if every change matches
 }
 
 // Grant is the permission to take an action on a resource.
 type Grant struct {
 	Action string // such as dynamodb:Query
 
-	// Resource is the logical id of a resource, followed by any text that the IAM policy
-	// adds to the ARN of the resource. Examples: EntitiesTable, EntitiesTable/index/by_type,
-	// Files/* for the objects of a bucket, EntitiesTable/#service for one partition, and
-	// JobsTable.StreamArn for a stream, which Lambda reads for the function.
+	// Resource is the logical id of a resource and what the policy adds to its ARN:
+	// EntitiesTable, EntitiesTable/index/by_type, Files/* for the objects of a bucket,
+	// EntitiesTable/#service for one partition, and JobsTable.StreamArn for a stream, which
+	// Lambda reads for the function.
 	Resource string
 }
 
@@ -147,7 +146,6 @@ func (d document) function(id string) (Function, error) {
 	return full, nil
 }
 
-// streams returns the event source mappings of a function.
 func (d document) streams(function string) (streams []Stream, err error) {
 	for _, id := range slices.Sorted(maps.Keys(d.Resources)) {
 		var p mapping
@@ -229,8 +227,8 @@ func (d document) arn(v yaml.Node) (string, error) {
 	return id + rest, nil
 }
 
-// document is a template. A yaml.Node keeps the tag of an intrinsic function in its short form,
-// such as !Ref.
+// document is a template. A yaml.Node keeps the tag of an intrinsic function in its short
+// form, such as !Ref.
 type document struct {
 	Globals struct {
 		Function function `yaml:"Function"`
@@ -242,8 +240,8 @@ type document struct {
 	} `yaml:"Resources"`
 }
 
-// policy returns the document of a policy that a function has: its own, or that of a managed
-// policy of the template, which !Ref names.
+// policy returns a policy that a function has: its own, or a managed policy of the template,
+// which !Ref names.
 func (d document) policy(n yaml.Node) (p policy, err error) {
 	if n.Tag != "!Ref" {
 		return p, n.Decode(&p)
@@ -290,7 +288,6 @@ type mapping struct {
 // values are the elements of a list, or a single value.
 type values []yaml.Node
 
-// UnmarshalYAML implements yaml.Unmarshaler.
 func (v *values) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.SequenceNode {
 		return n.Decode((*[]yaml.Node)(v))
