@@ -18,8 +18,6 @@ import (
 	"sluice/pkg/index"
 )
 
-// requireProgram skips the test if the program is not installed. If the environment
-// variable CI is set, it fails the test instead.
 func requireProgram(t *testing.T, program, help string) {
 	t.Helper()
 	_, err := exec.LookPath(program)
@@ -27,8 +25,8 @@ func requireProgram(t *testing.T, program, help string) {
 }
 
 // Each client of docs/clients.md runs unchanged and outside the repository, with API keys on
-// and off. The first response to each client is a 429. The client waits until the window has
-// ended and then creates its event.
+// and off. After the 429 that it gets first, it waits for the end of the window and creates
+// its event.
 func TestTheClientsOfTheDocsWait(t *testing.T) {
 	t.Parallel()
 	t.Run("keys on", func(t *testing.T) {
@@ -43,17 +41,16 @@ func TestTheClientsOfTheDocsWait(t *testing.T) {
 	})
 }
 
-// language is how the examples of docs/clients.md in one language are run.
+// language says how the examples of docs/clients.md in one language are run.
 type language struct {
 	file    string
 	command []string // without the file name, which the test appends
 	help    string
 	modules string // folder of node_modules; empty for other languages
-	calls   int    // number of calls of the example that creates an event, if none is refused
+	calls   int    // of the example that creates an event, if none is refused
 }
 
-// clientsOfTheDocs returns the examples of docs/clients.md in their order, by language, and how they
-// are run.
+// clientsOfTheDocs returns the examples of docs/clients.md in order, by language.
 func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map[string]language) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/clients.md")
@@ -75,8 +72,8 @@ func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map
 	}
 }
 
-// cmd returns a command that runs an example in a directory of its own, against the service at url.
-// first is the first example of the language; those in JavaScript import it.
+// cmd runs an example in a directory of its own, against the service at url. first is the
+// first example of the language, which those in JavaScript import.
 func (l language) cmd(t *testing.T, first, example, url, key string) *exec.Cmd {
 	t.Helper()
 	requireProgram(t, l.command[0], l.help)
@@ -99,8 +96,7 @@ func (l language) cmd(t *testing.T, first, example, url, key string) *exec.Cmd {
 	return cmd
 }
 
-// The examples of docs/clients.md that list records read all their pages, and those that handle
-// errors print the problem.
+// Examples that list records read all pages, and those that handle errors print the problem.
 func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
@@ -152,8 +148,7 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 // createsOrder matches the id of the event that an example creates.
 var createsOrder = regexp.MustCompile(`order-\d`)
 
-// runClientsOfTheDocs runs the clients of docs/clients.md against s. If key is not empty, it
-// sets SLUICE_API_KEY to key.
+// runClientsOfTheDocs sets SLUICE_API_KEY to key, unless it is empty.
 func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 	t.Helper()
 	examples, languages := clientsOfTheDocs(t)

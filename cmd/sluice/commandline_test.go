@@ -20,8 +20,7 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// For an invalid command line, the program prints what is wrong, exits with exitUsage, and
-// creates no file.
+// The program prints what is wrong, exits with exitUsage, and creates no file.
 func TestInvalidCommandLines(t *testing.T) {
 	t.Parallel()
 	const since = " --since 2026-01-01T00:00:00Z"
@@ -121,9 +120,8 @@ func TestInvalidCommandLines(t *testing.T) {
 	wantRun(t, sluiceCommand(t, "api.example.com", "usage", "--once"), exitUsage, "", `SLUICE_URL needs http:// or https://, not "api.example.com"`)
 }
 
-// wantUsageError runs the program with args. It fails the test unless the program rejects the
-// command line and the error message contains the text want. The working directory has an
-// empty file f.ndjson.
+// wantUsageError runs the program in a directory with an empty file f.ndjson. It must reject
+// args with a message that contains want.
 func wantUsageError(t *testing.T, args, want string) {
 	t.Helper()
 	cmd := inEnv(t, []string{"DATA_DIR=", "KEYS_TABLE="}, strings.Fields(args)...)
@@ -134,8 +132,7 @@ func wantUsageError(t *testing.T, args, want string) {
 	wantFiles(t, cmd.Dir, "f.ndjson")
 }
 
-// If the API key lacks permission, an import or an export leaves no journal. The user can then
-// try another service or another key.
+// The user can then try another service or another key.
 func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	t.Parallel()
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + t.TempDir()}
@@ -157,8 +154,7 @@ func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	}
 }
 
-// The server prints the absolute path of its data directory. It also prints a command that
-// creates an API key and works in any working directory.
+// It works in any working directory, because the printed path is absolute.
 func TestThePrintedCommandCreatesAKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "it's data")
@@ -186,7 +182,7 @@ func TestThePrintedCommandCreatesAKey(t *testing.T) {
 	}
 }
 
-// Ctrl-C on the terminal of "make run" ends the server and make without an error.
+// Neither the server nor make reports an error.
 func TestCtrlCEndsMakeRun(t *testing.T) {
 	t.Parallel()
 	requireProgram(t, "script", "install bsdutils, which contains script(1)")
@@ -215,9 +211,8 @@ func TestCtrlCEndsMakeRun(t *testing.T) {
 	}
 }
 
-// If a service cannot be reached, the command reports this within two seconds. The report
-// contains the time until the next try, unless it is at once. After three tries it says what may be
-// wrong.
+// The command says so within two seconds, with the time until the next try, unless that is at
+// once. After three tries it says what may be wrong.
 func TestAnOutageIsReported(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(1))
@@ -252,8 +247,7 @@ func TestAnOutageIsReported(t *testing.T) {
 	}
 }
 
-// onTerminal runs a shell command on a terminal. It returns the text that the terminal shows
-// and the exit code of the command.
+// onTerminal runs a shell command on a terminal, and returns what that shows.
 func onTerminal(t *testing.T, env []string, command string) (shown string, code int) {
 	t.Helper()
 	requireProgram(t, "script", "install bsdutils, which contains script(1)")
@@ -268,15 +262,15 @@ func onTerminal(t *testing.T, env []string, command string) (shown string, code 
 	return shown, code
 }
 
-// Every line of the progress fits the terminal, even if the width of the terminal changes.
-// After a missing response, the line contains the time until the next try. The import makes
-// no more calls per second than --rate allows.
+// Every line fits, even if the width of the terminal changes. After a missing response, the
+// line has the time until the next try. The import makes no more calls per second than --rate
+// allows.
 func TestProgressFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	const records, rate = 150, 50
 	var calls atomic.Int64
-	half := filepath.Join(t.TempDir(), "half") // exists after half of the calls; the terminal is then resized
+	half := filepath.Join(t.TempDir(), "half") // exists after half of the calls, when the terminal is resized
 	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		switch n := calls.Add(1); {
 		case n >= 5 && n <= 8:
@@ -308,8 +302,8 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// Every line that "sluice usage" prints fits the terminal, even if the width of the terminal
-// changes. After a signal, the command restores the terminal and ends.
+// Every line fits, even if the width changes. After a signal, the command restores the
+// terminal and ends.
 func TestUsageFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []string{"INT", "TERM"} {
@@ -352,7 +346,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// Without arguments, the program prints what to do first: commands that it has.
+// They are commands that the program has.
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	out, _ := wantRun(t, sluiceCommand(t, nowhere), 0, "sluice serve ", "")

@@ -22,8 +22,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// TestSyncAndExportSince kills runs of "sync", changes records between the runs, and
-// interrupts a run of "export --since".
+// TestSyncAndExportSince kills runs of "sync", changes records between them, and interrupts
+// "export --since".
 func TestSyncAndExportSince(t *testing.T) {
 	t.Parallel()
 	const total = 3000
@@ -57,8 +57,8 @@ func TestSyncAndExportSince(t *testing.T) {
 	exportChanges(t, g, first.SyncedUntil)
 }
 
-// changeRecords changes 700 entities, deletes 101, recreates one of the deleted entities,
-// and creates 100 new ones. It also creates 1000 events, most of them dated in the past.
+// changeRecords changes 700 entities, deletes 101, recreates one of them, and creates 100 new
+// ones and 1,000 events, most of them dated in the past.
 func changeRecords(t *testing.T, s *server) {
 	t.Helper()
 	c, err := client.New(s.url, client.Config{})
@@ -98,10 +98,9 @@ func changeRecords(t *testing.T, s *server) {
 	}
 }
 
-// killedSync runs "sync" repeatedly. It kills the first runs, whose number is given by "kills".
-// It returns the result of the last run, which ends by itself.
-// Each killed run must have at least three pages to read. It is killed after its first or
-// second page and does not receive the page after that.
+// killedSync kills the first runs of "sync", and returns the result of the next one, which
+// ends by itself. A killed run has at least three pages to read. It is killed after its first
+// or second, and does not get the one after that.
 func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {
@@ -139,7 +138,7 @@ func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r sync
 	}
 }
 
-// wantSynced fails the test unless the copy in file equals the records of the service.
+// wantSynced compares a copy with the records of the service.
 func wantSynced(t *testing.T, s *server, resource, file string) {
 	t.Helper()
 	want := filepath.Join(t.TempDir(), "export.ndjson")
@@ -151,8 +150,7 @@ func wantSynced(t *testing.T, s *server, resource, file string) {
 	}
 }
 
-// exportChanges exports the changes that changeRecords has made. The given time is before these
-// changes.
+// exportChanges exports what changeRecords has changed, from before on.
 func exportChanges(t *testing.T, g *gate, since record.Time) {
 	t.Helper()
 	dir := t.TempDir()
@@ -189,7 +187,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 	wantFiles(t, dir, "changes.ndjson")
 
-	// The printed time is the value of --since for the next export.
+	// The printed time is the --since of the next export.
 	out, stderr, code = run(t, sluiceCommand(t, g.url, "export", "entities", "--since", printed[1], "-o", "-"))
 	if code != 0 || out != "" || !strings.HasPrefix(stderr, "0 changes in standard output.\nsynced_until 2") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
@@ -205,8 +203,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 }
 
-// Without --force, sync refuses a file that another program wrote. It does not change that file
-// and creates no other file.
+// It does not change the file and creates no other.
 func TestSyncRefusesAFileOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	file := write(t, "mine.ndjson", `{"id":"mine"}`)

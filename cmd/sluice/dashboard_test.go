@@ -21,13 +21,11 @@ import (
 )
 
 // The tests of the dashboard run the page in Chromium against `sluice serve`.
-// The browser's address is 127.0.0.1.
 const browserAddress = "127.0.0.1"
 
-// answers maps a path to the response that replaces the server's response.
+// answers are responses in place of the server's, by path.
 type answers = map[string]browsertest.Answer
 
-// jobPage is a page of the list of export jobs.
 func jobPage(list ...map[string]any) browsertest.Answer {
 	if list == nil {
 		list = []map[string]any{}
@@ -35,8 +33,7 @@ func jobPage(list ...map[string]any) browsertest.Answer {
 	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{"data": list, "next_cursor": nil}}
 }
 
-// fakeJob returns an export job. ago is the time since its creation. change contains members
-// that replace the defaults.
+// fakeJob returns a job that was created ago. change replaces its defaults.
 func fakeJob(id, resource, format, status string, ago time.Duration, change map[string]any) map[string]any {
 	at := time.Now().UTC().Add(-ago).Format(time.RFC3339Nano)
 	j := map[string]any{
@@ -54,7 +51,7 @@ func problem(status int64, code, detail string) browsertest.Answer {
 	}}
 }
 
-// busyMinute returns the usage of an address that reads, imports and reaches limits.
+// busyMinute is the usage of an address that reads, imports and reaches limits.
 func busyMinute() browsertest.Answer {
 	var seconds []map[string]any
 	now := time.Now().Unix()
@@ -73,8 +70,7 @@ func busyMinute() browsertest.Answer {
 	}}
 }
 
-// visible returns a JavaScript expression that is truthy if the element with this id is
-// visible.
+// visible is a JavaScript expression.
 func visible(id string) string {
 	return fmt.Sprintf("document.getElementById(%q)?.offsetParent", id)
 }
@@ -209,8 +205,7 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("usage"))
 }
 
-// dashboardRequests returns the number of requests that the browser sent to the dashboard
-// route in the last minute.
+// dashboardRequests counts the browser's requests to the dashboard route in the last minute.
 func dashboardRequests(t *testing.T, s *server) (n int) {
 	t.Helper()
 	usage, err := newClient(t, s.url).Usage(t.Context(), browserAddress)
@@ -223,8 +218,7 @@ func dashboardRequests(t *testing.T, s *server) (n int) {
 	return n
 }
 
-// If the browser's address has used up its limit, the page says so, waits, and continues
-// without a reload by the user.
+// The page says so, waits, and continues by itself.
 func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_REQUESTS=30"})
 	tab := b.Tab(t, browsertest.Desktop)
@@ -254,8 +248,8 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
 	tab.Audit("limit-reached")
 
-	// If the limit of the route /dashboard is used up, the service sends an error page instead
-	// of the dashboard. The error page reloads itself until the last try (retry=6).
+	// The service sends an error page instead of the dashboard, which reloads itself until the
+	// last try (retry=6).
 	end = flood("/dashboard")
 	const refused = `document.querySelector('h1')?.textContent.startsWith('The limit of this address is used up')`
 	open := func(query string) {
@@ -278,8 +272,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`location.search === '?kind=entity'`)
 }
 
-// While the service is stopped, the page shows one message for all panels. When the service
-// has started again, the page recovers without a reload by the user.
+// The page shows one message for all panels, and recovers by itself.
 func dashboardOutlivesTheService(t *testing.T, b *browsertest.Browser) {
 	dir := t.TempDir()
 	s := start(t, dir)
@@ -356,10 +349,9 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// After a 429, the poller waits before the next try. It stops after six consecutive 429s, and
-// at once after a 403. If little of a limit is left, it waits until the limit is reset, by the
-// clock of the service. While the page is hidden, it does not poll. The test records the
-// waiting times instead of waiting.
+// The poller waits after a 429, and stops after six in a row, and at once after a 403. If
+// little of a limit is left, it waits until the reset, by the clock of the service. It does
+// not poll while the page is hidden. The test records the waiting times instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
@@ -440,8 +432,7 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// The test exports 50,000 events through the page and reads the file that the browser
-// downloads.
+// 50,000 events are exported through the page, into the file that the browser downloads.
 func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	const n = 50_000 // enough for several polls during the export
 	dir := t.TempDir()
@@ -466,7 +457,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
 	seen := browsertest.Eval[[]float64](tab, "seen")
 	t.Logf("the progress bar showed %v", seen)
-	for i, v := range seen { // the number of values depends on the speed of the machine
+	for i, v := range seen { // how many there are depends on the speed of the machine
 		if i > 0 && v < seen[i-1] {
 			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
 		}
@@ -537,7 +528,7 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("exports-empty") + ` && document.getElementById('records-empty').textContent.includes('There are no events yet') && !` + visible("hidden-parts"))
 }
 
-// focusOf returns the id, the name or the text of the element that has the keyboard focus.
+// focusOf is the id, the name or the text of what has the keyboard focus.
 func focusOf(tab *browsertest.Tab) string {
 	return browsertest.Eval[string](tab, `(() => { const a = document.activeElement; return a.id || a.name || a.textContent.trim(); })()`)
 }
@@ -554,8 +545,8 @@ func tabTo(t *testing.T, tab *browsertest.Tab, want string) {
 	t.Fatalf("the Tab key never leads to %s", want)
 }
 
-// A user can start, cancel and restart an export with the keyboard only. The page never loses
-// the keyboard focus.
+// Exports start, are cancelled and start again by keyboard only, and the page never loses the
+// focus.
 func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedPage(t, s)
@@ -593,7 +584,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 
 	running := fakeJob("x", "event", "ndjson", "running", time.Second, map[string]any{"records_written": 1, "records_expected": 9})
 	cancelled := fakeJob("x", "event", "ndjson", "cancelled", time.Second, map[string]any{"records_written": 1})
-	for _, byKey := range []bool{true, false} { // if byKey is false, another client cancels the job
+	for _, byKey := range []bool{true, false} { // otherwise another client cancels the job
 		tab.Answer(answers{"/export_job": jobPage(running), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
 		tab.Open(s.url + "/dashboard")
 		tab.Wait(`document.querySelector('#exports [data-status=running]')`)

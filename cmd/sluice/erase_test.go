@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/event"
 )
 
-// A server is killed during an erasure. "sluice erase" waits until a new server with the same
-// data has completed the erasure. The next sync removes the erased events from a copy.
+// "sluice erase" waits until a new server with the same data has completed the erasure. The
+// next sync removes the erased events from a copy.
 func TestEraseSurvivesAKilledServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,9 +22,8 @@ import (
 	"sluice/pkg/client"
 )
 
-// startProxy starts a proxy for the server at the URL target and returns the URL of the proxy.
-// For each request, the proxy calls handle, which can forward the request to the server with
-// next.ServeHTTP. Links in responses contain the host of the proxy.
+// startProxy returns the URL of a proxy that calls handle for each request, which can pass it
+// on with next.ServeHTTP. Links in responses have the host of the proxy.
 func startProxy(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -40,7 +39,7 @@ func startProxy(t *testing.T, target string, handle func(w http.ResponseWriter, 
 	return server.URL
 }
 
-// filled starts a server and stores two entities and the n events of eventLines.
+// filled starts a server with two entities and the n events of eventLines.
 func filled(t *testing.T, n int) *server {
 	t.Helper()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -51,7 +50,6 @@ func filled(t *testing.T, n int) *server {
 	return s
 }
 
-// wantFiles fails the test unless dir contains exactly these files.
 func wantFiles(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -95,8 +93,7 @@ func TestExport(t *testing.T) {
 	if n := strings.Count(lines, "\n"); n != 50 || !strings.Contains(lines, `"attributes":{"i":49}`) {
 		t.Errorf("%d lines: %.200s", n, lines)
 	}
-	// A second run fails, because the file exists. A run with --force exports the records again
-	// and replaces the file.
+	// The file exists, so a second run fails, and one with --force replaces it.
 	overwrite(t, events, "old")
 	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events)); code != exitUsage || out != "" || stderr != "sluice: "+events+" exists; name another file, or replace it with --force\n" {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
@@ -145,8 +142,8 @@ func TestExport(t *testing.T) {
 	other.client(t).want(t, http.StatusOK, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
 }
 
-// A CSV export is imported into another service. An export from that service is then
-// identical, except for the times that the service sets.
+// An export from the service into which it is imported is identical, but for the times that
+// the service sets.
 func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -168,9 +165,8 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	for _, formulas := range []string{"neutralize", "keep"} {
 		file, csv := export(s.url, "entities.csv", "--csv-formulas", formulas)
 		_, lines := export(s.url, "entities.ndjson")
-		// An import without --create-only would merge the records and remove null attributes.
-		// In the second iteration, the import finds all entities already stored with the same
-		// content.
+		// An import without --create-only would merge the records and remove null attributes. In the
+		// second iteration, all entities are there already.
 		wantRun(t, sluiceCommand(t, other.url, "import", "entities", "--create-only", file), 0, "", "")
 		if _, got := export(other.url, "entities.csv", "--csv-formulas", formulas); got != csv {
 			t.Errorf("%s: got\n%q\nwant\n%q", formulas, got, csv)
@@ -184,11 +180,11 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// After a kill during the download, the next export continues the download of the same job.
+// The next export continues the download of the same job.
 func TestAKilledExportContinues(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 300)
-	const sent = 500 // number of bytes that the proxy sends before the client is killed
+	const sent = 500 // bytes that the proxy sends before the client is killed
 	var downloads atomic.Int32
 	ranges := make(chan string, 10)
 	began := make(chan struct{})
@@ -245,8 +241,8 @@ func TestAKilledExportContinues(t *testing.T) {
 	}
 }
 
-// If the downloaded file differs from the file that the job wrote, the export fails and does
-// not move the file to the output path. The next run downloads the file again.
+// A file that differs from what the job wrote does not reach the output path, and the next run
+// downloads it again.
 func TestAnExportIsChecked(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 20)
@@ -279,9 +275,8 @@ func TestAnExportIsChecked(t *testing.T) {
 	wantFiles(t, filepath.Dir(file), "events.csv")
 }
 
-// After an interrupt, the next run continues the job. If the job has failed when the next run
-// starts, that run creates a new job. An export to standard output cannot continue, so the
-// interrupt cancels its job.
+// The next run continues the job, or creates a new one if it has failed. An export to standard
+// output cannot continue, so its job is cancelled.
 func TestAnInterruptedExport(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 1)
@@ -320,7 +315,7 @@ func TestAnInterruptedExport(t *testing.T) {
 		if output == "-" {
 			continue
 		}
-		// Cancel the job, which may already have ended.
+		// The job may already have ended.
 		s.client(t).check(t, "POST", "/cancel_export_job", `{"id":"`+id+`"}`)
 		over := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.URL.Path == "/export_job/"+id {
@@ -329,8 +324,7 @@ func TestAnInterruptedExport(t *testing.T) {
 			}
 			next.ServeHTTP(w, r)
 		})
-		// The journal contains the URL of the service. Replace it by the URL of the new
-		// proxy.
+		// The journal has the URL of the service, which is that of the new proxy now.
 		journal := output + ".sluice-export"
 		overwrite(t, journal, strings.Replace(read(t, journal), proxy, over, 1))
 		wantRun(t, sluiceCommand(t, over, "export", "event", "-o", output), 0, "1 event in", "has failed: It was too large. Beginning a new one.\n")

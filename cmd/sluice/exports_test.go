@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// exported waits for an export job and returns the job and the text of its file.
+// exported waits for a job and returns it with the text of its file.
 func exported(t *testing.T, c *client.Client, id string) (exportjob.Job, string) {
 	t.Helper()
 	j, err := c.AwaitExportJob(t.Context(), id, nil)
@@ -83,8 +83,8 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	})
 }
 
-// A file has every record that was created before its job, even if others are being stored while
-// the job is created and runs.
+// The file has every record that was created before its job, even if others are stored
+// meanwhile.
 func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -146,8 +146,8 @@ func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
 	}
 }
 
-// After a restart, a server has the records and export files of its data directory. It
-// rejects the download links from before the restart.
+// A new server has the records and export files of its data directory. It rejects the links
+// from before.
 func TestLinksToExportFilesAndARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -179,8 +179,7 @@ func TestLinksToExportFilesAndARestart(t *testing.T) {
 	}
 }
 
-// filledEvent returns the event that fillEvents stores as number i, with the given number of
-// attributes.
+// filledEvent is event i of fillEvents.
 func filledEvent(i, attributes int) event.Event {
 	var others strings.Builder
 	for j := range attributes - 1 {
@@ -192,8 +191,7 @@ func filledEvent(i, attributes int) event.Event {
 	}
 }
 
-// fillEvents stores n events in the data file of a server that is not running. Each event has
-// the given number of attributes.
+// fillEvents stores events in the data file of a server that is not running.
 func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
 	open := func(db *bbolt.DB) (*bolt.Events, error) {
@@ -206,8 +204,8 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 	})
 }
 
-// fill opens a store in the data file of a server that is not running. It calls the function
-// create once with each number from 0 to n-1.
+// fill calls create with 0 to n-1, on a store in the data file of a server that is not
+// running.
 func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
 	t.Helper()
 	if err := localserver.CreateDir(dir); err != nil {

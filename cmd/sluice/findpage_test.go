@@ -16,8 +16,8 @@ import (
 
 const recordTitle = `document.getElementById('record-title').textContent`
 
-// One box finds entities and events by id. What is open has a URL, a wrong filter is named in the
-// words of the page, and an erasure is followed to its end.
+// One box finds entities and events by id. What is open has a URL, a wrong filter is named in
+// the words of the page, and an erasure is followed to its end.
 func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedBrowsing(t, s)
@@ -33,7 +33,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	if got := browsertest.Eval[float64](tab, `document.querySelector('#records > li').getBoundingClientRect().bottom`); got > float64(browsertest.Phone.Height) {
 		t.Errorf("on a phone, the first result ends at %v pixels, below the first screen", got)
 	}
-	// While the limit is used up, the card keeps its rows, says so, and tries again.
+	// The card keeps its rows, says so, and tries again.
 	tab.Answer(answers{"/event": problem(http.StatusTooManyRequests, "quota_exceeded", "the limit is used up")})
 	tab.Click("#records-next")
 	tab.Wait(textOf("records-notice") + `.startsWith('Your limit is used up for the moment.') && document.querySelectorAll('#records > li').length === 10`)
@@ -82,8 +82,8 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	c.want(t, http.StatusNotFound, "GET", "/event/paid-07", "")
 }
 
-// The browser keeps the zone. Both zones mean the same instants, and the presets say which of
-// them is active.
+// The browser keeps the zone. Both zones mean the same instants, and the presets say which is
+// active.
 func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"id":"e","name":"n","occurred_at":"2026-01-02T23:30:00Z"}`)
@@ -108,8 +108,8 @@ func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// A support person who has only the beginning of an email address gets to the latest events, and
-// then imports a file, with the keyboard only.
+// With only the beginning of an email address, a support person gets to the latest events, and
+// then imports a file, all by keyboard.
 func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "", "does the rest while it runs")

@@ -12,10 +12,10 @@ import (
 	"sluice/internal/test/child"
 )
 
-// openAPITools is the directory into which "make openapi-tools" installs its programs.
+// openAPITools is where "make openapi-tools" installs its programs.
 const openAPITools = "openapi-tools"
 
-// tool runs a program of openAPITools in dir and returns what it prints.
+// tool runs a program of openAPITools in dir.
 func tool(t *testing.T, dir string, program string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -38,7 +38,6 @@ func openAPIFile(t *testing.T) string {
 	return filepath.Join(child.ModuleRoot(t), "openapi.yaml")
 }
 
-// The common OpenAPI linters report no error in openapi.yaml.
 func TestOpenAPILinters(t *testing.T) {
 	t.Parallel()
 	requireProgram(t, node(t, "spectral"), "run: make openapi-tools")
@@ -50,8 +49,8 @@ func TestOpenAPILinters(t *testing.T) {
 	tool(t, dir, node(t, "redocly"), "lint", openAPIFile(t))
 }
 
-// Clients generated from openapi.yaml create, read and list entities. The attributes of the
-// entities include a number that a float64 cannot represent.
+// They create, read and list entities, whose attributes include a number that a float64 cannot
+// represent.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	requireProgram(t, node(t, "openapi-typescript"), "run: make openapi-tools")

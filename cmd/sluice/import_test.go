@@ -23,11 +23,10 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// unlimited contains the environment variables that give a server the highest possible limits.
+// unlimited are the highest limits of a server.
 var unlimited = []string{"LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"}
 
-// sluiceCommand returns a command that runs the program with args against the server at
-// url.
+// sluiceCommand runs the program against the server at url.
 func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -36,8 +35,7 @@ func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// inEnv is like sluiceCommand, but for a command that needs no service. env contains
-// additional environment variables ("NAME=value").
+// inEnv is for a command that needs no service. env is added to the environment.
 func inEnv(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := sluiceCommand(t, nowhere, args...)
@@ -45,7 +43,6 @@ func inEnv(t *testing.T, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command and returns what it printed and its exit code.
 func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -61,9 +58,8 @@ func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// wantRun runs cmd. It fails the test unless the exit code equals code, the output begins
-// with the text stdout, and the diagnostics contain the text stderr. A command that fails
-// must print no output.
+// wantRun checks the exit code, and the beginning of the output and a part of the diagnostics.
+// A command that fails must print no output.
 func wantRun(t *testing.T, cmd *exec.Cmd, code int, stdout, stderr string) (out, diagnostics string) {
 	t.Helper()
 	out, diagnostics, got := run(t, cmd)
@@ -74,7 +70,7 @@ func wantRun(t *testing.T, cmd *exec.Cmd, code int, stdout, stderr string) (out,
 	return out, diagnostics
 }
 
-// write creates a file in a new temporary directory and returns its path.
+// write creates a file in a new temporary directory.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -84,7 +80,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// eventLines returns n events as NDJSON. Every third event has an id.
+// eventLines returns n events as NDJSON, of which every third has an id.
 func eventLines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -97,11 +93,11 @@ func eventLines(n int) string {
 	return b.String()
 }
 
-// entityLines returns n entities as NDJSON. Every third entity has an id.
+// entityLines returns n entities as NDJSON, of which every third has an id.
 func entityLines(n int) string { return strings.ReplaceAll(eventLines(n), `"name":`, `"type":`) }
 
-// wantEachOnce fails the test unless the list at a path has each of the records 0 to n-1 of
-// eventLines or entityLines exactly once, and nothing else.
+// wantEachOnce checks that a list has each of the first n records of eventLines or entityLines
+// once, and nothing else.
 func wantEachOnce(t *testing.T, c *caller, path string, n int) {
 	t.Helper()
 	times := make(map[int]int)
@@ -118,8 +114,8 @@ func wantEachOnce(t *testing.T, c *caller, path string, n int) {
 	}
 }
 
-// gate is a proxy in front of a server. A test can replace the server. A test can also set
-// functions that the gate runs after a given number of successful requests.
+// gate is a proxy in front of a server that can be replaced. It calls functions after some
+// number of successful requests.
 type gate struct {
 	url    string
 	target atomic.Pointer[url.URL]
@@ -169,15 +165,14 @@ func (g *gate) passed() {
 	}
 }
 
-// runAfter sets a function that the gate runs after n more successful requests.
+// runAfter calls f after n more successful requests.
 func (g *gate) runAfter(n int, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.at[g.count+n] = f
 }
 
-// An import stores every record exactly once, with or without an id, even if the import or
-// the service is killed.
+// The import or the service is killed, and records have ids or not.
 func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	t.Parallel()
 	const kills, serverKills = 10, 3
@@ -213,8 +208,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
-				// Kill each run of the import except the last one. During the last run, kill and
-				// restart the server instead.
+				// Each run is killed but the last, during which the server is killed and restarted.
 				if attempt < kills {
 					g.runAfter(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // the import may have ended
 				} else {
@@ -260,8 +254,8 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	}
 }
 
-// At the default limits, the service refuses at most 5 calls of an import. An import of
-// entities sends 100 entities per call.
+// At the default limits, the service refuses at most 5 calls of an import. Entities are sent
+// 100 at a time.
 func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -349,14 +343,13 @@ func TestImportOfEntities(t *testing.T) {
 		}
 	}
 
-	// If an entity has no type in the file, the stored entity keeps its type.
+	// An entity without a type in the file keeps the one that it has.
 	file = write(t, "entities.ndjson", `{"id":"a","attributes":{"y":3}}`+"\n"+`{"id":"e"}`)
 	wantRun(t, sluiceCommand(t, s.url, "import", "entities", file), 0, "2 entities: 1 new, 0 there already, 1 updated", "")
 	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":3}}`)
 	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"e","type":"entity"}`)
 }
 
-// packed returns a text compressed with gzip.
 func packed(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -381,7 +374,7 @@ func TestImportFromStandardInput(t *testing.T) {
 }
 
 // An error that is not about a record, such as a missing permission, stops the import. The
-// next run continues the import.
+// next run continues it.
 func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -402,7 +395,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 		t.Fatal(stderr)
 	}
 
-	// Until the import is complete, no other import can replace its journal.
+	// No other import can replace the journal of an incomplete one.
 	text := read(t, file)
 	overwrite(t, file, "{}\n"+text)
 	wantRun(t, sluiceCommand(t, proxy, args...), exitUsage, "", "or remove the journal to abandon it: its records without an id then get new ids in the next import, which stores them twice")
@@ -414,14 +407,12 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	}
 	wantEachOnce(t, s.client(t), "/event", 100)
 
-	// After the import is complete, another import can replace the journal if --again is set
-	// or the file has changed.
+	// That of a complete one is replaced if --again is set or the file has changed.
 	wantRun(t, sluiceCommand(t, proxy, append(args, "--again")...), exitRejected, "101 events: 66 new, 34 there already", "")
 	overwrite(t, file, `{"id":"given-0","name":"n","attributes":{"i":0}}`)
 	wantRun(t, sluiceCommand(t, proxy, args...), 0, "1 event: 0 new, 1 there already", "")
 }
 
-// An import that is interrupted prints what it has done.
 func TestAnInterruptedImportPrintsItsResult(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -447,8 +438,7 @@ func TestAnInterruptedImportPrintsItsResult(t *testing.T) {
 	}
 }
 
-// The API key never appears in the output. If the output is not a terminal, it has plain
-// lines without control characters.
+// Where the output is not a terminal, it has plain lines without control characters.
 func TestTheKeyIsNeverShown(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(3))

@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// textOf returns a JavaScript expression for the text of the element with this id.
+// textOf is a JavaScript expression for the text of an element.
 func textOf(id string) string { return fmt.Sprintf("document.getElementById(%q).textContent", id) }
 
 // A file goes through four steps. Cells become what the columns say, and rows that the service
@@ -88,15 +88,15 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// largeFile writes a CSV file with a byte order mark, CRLF, quotes, line breaks in cells, and n
-// rows: a tenth without an id, duplicates with and without the same content, and one that is not
-// UTF-8.
+// largeFile writes a CSV file with a byte order mark, CRLF, quotes, line breaks in cells, and
+// n rows: a tenth without an id, duplicates with and without the same content, and one that is
+// not UTF-8.
 func largeFile(t *testing.T, path string, n int) {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("\ufeffid,name,entity_id,occurred_at,attributes.note,attributes.amount\r\n")
 	for i := range n {
-		of := i // the number of the record in this row
+		of := i // number of the record in this row
 		if i%1000 == 7 {
 			of-- // the same as the row before
 		}
@@ -114,8 +114,8 @@ func largeFile(t *testing.T, path string, n int) {
 	userFile(t, path, b.String())
 }
 
-// contents returns what the events of a service say, without their ids, which rows without one
-// get from the import, and their times of creation.
+// contents returns the events of a service without their times of creation and ids, which rows
+// without one get from the import.
 func contents(t *testing.T, c *client.Client) (all []string) {
 	t.Helper()
 	for e, err := range c.Events(t.Context(), client.EventQuery{}) {
@@ -128,9 +128,9 @@ func contents(t *testing.T, c *client.Client) (all []string) {
 	return all
 }
 
-// The page is closed during the import of a large file. When the same file is chosen again, the
-// service ends up with what "sluice import" of it stores. The environment variable IMPORT_ROWS
-// sets the number of rows.
+// The page is closed during the import of a large file. When the same file is chosen again,
+// the service ends up with what "sluice import" of it stores. The environment variable
+// IMPORT_ROWS sets the number of rows.
 func dashboardImportsAgain(t *testing.T, b *browsertest.Browser) {
 	n := 4000
 	if rows := os.Getenv("IMPORT_ROWS"); rows != "" {

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/test/browsertest"
 )
 
-// holdBatches runs a proxy in front of a server. It sends the number of records in each batch of
-// events to arrived, and forwards the batch after a receive from release.
+// holdBatches is a proxy that sends the number of records in each batch of events to arrived,
+// and forwards the batch after a receive from release.
 func holdBatches(t *testing.T, target string) (url string, arrived chan int, release chan struct{}) {
 	t.Helper()
 	arrived, release = make(chan int, 100), make(chan struct{})
@@ -36,8 +36,8 @@ func holdBatches(t *testing.T, target string) (url string, arrived chan int, rel
 	return url, arrived, release
 }
 
-// A paused import sends nothing. A cancelled one counts all that the service has stored, even of
-// the batch that was on its way, and the same file again imports the rest.
+// A paused import sends nothing. A cancelled one counts all that the service has stored, even
+// of the batch that was on its way, and the same file again imports the rest.
 func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
 	const rows = 300 // of 4 KB, so the page reads the file in several slices
 	path := filepath.Join(t.TempDir(), "visits.csv")

@@ -20,7 +20,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// await calls done until it returns true.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -42,7 +41,7 @@ func (s *server) declarations(t *testing.T) (all []index.Declaration) {
 	return all
 }
 
-// A server indexes what exists and what is written meanwhile, and stops when the index is removed.
+// It indexes what exists and what is written meanwhile, and stops when the index is removed.
 func TestIndexesOfARunningServer(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
@@ -92,8 +91,7 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	find(1, "those that are: born (number)", "email", "ada@example.com")
 }
 
-// A build in DynamoDB that is killed again and again ends with every entity in the index, and
-// counts each once.
+// The index has every entity in the end, and the counts have each once.
 func TestAKilledBuildContinues(t *testing.T) {
 	t.Parallel()
 	const entities, kills = 3000, 10

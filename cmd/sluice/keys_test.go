@@ -14,8 +14,7 @@ import (
 	"sluice/pkg/access"
 )
 
-// createKey creates an API key and returns it. env has additional environment variables
-// ("NAME=value").
+// createKey returns a new API key. env is added to the environment.
 func createKey(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	stdout, _ := wantRun(t, inEnv(t, env, append([]string{"keys", "create"}, args...)...), 0, "slc_", "")
@@ -25,8 +24,7 @@ func createKey(t *testing.T, env []string, args ...string) string {
 
 func idOf(key string) string { return strings.Split(key, "_")[1] }
 
-// API keys can be created, used, listed and revoked while a server runs, with either kind
-// of store.
+// With either kind of store.
 func TestKeysOfARunningServer(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, []string{"AUTH_MODE=api-key"}, func(t *testing.T, s *server) {
@@ -116,7 +114,7 @@ func TestKeysAsJSON(t *testing.T) {
 	if !ok || token.ID != made.ID || made.Workspace != "w" || made.Status != "active" || strings.Join(made.Scopes, " ") != "dashboard export" || made.ExpiresAt == nil || made.ExpiresAt.Sub(made.CreatedAt).Round(time.Second) != time.Hour || made.RevokedAt != nil {
 		t.Errorf("created %v", made.ID)
 	}
-	// The command "keys revoke" also accepts the complete API key.
+	// "keys revoke" also accepts the complete API key.
 	if keys(&revoked, "revoke", made.Key); revoked.ID != made.ID || revoked.Status != "revoked" || revoked.RevokedAt == nil || revoked.Key != "" {
 		t.Errorf("revoked %v", revoked.ID)
 	}
@@ -125,8 +123,7 @@ func TestKeysAsJSON(t *testing.T) {
 	}
 }
 
-// If a command of "sluice keys" or "sluice limits" fails, its error message says why, and the
-// command creates no file.
+// The error says why, and the command creates no file.
 func TestStoresThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -142,7 +139,7 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 		"127.0.0.1:1": {nil, []string{"limits", "set", "192.0.2.7", "--records", "1", "--dynamodb", nowhere}},
 	} {
 		_, stderr := wantRun(t, inEnv(t, append([]string{"DATA_DIR=" + dir}, tt.env...), tt.args...), exitFailure, "", want)
-		lines := strings.Split(stderr, "\n") // the SDK may have written lines before the error message
+		lines := strings.Split(stderr, "\n") // the SDK may have written lines before the error
 		if len(lines) < 2 || !strings.HasPrefix(lines[len(lines)-2], "sluice: ") {
 			t.Errorf("%v: %s", tt.args, stderr)
 		}
@@ -150,14 +147,14 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 	wantFiles(t, dir)
 }
 
-// awsEnv returns an AWS configuration whose DynamoDB is DynamoDB Local.
+// awsEnv is an AWS configuration whose DynamoDB is DynamoDB Local.
 func awsEnv(t *testing.T) []string {
 	t.Helper()
 	return []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t)}
 }
 
-// If a command gets the name of a table but no --dynamodb, it uses the DynamoDB endpoint of the
-// AWS configuration.
+// With the name of a table but no --dynamodb, a command uses the DynamoDB endpoint of the AWS
+// configuration.
 func TestDeployedTables(t *testing.T) {
 	t.Parallel()
 	env := append(awsEnv(t), "KEYS_TABLE="+dynamolocal.Table(t, "KeysTable"))
@@ -187,10 +184,9 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// "sluice serve" prints who can use the service. If API keys are off, a server that listens on
-// a loopback address rejects requests for host names that are not loopback names. Otherwise a
-// web page could read from the server by DNS rebinding, in which the host name of the page
-// resolves to 127.0.0.1.
+// If API keys are off, a server on a loopback address rejects host names that are not loopback
+// names. Otherwise a web page could read from it by DNS rebinding: its host name resolves to
+// 127.0.0.1.
 func TestServeSaysWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -198,7 +194,7 @@ func TestServeSaysWhoMayUseIt(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
 		env             []string
-		rebound         int // status of a request for a host name that is not a loopback name
+		rebound         int // status of a request for another host name
 		says, saysNever []string
 	}{
 		{"by default", nil, 403, []string{off}, []string{warning, how, "Authorization"}},

@@ -17,15 +17,13 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// runLimits runs `sluice limits`. env has additional environment variables
-// ("NAME=value").
+// runLimits runs `sluice limits`. env is added to the environment.
 func runLimits(t *testing.T, env []string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	return wantRun(t, inEnv(t, env, append([]string{"limits"}, args...)...), 0, "", "")
 }
 
-// Rows can be set, listed, checked and removed while a server runs, with either kind of
-// store, and the server applies them.
+// With either kind of store.
 func TestLimitsOfARunningServer(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, []string{"LIMITS_MAX_AGE=1s"}, func(t *testing.T, s *server) {

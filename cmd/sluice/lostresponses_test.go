@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// loseAThird runs a proxy in front of a server. The proxy forwards every request. For a third
-// of the requests, it closes the connection instead of sending the response.
+// loseAThird is a proxy that forwards every request, but for a third of them closes the
+// connection instead of sending the response.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	lost := new(atomic.Int64)
@@ -32,8 +32,7 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	}), lost
 }
 
-// A client repeats each call whose response was lost. The service still stores each record
-// once, and deletes or changes no record by mistake.
+// No record is deleted or changed by mistake either.
 func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16

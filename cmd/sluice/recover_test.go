@@ -13,10 +13,9 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// The test follows docs/recover.md, "Bring back some records". A second server uses the
-// restored table. TTL is disabled on that table, because DynamoDB restores a table without its
-// TTL setting. The test exports the records of the second server and imports them into the
-// first server. The import brings back records that were overwritten or deleted.
+// As in docs/recover.md, "Bring back some records": a second server uses the restored table,
+// whose TTL is disabled, because DynamoDB restores a table without it. What it exports is
+// imported into the first server, which brings back records that were overwritten or deleted.
 func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 	t.Parallel()
 	onTable := func(entities string) *server {
@@ -26,7 +25,7 @@ func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 		}
 		return startIn(t, env, "--dynamodb", dynamolocal.Endpoint(t))
 	}
-	// Both tables contain the records that existed at the restore time.
+	// Both tables have the records of the restore time.
 	restored, current := dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EntitiesTable")
 	now := onTable(current)
 	for _, s := range []*server{onTable(restored), now} {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The routes respond as docs/api.md describes, with either kind of store. The tests of package
-// httpapi send further invalid requests.
+// As docs/api.md describes, with either kind of store. Package httpapi tests more invalid
+// requests.
 func TestEveryRouteAnswers(t *testing.T) {
 	t.Parallel()
 	steps := []struct {

@@ -7,10 +7,10 @@ import (
 	"sluice/internal/test/child"
 )
 
-// Schemathesis generates requests from openapi.yaml. It must get no server error and no
-// undocumented response. Its check positive_data_acceptance is disabled, because no schema
-// describes which cursors are valid. Its check negative_data_rejection is disabled, because
-// the service accepts a batch in which only some events are valid.
+// Schemathesis generates requests from openapi.yaml, and must get no server error and no
+// undocumented response. Two checks are off: positive_data_acceptance, because no schema
+// describes which cursors are valid, and negative_data_rejection, because the service accepts
+// a batch in which only some events are valid.
 func TestSchemathesis(t *testing.T) {
 	t.Parallel()
 	tester := child.Cached(t, "schemathesis/bin/schemathesis")

@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	program string            // path of the program that the tests run, built by TestMain
+	program string            // what the tests run, built by TestMain
 	spec    *openapitest.Spec // openapi.yaml, which all responses must match
 )
 
@@ -58,29 +58,26 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// raceDetector reports whether the tests are built with the race detector.
 func raceDetector() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// server is a running `sluice serve`.
 type server struct {
 	*child.Process
 	url  string
-	env  []string // additional environment variables
-	args []string // arguments of serve
+	env  []string // added to the environment
+	args []string // of serve
 }
 
-// start runs `sluice serve` on a free port and waits until the server listens. At the end of
-// the test, the server must stop without an error.
+// start runs `sluice serve` on a free port. At the end of the test, it must stop without an
+// error.
 func start(t *testing.T, dataDir string, args ...string) *server {
 	t.Helper()
 	return startIn(t, []string{"DATA_DIR=" + dataDir}, args...)
 }
 
-// startIn is like start, but takes environment variables ("NAME=value") instead of the data
-// directory.
+// startIn is start with an environment instead of the data directory.
 func startIn(t *testing.T, env []string, args ...string) *server {
 	t.Helper()
 	cmd := exec.Command(program, append([]string{"serve"}, args...)...)
@@ -108,9 +105,8 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	return s
 }
 
-// onEachBackend calls the given function once for each of two servers. One server has an
-// embedded store, and the other has new tables in DynamoDB Local. env is added to the
-// environment of both servers.
+// onEachBackend runs test with a server on an embedded store, and with one on new tables in
+// DynamoDB Local. env is added to the environment of both.
 func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -128,8 +124,7 @@ func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server
 	})
 }
 
-// stop interrupts the server as Ctrl-C does, and returns the output of the server. The server
-// must end without an error.
+// stop interrupts the server as Ctrl-C does. It must end without an error.
 func (s *server) stop(t *testing.T) string {
 	t.Helper()
 	if err := s.Signal(syscall.SIGINT); err != nil {
@@ -143,7 +138,7 @@ func (s *server) stop(t *testing.T) string {
 
 var lastAddress atomic.Int32
 
-// caller sends requests to a server, from address.
+// caller sends requests from address.
 type caller struct {
 	*http.Client
 	url     string
@@ -162,9 +157,8 @@ func (s *server) clientAt(t *testing.T, address string) *caller {
 	return &caller{Client: &http.Client{Transport: transport, Timeout: 20 * time.Second}, url: s.url, address: address}
 }
 
-// response is a response whose body has been read.
 type response struct {
-	method, target string // method and target of the request
+	method, target string // of the request
 
 	status int
 	header http.Header
@@ -180,8 +174,7 @@ func (r response) reset(t *testing.T) int64 {
 	return n
 }
 
-// do sends a request. A nonempty body is sent as JSON. header contains alternating
-// names and values.
+// do sends a body, unless it is empty, as JSON. header has alternating names and values.
 func (c *caller) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, c.url+target, strings.NewReader(body))
@@ -194,7 +187,7 @@ func (c *caller) do(t *testing.T, method, target, body string, header ...string)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	req.Host = req.Header.Get("Host") // if empty, the request has the host of the URL
+	req.Host = req.Header.Get("Host") // if empty, the host is that of the URL
 	resp, err := c.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -207,8 +200,7 @@ func (c *caller) do(t *testing.T, method, target, body string, header ...string)
 	return response{method, target, resp.StatusCode, resp.Header, string(b)}
 }
 
-// check sends a request as caller.do does. It fails the test unless the response matches
-// openapi.yaml.
+// check is do, whose response must match openapi.yaml.
 func (c *caller) check(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	r := c.do(t, method, target, body, header...)
@@ -216,7 +208,6 @@ func (c *caller) check(t *testing.T, method, target, body string, header ...stri
 	return r
 }
 
-// describedIn fails the test unless r matches openapi.yaml.
 func (r response) describedIn(t *testing.T) {
 	t.Helper()
 	if err := spec.Check(openapitest.Response{Method: r.method, Target: r.target, Status: r.status, Header: r.header, Body: []byte(r.body)}); err != nil {
@@ -224,8 +215,7 @@ func (r response) describedIn(t *testing.T) {
 	}
 }
 
-// want sends a request and fails the test unless the response matches openapi.yaml and has the
-// given status.
+// want is check for a status.
 func (c *caller) want(t *testing.T, status int, method, target, body string) response {
 	t.Helper()
 	r := c.check(t, method, target, body)
@@ -235,8 +225,7 @@ func (c *caller) want(t *testing.T, status int, method, target, body string) res
 	return r
 }
 
-// seed creates n entities with the ids e0000, e0001 and so on, and n events with the ids v0000,
-// v0001 and so on.
+// seed creates n entities e0000, e0001, … and n events v0000, v0001, ….
 func seed(t *testing.T, s *server, n int) {
 	t.Helper()
 	var entities []entity.Draft
@@ -258,8 +247,8 @@ func seed(t *testing.T, s *server, n int) {
 	}
 }
 
-// oneWindow calls the given function with a new client at the beginning of a second. It repeats
-// this until all responses fall into one window.
+// oneWindow calls play with a new client at the beginning of a second, until all responses
+// fall into one window.
 func oneWindow(t *testing.T, s *server, play func(c *caller) []response) {
 	t.Helper()
 	for range 20 {
@@ -315,8 +304,7 @@ func TestRecordsPerSecond(t *testing.T) {
 						}
 					}
 				}
-				// If the responses fall into two windows, they prove nothing. oneWindow then
-				// repeats the requests.
+				// Responses of two windows prove nothing.
 				if len(wrong) > 0 && responses[0].reset(t) == responses[len(responses)-1].reset(t) {
 					t.Error(strings.Join(wrong, "\n"))
 				}
@@ -390,13 +378,12 @@ func checkLimitHeaders(t *testing.T, r response) {
 	}
 }
 
-// listed is a record of a list.
 type listed struct {
 	ID         string
 	Attributes struct{ I int }
 }
 
-// walk follows the Link headers of a list to its last page and returns the records.
+// walk follows the Link headers of a list to its last page.
 func walk(t *testing.T, c *caller, target string) (records []listed) {
 	t.Helper()
 	for target != "" {

@@ -12,8 +12,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// With the key of another workspace, or after the data of the service was replaced, a resumable
-// command does nothing, exits with 2 and says what to do. With its own key, it continues.
+// With the key of another workspace, or after the data of the service was replaced, a
+// resumable command does nothing, exits with 2 and says what to do. With its own key, it
+// continues.
 func TestACommandContinuesOnlyInItsWorkspace(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}

@@ -23,15 +23,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// syncDuration is how long TestCopiesFollowTheService writes. The environment variable
-// SYNC_DURATION overrides it, for example with 5m.
+// syncDuration is how long TestCopiesFollowTheService writes, unless the environment variable
+// SYNC_DURATION says otherwise, such as 5m.
 const syncDuration = 8 * time.Second
 
-// TestCopiesFollowTheService runs writers and readers against several servers that share the
-// same DynamoDB tables. The writers lose a third of the responses. Each reader walks through
-// the changes repeatedly and applies them to its copy. After each complete walk, the copy must
-// include the changes before synced_until, as follower.check describes. At the end, the copy
-// must equal all records.
+// TestCopiesFollowTheService runs writers, which lose a third of the responses, and readers
+// against several servers on the same DynamoDB tables. Each reader walks through the changes
+// again and again. After each complete walk, its copy must have the changes before
+// synced_until, as follower.check describes, and at the end all records.
 func TestCopiesFollowTheService(t *testing.T) {
 	t.Parallel()
 	const servers, writers, readers = 3, 8, 3
@@ -98,21 +97,20 @@ func newClient(t *testing.T, url string) *client.Client {
 	return c
 }
 
-// syncState is a state of an entity. The entity got this state at a time between from and to.
+// syncState is a state that an entity got between from and to.
 type syncState struct {
 	from, to record.Time
 	deleted  bool
 }
 
-// written contains the records that the writers stored.
+// written is what the writers stored.
 type written struct {
 	mu     sync.Mutex
 	states map[string][]syncState // by id of the entity
 	events map[string]record.Time // created_at, by id of the event
 }
 
-// write creates, updates, deletes and recreates a few entities that no other writer
-// changes, and creates events.
+// write changes a few entities that no other writer changes, and creates events.
 func (w *written) write(t *testing.T, clients []*client.Client, number int, end time.Time) {
 	for n := 0; time.Now().Before(end) && !t.Failed(); n++ {
 		c, id := clients[rand.IntN(len(clients))], fmt.Sprintf("w%d-%d", number, rand.IntN(5))
@@ -158,8 +156,7 @@ func (w *written) write(t *testing.T, clients []*client.Client, number int, end 
 	}
 }
 
-// follower keeps a copy of all entities and events. It reads each page of changes from a random
-// server.
+// follower keeps a copy of everything. It reads each page of changes from a random server.
 type follower struct {
 	clients                    []*client.Client
 	entitiesSince, eventsSince record.Time
@@ -176,7 +173,7 @@ type completedWalk struct {
 	events   map[string]record.Time
 }
 
-// pause waits for a random time of at most maxPause, as a client does between two requests.
+// pause waits for up to maxPause, as a client does between two requests.
 func pause(t *testing.T, maxPause time.Duration) {
 	select {
 	case <-time.After(rand.N(maxPause)):
@@ -186,8 +183,8 @@ func pause(t *testing.T, maxPause time.Duration) {
 
 func (f *follower) client() *client.Client { return f.clients[rand.IntN(len(f.clients))] }
 
-// follow reads pages until the walk is complete. If mayStop is true, follow sometimes pauses
-// between pages, and sometimes stops early.
+// follow reads pages until the walk is complete. If mayStop is true, it may pause between
+// pages, or stop early.
 func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (client.Page[R], error), apply func(R)) (until record.Time, complete bool) {
 	for cursor := ""; ; {
 		p, err := page(cursor)
@@ -241,10 +238,9 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 	f.eventsSince, f.walks = until, append(f.walks, walk)
 }
 
-// check checks the copies in f.walks, one for each complete walk. Each copy must include every
-// change before the time walk.until. It may lack a change of an entity only if the entity
-// changed again before the walk ended. It may also include later changes, for example from an
-// incomplete walk.
+// check checks the copy after each complete walk. It must have every change before walk.until,
+// but for an entity that changed again before the walk ended. It may have later changes, for
+// example from an incomplete walk.
 func (f *follower) check(t *testing.T, w *written) {
 	for _, walk := range f.walks {
 		if walk.events != nil {
@@ -276,7 +272,7 @@ func (f *follower) check(t *testing.T, w *written) {
 	}
 }
 
-// checkAll compares the copy with the complete lists of entities and events.
+// checkAll compares the copy with the complete lists.
 func (f *follower) checkAll(t *testing.T, c *client.Client, w *written) {
 	stored := make(map[string]entity.Entity)
 	for e, err := range c.Entities(t.Context(), client.EntityQuery{Limit: 200}) {
@@ -301,9 +297,8 @@ func (f *follower) checkAll(t *testing.T, c *client.Client, w *written) {
 	}
 }
 
-// TestChangesAmongManyEntitiesAreReadInSeconds reads changes at the default limits. The
-// environment variables SYNC_ENTITIES and SYNC_CHANGES set the number of entities and how
-// many of them have changed.
+// TestChangesAmongManyEntitiesAreReadInSeconds reads at the default limits the changes of
+// SYNC_CHANGES of SYNC_ENTITIES entities, two environment variables.
 func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	t.Parallel()
 	total, changed := 5000, 300
@@ -335,9 +330,8 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	}
 }
 
-// fillEntities stores entities in the data file of a server that is not running. It stores the
-// number of entities given by "total" and also updates the number given by "changed". The time of
-// the updates is given by "at". The creation time of each entity is one hour earlier.
+// fillEntities stores total entities in the data file of a server that is not running, and
+// updates changed of them at at, an hour after their creation.
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
 	type stores struct{ before, after *bolt.Entities } // the same store with two clocks

@@ -10,8 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// usageServer starts a server that responds to each request with usage data. The server sends
-// the URL of each request to the returned channel.
+// usageServer responds with usage, and sends the URL of each request to asked.
 func usageServer(t *testing.T) (url string, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 100)

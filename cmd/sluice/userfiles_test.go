@@ -12,11 +12,10 @@ import (
 	"testing"
 )
 
-// nowhere is a URL at which no service runs.
 const nowhere = "http://127.0.0.1:1"
 
-// sourceOnly returns the URL of a service that says which records it has and does nothing else. An
-// import in which the client rejects all records needs no more.
+// sourceOnly is a service that says which records it has and nothing else. An import whose
+// records the client all rejects needs no more.
 func sourceOnly(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,12 +29,12 @@ func sourceOnly(t *testing.T) string {
 	return server.URL
 }
 
-// asksForSource reports whether a command sends r only to learn the service and the workspace.
+// asksForSource reports whether r only asks for the service and the workspace.
 func asksForSource(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/export_job"
 }
 
-// badEvent is a line that the client rejects without sending it.
+// badEvent is rejected by the client without being sent.
 const badEvent = `{"name":""}` + "\n"
 
 func read(t *testing.T, path string) string {
@@ -54,7 +53,7 @@ func overwrite(t *testing.T, path, text string) {
 	}
 }
 
-// inDir sets the working directory of cmd to dir and returns cmd.
+// inDir runs cmd in dir.
 func inDir(dir string, cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = dir
 	return cmd
@@ -83,7 +82,7 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 	wantFiles(t, cmd.Dir, "rejects.ndjson")
 }
 
-// The import does not start if --rejects names the imported file, directly or through a link.
+// It does not start if --rejects names the imported file, directly or through a link.
 func TestTheImportedFileIsNotUsedAsTheRejectFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -107,8 +106,8 @@ func TestTheImportedFileIsNotUsedAsTheRejectFile(t *testing.T) {
 	}
 }
 
-// A reject file is piped into the next import, whose own reject file has the same name. The
-// import does not overwrite the file.
+// A reject file is piped into the next import, whose own reject file has the same name. It is
+// not overwritten.
 func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	t.Parallel()
 	first := sluiceCommand(t, sourceOnly(t), "import", "events", "-")
@@ -130,8 +129,8 @@ func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	wantFiles(t, first.Dir, "more.ndjson", "rejects.ndjson")
 }
 
-// A file with the name of the reject file can already exist. An import replaces that file only
-// if it is empty, or if the journal shows that an earlier import wrote the whole file.
+// An existing file at the reject file's name is replaced only if it is empty, or if the
+// journal shows that an earlier import wrote all of it.
 func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -166,7 +165,7 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 		t.Errorf("a directory: exit code %d, %s", code, stderr)
 	}
 
-	// An empty file, such as one from mktemp(1), may be overwritten.
+	// As from mktemp(1).
 	overwrite(t, rejects, "")
 	for range 2 { // in the second iteration, an import has written the reject file
 		if stderr, code := importAgain(); code != exitRejected {
@@ -187,7 +186,6 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	wantFiles(t, dir, "notes", "x.ndjson", "x.ndjson.sluice-import")
 }
 
-// An import continues only if its reject file has not changed since the last run.
 func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -198,8 +196,7 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
-		// The client does not retry this status. The import stops, because the record may be
-		// stored.
+		// The client does not retry this status. The import stops, because the record may be stored.
 		w.WriteHeader(http.StatusNotImplemented)
 		fmt.Fprint(w, `{"code":"not_implemented","detail":"not now"}`)
 	})
@@ -232,8 +229,8 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 		}
 	}
 
-	// A killed import may have written rejects after it last saved its position. The last of
-	// these rejects may be incomplete. The next run replaces them.
+	// A killed import may have written rejects, the last one incomplete, after it last saved its
+	// position. The next run replaces them.
 	overwrite(t, rejects, own+strings.Replace(own, `"line":1`, `"line":3`, 1)+own[:20])
 	if stderr, code := again(); code != exitRejected {
 		t.Errorf("exit code %d, %s", code, stderr)

@@ -14,8 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// If the service rejected the command permanently, the hint says that the service must accept
-// the command before the command can continue.
+// After a permanent rejection, the hint says that the service must accept the command first.
 func TestTheHintOfAStoppedWalk(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{

@@ -11,8 +11,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// If the service rejected the command permanently, the hint says that the service must accept
-// the command before the command can continue.
+// After a permanent rejection, the hint says that the service must accept the command first.
 func TestTheHintAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// archive returns a zip archive. Each file has its name and its text.
+// archive returns a zip archive of files, each with its name and text.
 func archive(t *testing.T, files ...[2]string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -39,8 +39,7 @@ func array(lines string) string {
 	return "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\n", ",") + "]"
 }
 
-// An import that was stopped continues with the same options, and only with them. Each record is
-// stored once, and so is it rejected once.
+// It continues only with the same options. Each record is stored once, or rejected once.
 func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
 	t.Parallel()
 	text := lines(0, 700) + "[]\n" + lines(700, 1500) + "{}\n"
@@ -91,7 +90,7 @@ func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
 			}
 			s.want(t, 1500)
 
-			// The import is complete. The same file with other options is other records.
+			// The same file with other options is other records.
 			calls := s.calls
 			if _, stderr, err := s.importAs(t.Context(), o); err != nil || !strings.Contains(stderr, "Already imported") {
 				t.Errorf("once more: %s%v", stderr, err)
@@ -127,7 +126,7 @@ func TestArchivesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A dry run checks each record and writes nothing.
+// It checks each record and writes nothing.
 func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "events.ndjson")

@@ -29,8 +29,8 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// service stores records. Before it responds to a call, it calls answer with the number of the
-// call; if the result is not 0, that is the status of the response.
+// service stores records. Before it responds, it calls answer with the number of the call; a
+// result other than 0 is the status of the response.
 type service struct {
 	url      string
 	source   string // Sluice-Source
@@ -82,12 +82,12 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// importFile runs an import with one worker.
+// importFile imports with one worker.
 func (s *service) importFile(ctx context.Context, resource record.Resource, path string) (r Result, stderr string, err error) {
 	return s.importAs(ctx, Options{Resource: resource, Path: path, Format: recordfile.FormatOf(path)})
 }
 
-// importAs is like importFile, with more options.
+// importAs is importFile with more options.
 func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr string, err error) {
 	var out bytes.Buffer
 	o.Workers, o.Journal, o.Rejects, o.Waiting = 1, o.Path+".journal", o.Path+".rejects", func() string { return "" }
@@ -98,8 +98,7 @@ func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr str
 	return r, out.String(), err
 }
 
-// want fails the test unless the service has the events with the attribute i from 0 to n-1, each
-// once.
+// want checks that the service has the events 0 to n-1 (attribute i), each once.
 func (s *service) want(t *testing.T, n int) {
 	t.Helper()
 	page, err := s.events.List(t.Context(), "default", event.Query{Limit: n + 100})
@@ -152,15 +151,15 @@ func write(t *testing.T, path, text string, flag int) {
 	}
 }
 
-// An import takes the part of a file that exists when it begins. The same command then imports
-// what was appended. Each record is stored once, even if it has no id.
+// An import takes what the file has when it begins. The same command then imports what was
+// appended. Each record is stored once, even without an id.
 func TestAFileThatGrowsDuringItsImport(t *testing.T) {
 	t.Parallel()
 	few, many := lines(0, 300), lines(0, 1000)
 	for name, tt := range map[string]struct {
 		before, appended string
 		records          int
-		stops            int    // call to which the service responds with an error that stops the import; -1 to append only after the import
+		stops            int    // call whose response stops the import; -1 to append only after the import
 		says             string // error of the first run
 	}{
 		"by a line":                               {few, lines(300, 301), 301, 0, ""},
@@ -223,8 +222,8 @@ func TestALineThatChangesAfterItsImport(t *testing.T) {
 	s.want(t, 3)
 }
 
-// An import is continued, or found to be complete, only in the workspace and the service in which
-// it began.
+// It is continued, or found to be complete, only in the workspace and the service in which it
+// began.
 func TestAnImportBelongsToAWorkspace(t *testing.T) {
 	t.Parallel()
 	for _, stops := range []int{0, 2} {
@@ -257,8 +256,8 @@ func TestAnImportBelongsToAWorkspace(t *testing.T) {
 	}
 }
 
-// The reject file has the bytes of each rejected record, and all lines of a row that a quote has
-// made too long.
+// The reject file has the bytes of each rejected record, and all lines of a row that a quote
+// has made too long.
 func TestTheRejectFileShowsWhatWasRejected(t *testing.T) {
 	t.Parallel()
 	swallowed := "\"a,n" + strings.Repeat("\nb,n", 300) + "\",n,x"
@@ -288,8 +287,8 @@ func TestTheRejectFileShowsWhatWasRejected(t *testing.T) {
 	}
 }
 
-// Records that an interrupted call of the import itself has stored are new, unlike one that was
-// there before the import.
+// Those that an interrupted call of the import itself has stored are new, unlike one that was
+// there before.
 func TestRecordsOfInterruptedCallsAreNew(t *testing.T) {
 	t.Parallel()
 	events := `{"id":"old","name":"n","attributes":{"i":0}}` + "\n" + lines(1, 250)

@@ -91,7 +91,7 @@ func TestEncoding(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", label, got, err, want)
 		}
 	}
-	for _, label := range []string{"nothing", "iso-2022-kr"} { // the second one is in the standard, but is not read
+	for _, label := range []string{"nothing", "iso-2022-kr"} { // the second is in the standard, but not read
 		if got, err := Encoding(label); err == nil {
 			t.Errorf("%s: %q", label, got)
 		}

@@ -10,16 +10,13 @@ import (
 	"testing"
 )
 
-// work identifies the task of the journals in these tests.
 var work = struct {
 	URL string `json:"url"`
 }{"http://a"}
 
-// position is the type of the marks in these tests.
 type position struct{ Line int64 }
 
-// begin opens the journal of an import in the same way as a command. It returns the journal
-// and the latest mark.
+// begin opens the journal of an import as a command does.
 func begin(t *testing.T, path string) (j *Journal, at position) {
 	t.Helper()
 	j, err := Open(path, Task{Command: "import", Work: work}, &at)
@@ -54,8 +51,8 @@ func TestAFileCannotBeImportedTwiceAtTheSameTime(t *testing.T) {
 	closed(t, second)
 }
 
-// As soon as Close has returned, another process can open the journal. This is also true while
-// this process starts a child process, which briefly inherits the open files.
+// A child process that is being started briefly inherits the open files. Even then, another
+// process can open the journal as soon as Close has returned.
 func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	t.Parallel()
 	ended, others := make(chan struct{}), sync.WaitGroup{}
@@ -84,7 +81,7 @@ func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	others.Wait()
 }
 
-// A truncated journal is valid up to its last complete line.
+// It is valid up to its last complete line.
 func TestATruncatedJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -120,7 +117,7 @@ func TestATruncatedJournal(t *testing.T) {
 	}
 }
 
-// Open does not change a file that is not a journal.
+// It stays as it is.
 func TestAFileThatIsNotAJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -137,7 +134,6 @@ func TestAFileThatIsNotAJournal(t *testing.T) {
 	}
 }
 
-// Another task can use the journal of a finished task, but not of an unfinished one.
 func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -177,8 +173,7 @@ func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 	}
 }
 
-// With Abandon, Open also opens the journal of another unfinished task. Only Begin abandons that
-// task.
+// Open also opens the journal of another unfinished task, which only Begin abandons.
 func TestAnotherTaskCanBeAbandoned(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")

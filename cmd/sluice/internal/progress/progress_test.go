@@ -21,9 +21,9 @@ func TestProgressInWords(t *testing.T) {
 		{State{}, State{Done: 1000, Part: 1}, 10 * time.Second, "1000 events, 100 %, 100/s, 0s left"},
 		{State{}, State{}, 0, "0 events, 0 %, 0/s"},
 		{State{}, State{Done: 1, Part: 0.1}, time.Second, "1 event, 10 %, 1/s, 9s left"},
-		// The rate does not include records of an earlier run.
+		// The rate does not count records of an earlier run.
 		{State{Done: 500, Part: 0.5}, State{Done: 600, Part: 0.6}, 10 * time.Second, "600 events, 60 %, 10/s, 40s left"},
-		// While the command waits, no rate is shown.
+		// While the command waits, there is no rate.
 		{State{}, State{Done: 250, Part: 0.25, Details: "2 rejected", Waiting: "no response, next try in 3 s"}, time.Second, "250 events, 25 %, no response, next try in 3 s"},
 	} {
 		p := &display{noun: events, from: tt.from}
@@ -35,7 +35,7 @@ func TestProgressInWords(t *testing.T) {
 
 func TestTheBarFillsTheRestOfTheLine(t *testing.T) {
 	t.Parallel()
-	const text = "250 events, 25 %" // 16 characters; a line needs 17 columns, because the last column stays empty
+	const text = "250 events, 25 %" // 16 characters in 17 columns, because the last one stays empty
 	for _, tt := range []struct {
 		part    float64
 		columns int
@@ -57,9 +57,7 @@ func TestTheBarFillsTheRestOfTheLine(t *testing.T) {
 	}
 }
 
-// The rate and the remaining time are based on the progress since the first State whose Part
-// is known. For example, the Part of an export job that another run began is unknown at
-// first.
+// The Part of an export job that another run began is unknown at first.
 func TestProgressCountsFromTheFirstKnownPart(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

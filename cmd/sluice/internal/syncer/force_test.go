@@ -10,8 +10,7 @@ import (
 
 func force(o *Options) { o.Force = true }
 
-// failAt runs a sync that fails at its request number n, and returns its stderr.
-// Before that request, the sync must have read at least one page.
+// failAt runs a sync whose request n fails, after at least one page.
 func (s *service) failAt(t *testing.T, path string, n int64, change ...func(*Options)) (stderr string) {
 	t.Helper()
 	fails := s.requests.Load() + n
@@ -24,9 +23,8 @@ func (s *service) failAt(t *testing.T, path string, n int64, change ...func(*Opt
 	return stderr
 }
 
-// A run with Force is interrupted. The second run with Force continues the first run. Then it
-// reads the changes since the first run, and is interrupted too. The third run with Force
-// continues the second run.
+// The second run continues the interrupted first one, reads the changes since, and is
+// interrupted too. The third continues the second.
 func TestAForcedRunContinues(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){
@@ -64,8 +62,8 @@ func TestAForcedRunContinues(t *testing.T) {
 	}
 }
 
-// A run with Force starts over if the interrupted run had no Force, or if the file at the
-// path or the state file has changed.
+// So does a run whose interrupted predecessor had no Force, or which finds the file at the
+// path or the state file changed.
 func TestForceStartsOver(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){
@@ -95,8 +93,8 @@ func TestForceStartsOver(t *testing.T) {
 	}
 }
 
-// A run with Force abandons the unfinished walk of another service, workspace or resource. If Run
-// refuses to replace the file, the unfinished walk can still continue.
+// That of another service, workspace or resource. If Run refuses to replace the file, the
+// unfinished walk can still continue.
 func TestForceAbandonsAnotherWalk(t *testing.T) {
 	t.Parallel()
 	for name, as := range map[string]func(s *service, o *Options){

@@ -12,8 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// A run does not replace a file that another program created or changed while the run merged
-// the changes.
+// Another program creates or changes the file while the run merges changes.
 func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -96,7 +95,7 @@ func TestADanglingLinkIsNotReplaced(t *testing.T) {
 	}
 }
 
-// If a killed run left a temporary file, its permissions do not affect those of the new copy.
+// A killed run may have left a temporary file.
 func TestALeftoverFileDoesNotSetTheMode(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

@@ -24,8 +24,7 @@ import (
 
 const workspace = "default"
 
-// service serves the lists of records from stores that a test changes. The test also sets the
-// clock of the service.
+// service serves lists of records from stores, and by a clock, that a test changes.
 type service struct {
 	source   string // Sluice-Source of the next run
 	url      string
@@ -34,7 +33,7 @@ type service struct {
 	entities entity.Store
 	events   event.Store
 	requests atomic.Int64
-	onGet    func(request int64) (ok bool) // called before each request; if ok is false, the request fails
+	onGet    func(request int64) (ok bool) // called before each request, which fails if ok is false
 }
 
 func newService(t *testing.T) *service {
@@ -74,8 +73,7 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// change makes n random changes to the records of the service. Then it advances the clock, so
-// that the next walk includes the changes.
+// change makes n random changes, and advances the clock so that the next walk includes them.
 func (s *service) change(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -102,7 +100,7 @@ func (s *service) change(t *testing.T, n int) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// erase erases an entity. Unlike a complete erasure, it does not delete the events of the entity.
+// erase does not delete the events of the entity, unlike a complete erasure.
 func (s *service) erase(t *testing.T, id string) {
 	t.Helper()
 	if _, err := entity.Erase(t.Context(), s.entities, workspace, id); err != nil {
@@ -111,8 +109,8 @@ func (s *service) erase(t *testing.T, id string) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// copyOf returns the lines that a copy must have. If keep is not nil, a copy of events
-// contains only the events for which the function keep returns true.
+// copyOf returns the lines that a copy must have: of events, those that keep accepts, unless
+// it is nil.
 func (s *service) copyOf(t *testing.T, resource record.Resource, keep func(event.Event) bool) string {
 	t.Helper()
 	var b []byte
@@ -149,8 +147,7 @@ func (s *service) copyOf(t *testing.T, resource record.Resource, keep func(event
 	return string(b)
 }
 
-// open opens the copy at path. It returns a run with small pages and batches, and the
-// strings.Builder that collects the stderr of the run.
+// open returns a run with small pages and batches, and its stderr.
 func (s *service) open(t *testing.T, resource record.Resource, path string, change ...func(*Options)) (*syncer, *strings.Builder) {
 	t.Helper()
 	c, err := client.New(s.url, client.Config{MaxTries: 1})

@@ -17,7 +17,6 @@ import (
 
 var resources = []record.Resource{record.Entity, record.Event}
 
-// newCopy returns the path of a copy in a new directory.
 func newCopy(t *testing.T) string { return filepath.Join(t.TempDir(), "copy.ndjson") }
 
 func read(t *testing.T, path string) string {
@@ -36,8 +35,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// clone copies the directory that contains path to a new directory. The copied files are those
-// that a process would leave if it were killed now. clone returns the path of the copied file.
+// clone copies the directory of path, as a process would leave it if it were killed now, and
+// returns the path in the copy.
 func clone(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +46,6 @@ func clone(t *testing.T, path string) string {
 	return filepath.Join(dir, filepath.Base(path))
 }
 
-// wantFiles fails the test unless the directory of path contains exactly these files.
 func wantFiles(t *testing.T, path string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -63,8 +61,7 @@ func wantFiles(t *testing.T, path string, names ...string) {
 	}
 }
 
-// wantCopy updates the copy at path. It fails the test unless the updated copy equals the
-// records of the service.
+// wantCopy updates the copy at path, which must then equal the records of the service.
 func (s *service) wantCopy(t *testing.T, resource record.Resource, path string, change ...func(*Options)) (r Result, stderr string) {
 	t.Helper()
 	r, stderr, err := s.sync(t, resource, path, change...)
@@ -98,8 +95,8 @@ func TestTheCopyFollowsTheService(t *testing.T) {
 	}
 }
 
-// If a run is killed or fails at any point, the file at the path is the complete old copy or
-// the complete new copy. After the next run, the file is the new copy.
+// Wherever a run is killed or fails, the file is the complete old copy or the complete new
+// one. After the next run, it is the new one.
 func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	t.Parallel()
 	for _, resource := range resources {
@@ -145,8 +142,8 @@ func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	}
 }
 
-// After a failed run, the next run continues after the changes that were read. If the failed
-// run has read nothing, it leaves no files.
+// The next run continues after the changes that were read. A failed run that has read nothing
+// leaves no files.
 func TestAFailedRunContinues(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -168,13 +165,12 @@ func TestAFailedRunContinues(t *testing.T) {
 	}
 }
 
-// Events created before the erasure of their entity are removed from the copy. This also
-// holds if the erasure job has not ended and the service still has these events.
+// Even if the erasure job has not ended and the service still has these events.
 func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
 	s.change(t, 200)
-	s.erase(t, "e1") // the entity is erased before the copy begins
+	s.erase(t, "e1") // before the copy begins
 	s.wantErased(t, path, "e1")
 	s.change(t, 100)
 	s.erase(t, "e2")
@@ -190,8 +186,8 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.wantCopy(t, record.Entity, newCopy(t))
 }
 
-// wantErased updates a copy of events. ids contains the ids of all erased entities. The test
-// fails if the copy contains events that were created before their entity was erased.
+// wantErased updates a copy of events, which must have none from before the erasure of their
+// entity. ids are those of all erased entities.
 func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	t.Helper()
 	if _, _, err := s.sync(t, record.Event, path); err != nil {
@@ -224,8 +220,7 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	}
 }
 
-// A run replaces only files that an earlier run wrote. If a run is refused before it has read
-// any changes, it leaves no journal.
+// A run that is refused before it has read any changes leaves no journal.
 func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -264,7 +259,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 			if name == "a directory" {
 				return
 			}
-			if name == "same size" { // the run reads the changes before it detects the changed file, so its journal remains
+			if name == "same size" { // the run reads the changes before it notices the changed file, so its journal remains
 				write(t, path, read(t, path)+"\n")
 			} else if _, err := os.Stat(path + ".sluice-sync.walk"); err == nil {
 				t.Error("a journal still exists")
@@ -274,8 +269,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	}
 }
 
-// A run with Force is interrupted. The next run is allowed to replace the file, even without
-// Force.
+// The next run may replace the file even without Force.
 func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -288,13 +282,13 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.wantCopy(t, record.Entity, path)
 }
 
-// A run starts a new copy if tombstones since the last run can expire within a day. It does not
-// matter whether the last run was complete or interrupted.
+// It starts over if tombstones since the last run, complete or interrupted, can expire within
+// a day.
 func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
-		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // if more time has passed since the last run, a run starts a new copy
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // the longest time since the last run after which a run continues
 	)
 	for _, interrupted := range []bool{false, true} {
 		for _, age := range []time.Duration{most, most + time.Millisecond} {
@@ -316,8 +310,7 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	}
 }
 
-// After a run during which the clock of the service was ahead, the copy still gets the changes
-// that are made once it is right.
+// The copy still gets the changes that are made once the clock is right.
 func TestAClockThatWasAheadDoesNotFreezeACopy(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]bool{"the clock of the client was right": false, "the clock of the client was ahead too": true} {
@@ -355,8 +348,8 @@ func TestARunStartsANewCopyIfTheCopyIsGone(t *testing.T) {
 	}
 }
 
-// A run keeps the permissions of a copy, even those that the umask would remove. If the path
-// is a symbolic link, the run replaces the target of the link.
+// Even permissions that the umask would remove. If the path is a symbolic link, its target is
+// replaced.
 func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

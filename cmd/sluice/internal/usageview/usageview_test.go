@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// used returns usage data of 60 seconds. The last seconds have the given numbers of records.
+// used returns 60 seconds, of which the last have these numbers of records.
 func used(records ...int64) client.Usage {
 	u := client.Usage{Counted: "address:192.0.2.1", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}}
 	for i := range int64(60) {
@@ -52,7 +52,7 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 	}
 }
 
-// No line is wider than the terminal, even if names and numbers are long.
+// However long names and numbers are.
 func TestBarsFitEveryWidth(t *testing.T) {
 	t.Parallel()
 	u := used(1_000_000)
@@ -78,7 +78,7 @@ func TestTheTitleShowsAnActionOtherThanLimit(t *testing.T) {
 	}
 }
 
-// The test checks numbers of records just before and after a change of the bar's height.
+// Numbers of records just before and after a change of the bar's height.
 func TestTheHeightOfABar(t *testing.T) {
 	t.Parallel()
 	for used, want := range map[int64]rune{-1: ' ', 0: ' ', 1: '▁', 28: '▁', 29: '▂', 171: '▆', 172: '▇', 199: '▇', 200: '█', 201: '█'} {
@@ -88,7 +88,6 @@ func TestTheHeightOfABar(t *testing.T) {
 	}
 }
 
-// Lines writes each second once, after its counts are final.
 func TestLinesShowEachSecondOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
