@@ -34,6 +34,7 @@ type rejectFile struct {
 	path string
 	sum  hash.Hash // hash of the bytes that the import has written
 	size int64     // number of bytes that the import has written; if it is 0, the file need not exist
+	old  bool      // whether the file is that of an earlier import, which the first write replaces
 }
 
 // rejectContent describes the content that an import has written to its reject file. The
@@ -44,8 +45,8 @@ type rejectContent struct {
 }
 
 // newRejects returns the reject file of a new import. If the file at path is the unchanged
-// reject file of an earlier import, newRejects removes it. If it is any other nonempty file,
-// newRejects returns an error.
+// reject file of an earlier import, the first write removes it. If it is any other nonempty
+// file, newRejects returns an error.
 func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	switch info, err := os.Stat(path); {
@@ -57,7 +58,8 @@ func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 		return r, nil
 	case info.Mode().IsRegular() && info.Size() == earlier.Bytes:
 		if _, err := resumeRejects(path, earlier, 0); err == nil {
-			return r, os.Remove(path)
+			r.old = true
+			return r, nil
 		}
 	}
 	return nil, fmt.Errorf("%s exists, and it is not the unchanged reject file of an earlier import of this file: move it away, or name another file with --rejects", path)
@@ -127,6 +129,12 @@ func (r *rejectFile) remove() error {
 // write appends the elements of list to the file and syncs the file to disk. If another
 // program has changed the size of the file, write returns an error.
 func (r *rejectFile) write(list []reject) error {
+	if r.old {
+		if err := os.Remove(r.path); err != nil {
+			return err
+		}
+		r.old = false
+	}
 	if len(list) == 0 {
 		return nil
 	}
