@@ -44,6 +44,10 @@ type deleter interface {
 	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
 
+type transactor interface {
+	TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
 // createItem puts the item of r into a table, whose partition key is hashKey, if the table has
 // none with the same key. It returns the record that is stored after the call, and whether the
 // call created it. One API call is enough, because the response to a failed put contains the

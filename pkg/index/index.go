@@ -130,6 +130,10 @@ type Store interface {
 	// List returns all declarations in the order of Compare. The read is strongly consistent.
 	List(ctx context.Context) ([]Declaration, error)
 
+	// Add stores d, which is new, with a revision, which it returns. If the declarations of its
+	// workspace and type are no longer others, in the order of Compare, Add returns ErrChanged.
+	Add(ctx context.Context, d Declaration, others []Declaration) (Declaration, error)
+
 	// Put stores d with the next revision, which it returns. If what is stored at the place of
 	// d, if anything, has another revision than d, Put returns ErrChanged. The revision of a
 	// new declaration is 0.
