@@ -66,7 +66,7 @@ func TestClientsBehaveTheSame(t *testing.T) {
 		checkClient(t, runGo)
 	})
 	if all := pythons(); all[0].name != "python3.10" {
-		t.Log("PYTHON 3.10 WAS NOT TESTED: this machine does not have it.")
+		t.Log("PYTHON 3.10 WAS NOT TESTED: this machine does not have it. Debian has a later version only, so this is no failure, not even with CI set.")
 	}
 	for _, p := range pythons() {
 		for _, mode := range []string{"sync", "async"} {

@@ -44,6 +44,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"--delimiter is for CSV":                                         {"import events f.ndjson --delimiter ;"},
 		"--encoding nothing is unknown; use a name such as windows-1252": {"import events f.ndjson --encoding nothing"},
 		"is a format of strftime, such as %d.%m.%Y":                      {"import events f.ndjson --time-format dd.mm.yyyy", "import events f.ndjson --time-format %H:%M", "import events f.ndjson --time-format %d.%m.%!"},
+		"add %p for AM or PM, or use %H":                                 {"import events f.ndjson --time-format %Y-%m-%d,%I:%M", "import events f.ndjson --time-format %d.%m.%Y,%-I", "import events f.ndjson --time-format %I:%M:%S"},
 		"--time-format cannot have %Z":                                   {"import events f.ndjson --time-format %Y-%m-%dT%H:%M:%S%Z"},
 		"--time-zone is for times without an offset":                     {"import events f.ndjson --time-format %Y-%m-%d%z --time-zone UTC"},
 		"--time-zone needs --time-format":                                {"import events f.ndjson --time-zone UTC"},

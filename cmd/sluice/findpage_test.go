@@ -108,8 +108,26 @@ func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// With only the beginning of an email address, a support person gets to the latest events, and
-// then imports a file, all by keyboard.
+// stalePages runs a proxy in front of a server. Each search for an email address begins with a page
+// whose values have all changed, and one for gone@ has only such pages.
+func stalePages(t *testing.T, target string) (url string) {
+	t.Helper()
+	return startProxy(t, target, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		q := r.URL.Query()
+		switch prefix := q.Get("attributes.email[prefix]"); {
+		case prefix == "gone@", prefix != "" && !q.Has("cursor"):
+			fmt.Fprint(w, `{"data":[],"next_cursor":"stale"}`)
+			return
+		case q.Get("cursor") == "stale":
+			q.Del("cursor")
+			r.URL.RawQuery = q.Encode()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// A support person who has only the beginning of an email address gets to the latest events, and
+// then imports a file, with the keyboard only.
 func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "", "does the rest while it runs")
@@ -119,14 +137,24 @@ func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 		id := strings.NewReplacer("@", "-", ".", "-").Replace(email)
 		c.want(t, http.StatusCreated, "POST", "/create_entity", fmt.Sprintf(`{"id":%q,"type":"person","attributes":{"email":%q}}`, id, email))
 	}
+	for i := range 11 {
+		c.want(t, http.StatusCreated, "POST", "/create_entity", fmt.Sprintf(`{"type":"person","attributes":{"email":"team@%d"}}`, i))
+	}
 	c.want(t, http.StatusCreated, "POST", "/create_event", `{"id":"called","name":"called","entity_id":"ada-example-org"}`)
 	tab := b.Tab(t, browsertest.Tablet)
 	to := func(want string) {
 		t.Helper()
 		tabTo(t, tab, want)
 	}
-	tab.Open(s.url + "/dashboard")
+	tab.Open(stalePages(t, s.url) + "/dashboard")
 	tab.Wait(textOf("find-hint") + `.includes('person email')`)
+	for text, want := range map[string]string{"team@": "The first 10 records for team@", "gone@": "Nothing found for gone@The search ended early"} {
+		browsertest.Eval[bool](tab, `(document.getElementById('find').focus(), document.getElementById('find').select()) ?? true`)
+		tab.Press(text, kb.Enter)
+		tab.Wait(`(` + textOf("found-title") + `+` + textOf("found-none") + `).startsWith('` + want + `')`)
+	}
+	browsertest.Eval[bool](tab, `document.activeElement.blur() ?? true`)
+	to("Skip to content")
 	to("find")
 	tab.Press("ada@", kb.Enter)
 	tab.Wait(textOf("found-title") + ` === '2 records for ada@' && document.activeElement.id === 'found-title'`)

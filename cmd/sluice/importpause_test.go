@@ -92,6 +92,7 @@ func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(textOf("import-progress-title") + ` === 'Cancelling'`)
 	release <- struct{}{}
 	shows("Cancelled", sent, 0, 0)
+	tab.Wait(names + `.startsWith('visit ')`) // the list of events is read again
 	if n := len(arrived); n > 0 || stored() != sent || sent >= rows {
 		t.Errorf("after the import was cancelled, the page sent %d batches; %d events are stored, want %d of %d", n, stored(), sent, rows)
 	}

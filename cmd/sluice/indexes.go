@@ -180,19 +180,21 @@ func (a *indexArgs) finish(cmd *cobra.Command, o *indexStorage, s indexes, where
 var entityNoun = progress.Noun{One: "entity", Many: "entities"}
 
 func (a *indexArgs) run(ctx context.Context, s indexes, d index.Declaration, stderr io.Writer) (index.Declaration, error) {
-	var now atomic.Pointer[index.Declaration]
-	now.Store(&d)
-	stop := progress.Start(stderr, entityNoun, func() progress.State {
-		d := now.Load()
+	var now atomic.Pointer[progress.State]
+	show := func(d index.Declaration, waiting bool) {
 		state := progress.State{Done: d.Build.Read, Part: d.Done()}
-		if d.State != index.Building {
+		switch {
+		case waiting:
 			state.Waiting = fmt.Sprintf("waiting %.0f s until all instances know", index.TakeUp.Seconds())
+		case d.State == index.Removing:
+			state.Waiting = "removing the keys"
 		}
-		return state
-	})
+		now.Store(&state)
+	}
+	show(d, false)
+	stop := progress.Start(stderr, entityNoun, func() progress.State { return *now.Load() })
 	defer stop()
-	b := index.NewBuilder(s.Store, s.keeper, index.BuilderConfig{Rate: a.rate, Progress: func(d index.Declaration) { now.Store(&d) }})
-	return b.Run(ctx, d)
+	return index.NewBuilder(s.Store, s.keeper, index.BuilderConfig{Rate: a.rate, Progress: show}).Run(ctx, d)
 }
 
 func describeBuild(b index.Build) string {

@@ -28,10 +28,11 @@ type indexes struct {
 	store   index.Store
 	current *index.Current
 	builder *index.Builder
+	resting map[string]time.Time // until when, by Declaration.ID: a build that fails must not hold up others
 }
 
 func newIndexes(store index.Store, keeper index.Keeper, current *index.Current) *indexes {
-	return &indexes{store, current, index.NewBuilder(store, keeper, index.BuilderConfig{Page: indexPage})}
+	return &indexes{store, current, index.NewBuilder(store, keeper, index.BuilderConfig{Page: indexPage}), make(map[string]time.Time)}
 }
 
 // load reads the declarations, which "sluice indexes" may have changed.
@@ -52,7 +53,7 @@ func (x *indexes) run(ctx context.Context, logger *slog.Logger) {
 		begun := time.Now()
 		worked, err := x.step(ctx)
 		wait := indexPoll
-		if worked && err == nil {
+		if worked {
 			wait = time.Duration(float64(time.Since(begun)) * (1/indexShare - 1))
 		}
 		if err != nil && ctx.Err() == nil {
@@ -73,10 +74,11 @@ func (x *indexes) step(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	for _, d := range x.current.Load().All() {
-		if d.State == index.Ready {
+		if d.State == index.Ready || time.Now().Before(x.resting[d.ID()]) {
 			continue
 		}
 		if _, _, err := x.builder.Step(ctx, d); err != nil {
+			x.resting[d.ID()] = time.Now().Add(indexPoll)
 			return true, fmt.Errorf("%s: %w", d.Name(), err)
 		}
 		return true, x.load(ctx)

@@ -27,13 +27,35 @@ func NewIndexes(path string) (*Indexes, error) {
 
 func (s *Indexes) List(ctx context.Context) (all []index.Declaration, err error) {
 	err = s.file.view(ctx, "list indexes", func(b *bbolt.Bucket) (err error) {
-		all, err = decodeAll[index.Declaration](scan(b, "", "", true))
-		slices.SortFunc(all, index.Declaration.Compare)
+		all, err = declarations(b)
 		return err
 	})
 	return all, err
 }
 
+func declarations(b *bbolt.Bucket) (all []index.Declaration, err error) {
+	all, err = decodeAll[index.Declaration](scan(b, "", "", true))
+	slices.SortFunc(all, index.Declaration.Compare)
+	return all, err
+}
+
+// Add implements index.Store.
+func (s *Indexes) Add(ctx context.Context, d index.Declaration, others []index.Declaration) (index.Declaration, error) {
+	err := s.file.update(ctx, "add index", func(b *bbolt.Bucket) error {
+		all, err := declarations(b)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(index.NewSet(all).Of(d.Workspace, d.Type), others) {
+			return index.ErrChanged
+		}
+		d.Revision = d.NextRevision()
+		return putRecord(b, d.ID(), d)
+	})
+	return d, err
+}
+
+// Put implements index.Store.
 func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declaration, error) {
 	err := s.file.update(ctx, "put index", func(b *bbolt.Bucket) error {
 		if err := checkRevision(b, d); err != nil {

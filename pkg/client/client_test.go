@@ -20,6 +20,7 @@ import (
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
@@ -307,8 +308,8 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// An invalid id could turn the path into that of another route.
-func TestInvalidIDsAreRejectedWithoutARequest(t *testing.T) {
+// An invalid id must not turn the path into the path of another route, nor a query into another one.
+func TestInvalidArgumentsAreRejectedWithoutARequest(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("a request was sent:", r.URL) }))
 	defer server.Close()
@@ -320,6 +321,21 @@ func TestInvalidIDsAreRejectedWithoutARequest(t *testing.T) {
 		var failure *client.Error
 		if _, err := c.GetEntity(t.Context(), id); !errors.As(err, &failure) || failure.Code != "invalid_id" {
 			t.Errorf("%q: %v", id, err)
+		}
+	}
+	for name, where := range map[string][]client.Condition{
+		"no condition":      nil,
+		"an operator twice": {{Operator: index.Greater, Value: "1"}, {Operator: index.Greater, Value: "2"}},
+	} {
+		var failure *client.Error
+		q := client.FindQuery{Type: "person", Attribute: "born", Where: where}
+		if _, err := c.FindEntities(t.Context(), q); !errors.As(err, &failure) || failure.Code != "invalid_parameter" || !strings.Contains(failure.Detail, "Where") {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, err := range c.Found(t.Context(), q) {
+			if !errors.As(err, &failure) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

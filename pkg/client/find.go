@@ -26,26 +26,44 @@ type FindQuery struct {
 	Cursor     string // NextCursor of the page before; empty for the first
 }
 
-func (q FindQuery) values() url.Values {
+// values returns an error for what the service would read as another query.
+func (q FindQuery) values() (url.Values, error) {
 	v := values("type", q.Type, "cursor", q.Cursor)
 	for _, c := range q.Where {
 		name := "attributes." + q.Attribute
 		if c.Operator != index.Equal {
 			name += "[" + string(c.Operator) + "]"
 		}
+		if v.Has(name) {
+			return nil, invalidWhere("Where has two conditions for " + name)
+		}
 		v.Set(name, c.Value)
+	}
+	if len(q.Where) == 0 {
+		return nil, invalidWhere("Where needs a condition; Client.Entities lists all entities of a type")
 	}
 	if q.Descending {
 		v.Set("order", "desc")
 	}
-	return v
+	return v, nil
 }
 
-// FindEntities returns one page. Each entity costs one record. An error with the code
-// "not_indexed" names the attributes that are indexed, and one with the code "index_building"
-// says how far the index is.
+func invalidWhere(detail string) error {
+	return &Error{Route: findRoute.name, Code: "invalid_parameter", Detail: detail}
+}
+
+var findRoute = route{"list-entity", http.MethodGet, exports}
+
+// FindEntities returns one page of entities. Each entity costs one record. A q without a condition,
+// or with two of the same operator, is an error and nothing is sent. An error with the
+// code "not_indexed" names the attributes that are indexed, and one with the code
+// "index_building" says how far the index is.
 func (c *Client) FindEntities(ctx context.Context, q FindQuery) (Page[entity.Entity], error) {
-	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
+	v, err := q.values()
+	if err != nil {
+		return Page[entity.Entity]{}, err
+	}
+	return getPage[entity.Entity](ctx, c, findRoute, "/entity", v, q.Limit)
 }
 
 // Found iterates over the entities of all pages, as [Client.Entities] does.

@@ -42,10 +42,14 @@ type deleter interface {
 	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
 
-// createItem puts item, unless the table has one with the same key; hashKey names the
-// partition key. stored is the record after the call, and created says whether this call
-// stored it. One API call is enough, because the error of a failed put carries the existing
-// item.
+type transactor interface {
+	TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// createItem puts the item of r into a table, whose partition key is hashKey, if the table has
+// none with the same key. It returns the record that is stored after the call, and whether the
+// call created it. One API call is enough, because the response to a failed put contains the
+// existing item. edit may change the put, or be nil.
 //
 // If the SDK repeats a put whose response was lost, it finds its own item: created is false,
 // and stored equals r.

@@ -147,8 +147,6 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after str
 	if err != nil {
 		return step, storeError("build index", err)
 	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(keyWriters)
 	for _, item := range out.Items {
 		r := readItem(item)
 		id, attributes := r.text("id"), r.text("attributes")
@@ -158,6 +156,10 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after str
 		key, present := d.Key(id, record.Attributes(attributes))
 		step.Count(key, present)
 		step.Last = id
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(keyWriters)
+	for _, item := range out.Items {
 		group.Go(func() error { return s.buildKey(groupCtx, d, item) })
 	}
 	step.More = len(out.LastEvaluatedKey) > 0

@@ -23,6 +23,7 @@ type IndexesClient interface {
 	querier
 	putter
 	deleter
+	transactor
 }
 
 // Indexes is an index.Store in the table of entities. It is safe for concurrent use. The key
@@ -75,16 +76,45 @@ func declarationFromItem(item attributeValues) (d index.Declaration, err error) 
 	return d, nil
 }
 
+// Add implements index.Store.
+func (s *Indexes) Add(ctx context.Context, d index.Declaration, others []index.Declaration) (index.Declaration, error) {
+	d.Revision = d.NextRevision()
+	item, err := itemOfDeclaration(d)
+	if err != nil {
+		return d, err
+	}
+	changes := []types.TransactWriteItem{{Put: &types.Put{TableName: &s.table, Item: item, ConditionExpression: aws.String(isNew)}}}
+	for place := range index.Places {
+		other := index.Declaration{Workspace: d.Workspace, Type: d.Type, Place: place + 1}
+		if i := slices.IndexFunc(others, func(o index.Declaration) bool { return o.Place == other.Place }); i >= 0 {
+			other = others[i]
+		}
+		if other.Place == d.Place {
+			continue
+		}
+		condition, values := revisionIs(other)
+		changes = append(changes, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+			TableName: &s.table, Key: declarationKey(other), ConditionExpression: &condition, ExpressionAttributeValues: values,
+		}})
+	}
+	_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: changes})
+	if cancelled, ok := errors.AsType[*types.TransactionCanceledException](err); ok && hasCode(cancelled.CancellationReasons, "ConditionalCheckFailed", "TransactionConflict") {
+		return d, index.ErrChanged
+	}
+	if err != nil {
+		return d, storeError("add index", err)
+	}
+	return d, nil
+}
+
 // Put implements index.Store.
 func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declaration, error) {
 	condition, values := revisionIs(d)
 	d.Revision = d.NextRevision()
-	declaration, err := json.Marshal(d)
+	item, err := itemOfDeclaration(d)
 	if err != nil {
 		return d, err
 	}
-	item := declarationKey(d)
-	item["declaration"], item["revision"] = text(string(declaration)), number(d.Revision)
 	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &s.table, Item: item, ConditionExpression: &condition, ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -106,7 +136,7 @@ func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declarati
 func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
 	condition, values := revisionIs(d)
 	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.table, Key: declarationKey(d), ConditionExpression: aws.String("attribute_not_exists(id) OR " + condition), ExpressionAttributeValues: values,
+		TableName: &s.table, Key: declarationKey(d), ConditionExpression: aws.String(isNew + " OR " + condition), ExpressionAttributeValues: values,
 	})
 	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return index.ErrChanged
@@ -117,14 +147,23 @@ func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
 	return nil
 }
 
+func itemOfDeclaration(d index.Declaration) (attributeValues, error) {
+	declaration, err := json.Marshal(d)
+	item := declarationKey(d)
+	item["declaration"], item["revision"] = text(string(declaration)), number(d.Revision)
+	return item, err
+}
+
 func declarationKey(d index.Declaration) attributeValues {
 	return attributeValues{"workspace": text(IndexesPartition), "id": text(d.ID())}
 }
 
-// revisionIs is true if the stored declaration has the revision of d.
+const isNew = "attribute_not_exists(id)"
+
+// revisionIs returns a condition that is true if the stored declaration has the revision of d.
 func revisionIs(d index.Declaration) (condition string, values attributeValues) {
 	if d.Revision == 0 {
-		return "attribute_not_exists(id)", nil
+		return isNew, nil
 	}
 	return "revision = :revision", attributeValues{":revision": number(d.Revision)}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -242,4 +243,40 @@ func TestWritesNeedTheDeclarations(t *testing.T) {
 	if err != nil || len(page.Records) != 2 {
 		t.Errorf("%+v, %v", page.Records, err)
 	}
+}
+
+// unreadablePage is a client whose page of a type ends with an item that cannot be read.
+type unreadablePage struct {
+	EntitiesClient
+	updates atomic.Int64
+}
+
+func (c *unreadablePage) Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	const at = "2026-01-02T12:00:00.000Z"
+	good := attributeValues{"id": text("a"), "type": text("person"), "created_at": text(at), "change": text(at + "#a"), "attributes": text(`{"email":"a"}`)}
+	return &dynamodb.QueryOutput{Items: []attributeValues{good, {"id": number(1)}}}, nil
+}
+
+func (c *unreadablePage) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	c.updates.Add(1)
+	return new(dynamodb.UpdateItemOutput), nil
+}
+
+// An item that cannot be read stops the build before it writes, and leaves nothing running.
+func TestABuildStopsAtAnUnreadableItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := new(unreadablePage)
+		s, err := NewEntities(client, "entities", EntitiesConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := index.Declaration{Workspace: "default", Type: "person", Attribute: "email", Kind: index.Text, Place: 1, State: index.Building}
+		if _, err := s.BuildKeys(t.Context(), d, "", 10); err == nil {
+			t.Error("no error")
+		}
+		synctest.Wait()
+		if n := client.updates.Load(); n > 0 {
+			t.Errorf("%d updates", n)
+		}
+	})
 }

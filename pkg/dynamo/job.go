@@ -25,7 +25,7 @@ type JobsClient interface {
 	putter
 	querier
 	dynamodb.ScanAPIClient
-	TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	transactor
 }
 
 // Jobs is the job.Backlog of one kind, in a table of its own. It is safe for concurrent use.

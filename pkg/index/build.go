@@ -22,12 +22,25 @@ var (
 	ErrRemoving = errors.New("the index of the attribute is being removed; wait until that is complete")
 )
 
-// Add stores a declaration of an attribute, or returns the one that exists, unless that is
-// being removed.
-func Add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
+// addTries is how often Add looks again because declarations have changed. The build of another
+// one changes it a few times a second.
+const addTries = 5
+
+// Add stores a declaration of an attribute, or returns the one that exists, in any state but
+// Removing.
+func Add(ctx context.Context, s Store, d Declaration) (stored Declaration, err error) {
 	if err := d.Validate(); err != nil {
 		return d, err
 	}
+	for range addTries {
+		if stored, err = add(ctx, s, d); !errors.Is(err, ErrChanged) {
+			break
+		}
+	}
+	return stored, err
+}
+
+func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 	all, err := s.List(ctx)
 	if err != nil {
 		return d, err
@@ -37,7 +50,8 @@ func Add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 	for place := range Places {
 		free = append(free, place+1)
 	}
-	for _, other := range NewSet(all).Of(d.Workspace, d.Type) {
+	others := NewSet(all).Of(d.Workspace, d.Type)
+	for _, other := range others {
 		switch {
 		case other.Attribute != d.Attribute:
 		case other.State == Removing:
@@ -57,7 +71,7 @@ func Add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 		return d, fmt.Errorf("the service already has the maximum of %d indexed attributes; remove some", MaxDeclarations)
 	}
 	d.Place, d.State, d.Build, d.Revision = free[0], Writing, Build{}, 0
-	return s.Put(ctx, d)
+	return s.Add(ctx, d, others)
 }
 
 // Remove gives a declaration the state Removing, or returns ErrNotFound. Builder.Run then
@@ -114,10 +128,13 @@ func (s *Step) Count(key string, present bool) {
 
 // BuilderConfig tunes a Builder. Its zero value is ready to use.
 type BuilderConfig struct {
-	TakeUp   time.Duration     // wait after a change of state; negative for none; the constant by default
-	Rate     int               // entities per second; DefaultRate by default
-	Page     int               // entities between two changes of the declaration; 100 by default
-	Progress func(Declaration) // called after every change; may be nil
+	TakeUp time.Duration // wait after a change of state; negative for none; 0 means the constant
+	Rate   int           // maximum number of entities per second; 0 means DefaultRate
+	Page   int           // maximum number of entities between two changes of the declaration; 0 means 100
+
+	// Progress is called after every page, and with waiting before Run waits for TakeUp. May be
+	// nil.
+	Progress func(d Declaration, waiting bool)
 }
 
 // DefaultRate leaves three quarters of a DynamoDB partition to others: each key takes a write
@@ -136,7 +153,7 @@ func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
 	cfg.Rate = cmp.Or(cfg.Rate, DefaultRate)
 	cfg.Page = cmp.Or(cfg.Page, 100)
 	if cfg.Progress == nil {
-		cfg.Progress = func(Declaration) {}
+		cfg.Progress = func(Declaration, bool) {}
 	}
 	return &Builder{store, keeper, cfg}
 }
@@ -146,10 +163,11 @@ func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
 // builds or removes d at the same time.
 func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err error) {
 	if d.State == Writing || d.State == Removing {
-		b.cfg.Progress(d)
+		b.cfg.Progress(d, true)
 		if err := sleep(ctx, b.cfg.TakeUp); err != nil {
 			return d, err
 		}
+		b.cfg.Progress(d, false)
 	}
 	for d.State != Ready {
 		begun := time.Now()
@@ -157,7 +175,7 @@ func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err er
 		if d, done, err = b.Step(ctx, d); err != nil || done {
 			return d, err
 		}
-		b.cfg.Progress(d)
+		b.cfg.Progress(d, false)
 		if err := sleep(ctx, time.Until(begun.Add(time.Second*time.Duration(b.cfg.Page)/time.Duration(b.cfg.Rate)))); err != nil {
 			return d, err
 		}

@@ -131,8 +131,13 @@ type Store interface {
 	// List returns all declarations in the order of Compare, by a strongly consistent read.
 	List(ctx context.Context) ([]Declaration, error)
 
-	// Put stores d with the next revision, and returns it so. If d's place has a declaration with
-	// another revision, Put returns ErrChanged. A new one has revision 0.
+	// Add stores d, which is new, with a revision, which it returns. If the declarations of its
+	// workspace and type are no longer others, in the order of Compare, Add returns ErrChanged.
+	Add(ctx context.Context, d Declaration, others []Declaration) (Declaration, error)
+
+	// Put stores d with the next revision, which it returns. If what is stored at the place of
+	// d, if anything, has another revision than d, Put returns ErrChanged. The revision of a
+	// new declaration is 0.
 	Put(ctx context.Context, d Declaration) (Declaration, error)
 
 	// Remove removes d, or returns ErrChanged as Put does. It succeeds if there is nothing.

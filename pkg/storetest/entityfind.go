@@ -75,7 +75,7 @@ func (f *finding) load(rt *rapid.T) []index.Declaration {
 // run takes a declaration through its states.
 func (f *finding) run(rt *rapid.T, d index.Declaration) {
 	f.load(rt)
-	b := index.NewBuilder(f.declarations, f.store, index.BuilderConfig{TakeUp: -1, Rate: 1e9, Progress: func(index.Declaration) { f.load(rt) }})
+	b := index.NewBuilder(f.declarations, f.store, index.BuilderConfig{TakeUp: -1, Rate: 1e9, Progress: func(index.Declaration, bool) { f.load(rt) }})
 	if _, err := b.Run(f.ctx, d); err != nil {
 		rt.Fatalf("%s: %v", d.Name(), err)
 	}

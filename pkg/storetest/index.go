@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -16,6 +17,7 @@ func Indexes(t *testing.T, open func(t *testing.T) index.Store) {
 		{"a list returns the declarations as they were put, in order", testIndexesReadBack},
 		{"only a declaration with the stored revision replaces or is removed", testIndexRevisions},
 		{"of concurrent changes with the same revision, one is stored", testConcurrentIndexes},
+		{"an attribute is declared once, even if another index is removed meanwhile", testIndexDeclaredOnce},
 		{"a builder leaves alone a declaration that was removed and added again", testBuilderOfEarlierIndex},
 	})
 }
@@ -107,6 +109,50 @@ func testConcurrentIndexes(t *testing.T, s index.Store) {
 	}
 }
 
+// overtaken is a store that others change after each of the first lists.
+type overtaken struct {
+	index.Store
+	changes []func()
+}
+
+func (s *overtaken) List(ctx context.Context) ([]index.Declaration, error) {
+	all, err := s.Store.List(ctx)
+	if len(s.changes) > 0 {
+		s.changes[0]()
+		s.changes = s.changes[1:]
+	}
+	return all, err
+}
+
+func testIndexDeclaredOnce(t *testing.T, s index.Store) {
+	email := declaration("person", "email", 0)
+	first := putIndex(t, s, declaration("person", "a", 1))
+	var other index.Declaration
+	late := &overtaken{s, []func(){func() { // the first place becomes free, and another command takes it
+		err := s.Remove(t.Context(), first)
+		if err == nil {
+			other, err = index.Add(t.Context(), s, email)
+		}
+		if err != nil || other.Place != 1 {
+			t.Error(other, err)
+		}
+	}}}
+	if got, err := index.Add(t.Context(), late, email); err != nil || got != other {
+		t.Errorf("added %+v, %v; want %+v", got, err, other)
+	}
+	wantIndexes(t, s, other)
+
+	// A declaration beside it that only changes is no obstacle.
+	var changed index.Declaration
+	late.changes = []func(){func() { changed = putIndex(t, s, other) }}
+	b, err := index.Add(t.Context(), late, declaration("person", "b", 0))
+	if err != nil || b.Place != 2 {
+		t.Errorf("%+v, %v", b, err)
+	}
+	wantIndexes(t, s, b, changed)
+}
+
+// noKeeper is a Keeper that must not be called.
 type noKeeper struct{ index.Keeper }
 
 func testBuilderOfEarlierIndex(t *testing.T, s index.Store) {

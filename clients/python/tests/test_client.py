@@ -6,6 +6,8 @@ import asyncio
 import inspect
 import json
 import pickle
+import subprocess
+import sys
 import unittest
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -152,6 +154,13 @@ class Calls(unittest.TestCase):
             self.assertEqual(2, len(list(walk)))
             self.assertEqual("c1", walk.cursor)
             self.assertIsNotNone(walk.synced_until)
+
+    def test_the_blocking_client_leaves_the_modules_of_others_alone(self) -> None:
+        program = (
+            "import sys, sluice_client as s; s.Client('http://service'); "
+            "assert 'sniffio' not in sys.modules; s.AsyncClient('http://service')"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
 
     def test_a_canceled_call_does_not_stop_others(self) -> None:
         # Before the first response, the pacer sends one request at a time. The second call is

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,19 @@ func TestToolsAreInstalledByTheirHashesAndRunNoScripts(t *testing.T) {
 	}
 	if seen < 3 {
 		t.Errorf("only %d installations were found, so this test reads the wrong thing", seen)
+	}
+}
+
+// The image is built with the Go of the toolchain line, and from nothing else of other people.
+func TestTheImageIsBuiltWithTheToolchain(t *testing.T) {
+	t.Parallel()
+	toolchain := regexp.MustCompile(`(?m)^toolchain go(\S+)$`).FindStringSubmatch(read(t, "go.mod"))
+	var from []string
+	for _, m := range regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(read(t, "Dockerfile"), -1) {
+		from = append(from, m[1])
+	}
+	if toolchain == nil || !slices.Equal(from, []string{"golang:" + toolchain[1], "scratch"}) {
+		t.Errorf("the image is built from %q, want golang of %q and scratch", from, toolchain)
 	}
 }
 

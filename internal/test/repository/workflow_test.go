@@ -14,25 +14,42 @@ type workflow struct {
 	Jobs        map[string]struct {
 		Permissions map[string]string
 		Environment string
-		Steps       []struct {
-			Uses, Run string
-			With      map[string]string
-		}
+		Uses        string // another workflow
+		Steps       []step
 	}
+}
+
+type step struct {
+	Uses, Run string
+	With      map[string]string
+}
+
+const testWorkflow = ".github/workflows/test.yml"
+
+func readWorkflow(t *testing.T, path string) (w workflow, text string) {
+	t.Helper()
+	text = read(t, path)
+	if err := yaml.Unmarshal([]byte(text), &w); err != nil {
+		t.Fatal(err)
+	}
+	if w.Permissions == nil || len(w.Permissions) > 0 {
+		t.Errorf("the jobs of %s have the permissions %v by default, want none", path, w.Permissions)
+	}
+	return w, text
 }
 
 // Only the job that deploys can ask for credentials of the account, only the job that releases
 // can write to the repository, and neither runs what the tests run or have left in a cache.
 func TestTheWorkflowGivesTestsNoPermissions(t *testing.T) {
 	t.Parallel()
-	text := read(t, ".github/workflows/deploy.yml")
-	var w workflow
-	if err := yaml.Unmarshal([]byte(text), &w); err != nil {
-		t.Fatal(err)
+	w, text := readWorkflow(t, ".github/workflows/deploy.yml")
+	tests, testText := readWorkflow(t, testWorkflow)
+	test := tests.Jobs["test"]
+	runs := slices.ContainsFunc(test.Steps, func(s step) bool { return strings.HasSuffix(s.Run, " .ci/run") })
+	if caller := w.Jobs["test"]; caller.Uses != "./"+testWorkflow || len(caller.Permissions) != 1 || caller.Permissions["contents"] != "read" || len(tests.Jobs) != 1 || !runs {
+		t.Errorf("%+v calls the tests %+v, which should run .ci/run and may only read", caller, tests.Jobs)
 	}
-	if w.Permissions == nil || len(w.Permissions) > 0 {
-		t.Errorf("the workflow's jobs have the permissions %v by default, want none", w.Permissions)
-	}
+	w.Jobs["test"], text = test, strings.ReplaceAll(text, "uses: ./"+testWorkflow, "")+testText
 	trusted := map[string][]string{ // job → beginnings of the commands that it may run
 		"deploy":  {"make sam", ".cache/sam/bin/sam build", ".cache/sam/bin/sam deploy "},
 		"release": {"make sbom", "gh release create "},

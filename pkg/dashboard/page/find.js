@@ -35,14 +35,17 @@ function valueQuery({ type, attribute, kind }, text) {
   return fits ? query('') : undefined;
 }
 
-/** Returns the records that a text finds, as { kind, record }; at most one if the text is an id. */
+/**
+ * Returns the records that a text finds, as { found: [{ kind, record }], more }; at most one if
+ * the text is an id. more says whether others may follow.
+ */
 async function findRecords(text, signal, onFailure) {
   const read = (path) => insist(() => call('GET', path, { signal, exact: true }), onFailure, signal);
   if (isID(text)) {
     for (const kind of ['entity', 'event']) {
       try {
         const { data } = await read(recordPath(kind, text));
-        return [{ kind, record: data }];
+        return { found: [{ kind, record: data }], more: false };
       } catch (error) {
         if (error.status !== 404) throw error;
       }
@@ -50,24 +53,27 @@ async function findRecords(text, signal, onFailure) {
   }
   await readIndexes(onFailure, signal);
   const found = new Map();
+  let more = false;
   for (const query of indexes.map((index) => valueQuery(index, text)).filter(Boolean)) {
     try {
-      const { data } = await read(withQuery('entity', query));
-      for (const record of data.data) found.set(record.id, { kind: 'entity', record });
+      const { records, next } = await readPage('entity', query, signal, onFailure); // a page can be empty, where values have changed
+      for (const record of records) found.set(record.id, { kind: 'entity', record });
+      more ||= Boolean(next);
     } catch (error) {
       if (error.status !== 400 && error.status !== 409) throw error; // the index has been removed
       indexesAt = -Infinity;
     }
   }
-  return [...found.values()];
+  return { found: [...found.values()], more };
 }
 
 /** Shows several records that a text found, or that it found none. */
-function drawFound(text, found) {
-  $('found-title').replaceChildren(found.length > 0 ? `${count(found.length, 'record')} for ` : 'Nothing found for ', stored(text));
+function drawFound(text, found, more = false) {
+  const shown = count(found.length, 'record');
+  $('found-title').replaceChildren(found.length > 0 ? `${more ? `The first ${shown}` : shown} for ` : 'Nothing found for ', stored(text));
   $('found-list').replaceChildren(...found.map(({ kind, record }) => recordRow(kind, record, record.updated_at)));
   $('found-none').hidden = found.length > 0;
-  say($('found-none'), [
+  say($('found-none'), more ? 'The search ended early, because many values have changed lately. Enter more of the value.' : [
     isID(text) ? 'No entity and no event has this id.' : '',
     indexes.length > 0 ? `No value begins with it: ${indexNames()}.` : 'Only ids can be found, because no attribute is indexed. An operator indexes one with: sluice indexes add TYPE ATTRIBUTE',
   ].filter(Boolean).join(' '));

@@ -5,9 +5,9 @@ const previewRows = 3;
 const sampledRows = 100; // of an NDJSON file, whose members are its columns
 
 class Importer {
-  #onSignedOut; #onImported; #file; #format; #columns = []; #libraries; #seed = ''; #run; #rejects = []; #paused; #resume = () => {};
+  #onSignedOut; #onImported; #file; #format; #columns = []; #libraries; #seed = ''; #run; #rejects = []; #paused; #cancelled; #resume = () => {};
 
-  /** onImported is called after an import has stored records. */
+  /** onImported is called after an import that may have stored records, unless the user signs out. */
   constructor(onSignedOut, onImported) {
     this.#onSignedOut = onSignedOut;
     this.#onImported = onImported;
@@ -209,6 +209,7 @@ class Importer {
     const counts = { created: 0, existing: 0 };
     this.#rejects = [];
     this.#paused = undefined;
+    this.#cancelled = false;
     const tell = () => say($('import-counts'), `${number(counts.created)} new · ${number(counts.existing)} ${this.#kind === 'event' ? 'there already' : 'updated or there already'} · ${number(this.#rejects.length)} rejected`);
     this.#begin('Importing');
     this.#showButtons(true);
@@ -244,6 +245,7 @@ class Importer {
     } catch (error) {
       if (signal.aborted) report('import');
       this.#end(signal.aborted ? 'Cancelled. Choose the file again to import the rest; nothing is stored twice' : 'Stopped');
+      if (signal.aborted ? this.#cancelled : error.status !== 401) this.#onImported();
       throw error;
     }
   }
@@ -267,6 +269,7 @@ class Importer {
 
   /** Ends the import once the service has responded to the batch on its way, so that the counts are right. */
   #cancel() {
+    this.#cancelled = true;
     this.stop();
     say($('import-progress-title'), 'Cancelling');
     this.#showButtons(false);

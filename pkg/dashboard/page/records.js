@@ -204,16 +204,16 @@ class Records {
     $('found-title').replaceChildren('Looking for ', stored(text), '…');
     $('found-none').hidden = true;
     return this.#read(async (signal, onFailure) => {
-      const found = await findRecords(text, signal, onFailure);
+      const { found, more } = await findRecords(text, signal, onFailure);
       if (signal.aborted) return;
       showIndexes();
-      if (found.length === 1) {
+      if (found.length === 1 && !more) {
         history.replaceState(null, '', placeLink({ address: readPlace().address, kind: found[0].kind, id: found[0].record.id }));
         report('records');
         this.show({ focus: true });
         return;
       }
-      drawFound(text, found);
+      drawFound(text, found, more);
       announce($('found-title').textContent);
     });
   }

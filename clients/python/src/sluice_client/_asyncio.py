@@ -13,7 +13,7 @@ import httpx
 from ._call import Call
 from ._engine import Config, Engine, Send, Steps, Wait
 from ._errors import Error
-from ._http import LIMITS, lost
+from ._http import LIMITS, lost, skip_sniffio
 from ._records import Page
 from ._walk import Walk
 
@@ -34,6 +34,7 @@ class Asyncio:
     ) -> None:
         """See Client."""
         self._engine = Engine(url, key, config or Config())
+        skip_sniffio()
         self._http = httpx.AsyncClient(transport=transport, limits=LIMITS)
 
     async def close(self) -> None:

@@ -9,14 +9,19 @@ import httpx
 
 from ._errors import Error
 
-# httpcore tries to import sniffio several times in each request of asyncio. If it is not installed,
-# each attempt searches all of sys.path, which took a quarter of the client's time. None stands for
-# a module that is known to be missing.
-if importlib.util.find_spec("sniffio") is None:
-    sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
-
 # The pacer bounds the requests in flight.
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+
+
+def skip_sniffio() -> None:
+    """Keep httpcore from looking for a sniffio that is not installed.
+
+    It does several times in each request of asyncio, and each time searches all of sys.path, which
+    took a quarter of the client's time. None stands for a module that is known to be missing. All
+    code of the process sees it, so only AsyncClient calls this.
+    """
+    if importlib.util.find_spec("sniffio") is None:
+        sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
 
 
 def lost(cause: Exception) -> Error:

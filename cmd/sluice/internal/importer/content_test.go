@@ -53,7 +53,7 @@ func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
 		"an archive":           {recordfile.NDJSON, archive(t, [2]string{"__MACOSX/._events.ndjson", "x"}, [2]string{"a/", ""}, [2]string{"a/events.ndjson", text}), Shape{}},
 		"another encoding":     {recordfile.NDJSON, text, Shape{Encoding: "windows-1252"}},
 		"a compressed array":   {recordfile.JSON, packed(array(text)), Shape{}},
-		"with names and zones": {recordfile.NDJSON, text, Shape{Map: map[string]string{"when": "occurred_at"}, TimeFormat: "%d.%m.%Y", TimeZone: "Europe/Berlin"}},
+		"with names and zones": {recordfile.NDJSON, text, Shape{Map: map[string]string{"name": "name"}, TimeFormat: "%d.%m.%Y", TimeZone: "Europe/Berlin"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,19 +132,107 @@ func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.ndjson")
 	large := `{"name":"n","attributes":{"a":"` + strings.Repeat("x", record.MaxAttributesBytes-26) + `"}}`
 	write(t, path, lines(0, 3)+large+"\n"+strings.Repeat("{}\n", 25)+`{"id":"a","name":"n"}`, 0)
-	shape := Shape{Map: map[string]string{"typo": "id", "attributes": "attributes"}}
+	shape := Shape{Map: map[string]string{"note": "", "attributes": "attributes"}}
 	r, err := Try(t.Context(), Options{Resource: record.Event, Path: path, Format: recordfile.NDJSON, Shape: shape})
 	if err != nil || r.Valid != 4 || r.Rejected != 26 || len(r.Rejects) != 20 || !strings.Contains(string(r.First), `{"i":0}`) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var out bytes.Buffer
 	r.Print(&out, func(int64) string { return "30 events" })
-	for _, want := range []string{"30 events: 4 would be sent, 26 would be rejected. Nothing was sent.\n", "\nNo record has these columns of --map: typo\n", "\nline 4: the record is larger than 262144 bytes\n", "\nline 5: the record has", "\nand 6 more\n"} {
+	for _, want := range []string{"30 events: 4 would be sent, 26 would be rejected. Nothing was sent.\n", "\nline 4: the record is larger than 262144 bytes\n", "\nline 5: the record has", "\nand 6 more\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s lacks %q", out.String(), want)
 		}
 	}
 	if files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); err != nil || len(files) != 1 {
 		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// A member that is misspelled in --map stops an import before anything is sent, because the records
+// would be stored without what it names. Standard input is read only once, so it gets a note.
+func TestAMemberThatNoRecordHas(t *testing.T) {
+	t.Parallel()
+	const says = `no record has the member "no" of --map; write it as in the file, or leave out no=id`
+	shape := Shape{Map: map[string]string{"no": "id", "note": "", "name": "name", "attributes": "attributes"}}
+	for format, text := range map[recordfile.Format]string{recordfile.NDJSON: lines(0, 3), recordfile.JSON: array(lines(0, 3))} {
+		s, path := newService(t), filepath.Join(t.TempDir(), "events")
+		o := Options{Resource: record.Event, Path: path, Format: format, Shape: shape}
+		write(t, path, text, 0)
+		if _, err := Try(t.Context(), o); err == nil || err.Error() != says {
+			t.Errorf("%s, a dry run: %v", format, err)
+		}
+		if _, _, err := s.importAs(t.Context(), o); err == nil || err.Error() != says || s.calls > 0 {
+			t.Errorf("%s: %v after %d calls", format, err, s.calls)
+		}
+		o.Path, o.Stdin = "-", strings.NewReader(text)
+		if _, stderr, err := s.importAs(t.Context(), o); err != nil || !strings.Contains(stderr, "Note: "+says+".") {
+			t.Errorf("%s, standard input: %v, %s", format, err, stderr)
+		}
+		s.want(t, 3)
+
+		// The last record may be the only one that has it, and an empty file has none.
+		for _, text := range []string{"", text + "\n" + `{"no":7,"name":"n"}`} {
+			if text != "" && format == recordfile.JSON {
+				text = array(lines(0, 3) + `{"no":7,"name":"n"}`)
+			}
+			o.Path = filepath.Join(t.TempDir(), "events")
+			write(t, o.Path, text, 0)
+			if _, _, err := s.importAs(t.Context(), o); err != nil {
+				t.Errorf("%s, %q: %v", format, text, err)
+			}
+		}
+	}
+}
+
+// An import that fails before anything is stored leaves the journal and the reject file of the one
+// before it, so that the records are not imported once more.
+func TestAFailedImportLeavesTheJournalOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	refuse := func(int) int { return http.StatusForbidden }
+	serve := func(int) int { return 0 }
+	for name, tt := range map[string]struct {
+		again  Shape
+		answer func(int) int
+		says   string
+	}{
+		"a wrong --map":                 {Shape{Map: map[string]string{"typo": "id"}}, serve, `the header lacks the column "typo"`},
+		"other options without a right": {Shape{Name: "other"}, refuse, "403"},
+		"the same without a right":      {Shape{}, refuse, "403"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, path := newService(t), filepath.Join(t.TempDir(), "events.csv")
+			write(t, path, "name,attributes.i\nn,0\n,1\n", 0)
+			o := Options{Resource: record.Event, Path: path, Format: recordfile.CSV}
+			if r, _, err := s.importAs(t.Context(), o); err != nil || r.Rejected != 1 {
+				t.Fatal(r, err)
+			}
+			files := func() (text string) {
+				for _, name := range []string{path + ".journal", path + ".rejects"} {
+					content, err := os.ReadFile(name)
+					if err != nil {
+						t.Error(err)
+					}
+					text += string(content)
+				}
+				return text
+			}
+			before, again := files(), o
+			again.Again, again.Shape, s.answer = true, tt.again, tt.answer
+			if _, _, err := s.importAs(t.Context(), again); err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "continues") {
+				t.Errorf("again: %v", err)
+			}
+			if after := files(); after != before {
+				t.Errorf("the files were\n%s and are\n%s", before, after)
+			}
+			s.answer = serve
+			if r, stderr, err := s.importAs(t.Context(), o); err != nil || r.Calls != 0 || !strings.Contains(stderr, "Already imported") {
+				t.Errorf("the first command: %+v, %s%v", r, stderr, err)
+			}
+			if r, _, err := s.importAs(t.Context(), Options{Resource: o.Resource, Path: path, Format: o.Format, Again: true}); err != nil || r.Created != 1 || r.Rejected != 1 {
+				t.Errorf("again, with success: %+v, %v", r, err)
+			}
+		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -23,9 +22,8 @@ type DryRun struct {
 	DryRun   bool            `json:"dry_run"` // always true
 	Valid    int64           `json:"valid"`   // would be sent
 	Rejected int64           `json:"rejected"`
-	First    json.RawMessage `json:"first"`             // that would be sent, with uuid.Nil for a new id; null if none
-	Rejects  []reject        `json:"rejects"`           // the first ones
-	Missing  []string        `json:"missing,omitempty"` // columns of the Shape's Map that no record has
+	First    json.RawMessage `json:"first"`   // first record that would be sent, with uuid.Nil for a new id; null if none
+	Rejects  []reject        `json:"rejects"` // the first ones
 
 	options Options
 }
@@ -63,8 +61,10 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 	if err != io.EOF {
 		return r, fmt.Errorf("read %s: %w", o.Path, err)
 	}
-	r.Missing = records.shape.missing()
-	return r, nil
+	if r.Valid+r.Rejected == 0 {
+		return r, nil
+	}
+	return r, records.shape.checkFound()
 }
 
 func (r *DryRun) add(rec row) {
@@ -100,9 +100,6 @@ func (r *DryRun) check(rec row) (text []byte, err error) {
 
 func (r DryRun) Print(w io.Writer, count func(int64) string) {
 	fmt.Fprintf(w, "%s: %d would be sent, %d would be rejected. Nothing was sent.\n", count(r.Valid+r.Rejected), r.Valid, r.Rejected)
-	if len(r.Missing) > 0 {
-		fmt.Fprintf(w, "No record has these columns of --map: %s\n", strings.Join(r.Missing, ", "))
-	}
 	if r.First != nil {
 		fmt.Fprintf(w, "first: %s\n", r.First)
 	}

@@ -88,7 +88,8 @@ type importer struct {
 	stored         atomic.Bool      // whether the service may have stored a record in this run
 	lost           atomic.Bool      // whether a call of this round may have stored records without a response that says so
 	journal        *journal.Journal // nil for standard input
-	seed           string           // of the ids of records that have none in the file
+	fresh          bool             // whether this run has begun the journal and committed nothing
+	seed           string           // determines the ids of records that have no id in the file
 	began          time.Time        // when the first run began, or somewhat earlier
 	sentBefore     int64            // line of the last record that an earlier run may have sent
 	work           work             // zero for standard input
@@ -187,21 +188,30 @@ func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) 
 		return err
 	}
 	im.seed, im.began, im.sentBefore = im.journal.ID, begunAt(im.journal.ID), im.mark.Sent
-	in, err := file.content(im.work)
+	if im.fresh {
+		err = checkNames(file, im.work, im.Options)
+	}
+	var in content
+	if err == nil {
+		in, err = file.content(im.work)
+	}
 	if err == nil {
 		im.size = in.size
 		err = im.run(ctx, in, stderr)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		if size, err := file.size(); err == nil && size > im.work.Size {
 			fmt.Fprintf(stderr, "%s has grown since this import began; the same command imports the rest.\n", im.Path)
 		}
 		return im.journal.Finish()
-	case ctx.Err() != nil:
+	}
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
-	case unknown && !im.stored.Load():
-		return errors.Join(err, im.rejects.remove(), im.journal.Remove())
+	}
+	// An earlier import must still be known as finished: imported again, its records without
+	// an id would be stored a second time.
+	if !im.stored.Load() && (im.fresh || unknown && !im.journal.Used && ctx.Err() == nil) {
+		return errors.Join(err, im.rejects.remove(), im.journal.Undo())
 	}
 	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.place(im.mark.Line), im.Path))
 }
@@ -213,7 +223,7 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 	switch {
 	case im.journal.ID == "" || at != nil && im.Again:
 		if im.rejects, err = newRejects(im.Rejects, im.mark.Rejects); err == nil {
-			im.mark = mark{}
+			im.mark, im.fresh = mark{}, true
 			err = im.journal.Begin()
 		}
 		return false, err
@@ -272,6 +282,9 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 		if sendErr := im.sendAll(ctx, list); sendErr != nil {
 			err = sendErr
 		}
+		if im.fresh && !im.stored.Load() && err != nil && err != io.EOF {
+			return err
+		}
 		if commitErr := im.commit(list); commitErr != nil {
 			err = errors.Join(err, commitErr)
 		}
@@ -280,6 +293,9 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 		return err
 	}
 	if im.journal == nil {
+		if err := records.shape.checkFound(); err != nil && im.mark.Line > 0 {
+			fmt.Fprintf(stderr, "Note: %v. The records are imported without it.\n", err)
+		}
 		return nil
 	}
 	return in.check()
@@ -317,6 +333,7 @@ func (im *importer) announce(records []row) error {
 // commit saves the results up to the first record without one: first the rejected records to
 // the reject file, and then a mark to the journal.
 func (im *importer) commit(records []row) error {
+	im.fresh = false
 	done := im.mark
 	var rejects []reject
 	for _, rec := range records {

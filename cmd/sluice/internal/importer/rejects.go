@@ -31,8 +31,9 @@ type reject struct {
 // journal shows that an import wrote what is lost.
 type rejectFile struct {
 	path string
-	sum  hash.Hash // of what the import has written
-	size int64     // of what the import has written; if it is 0, there may be no file
+	sum  hash.Hash // hash of the bytes that the import has written
+	size int64     // number of bytes that the import has written; if it is 0, the file need not exist
+	old  bool      // whether the file is that of an earlier import, which the first write replaces
 }
 
 // rejectContent is what an import has written to its reject file, as its journal has it.
@@ -41,8 +42,9 @@ type rejectContent struct {
 	SHA256 string `json:"sha256"` // empty if Bytes is 0
 }
 
-// newRejects returns the reject file of a new import. It removes the unchanged reject file of
-// an earlier import, and fails if there is any other file with content.
+// newRejects returns the reject file of a new import. If the file at path is the unchanged
+// reject file of an earlier import, the first write removes it. If it is any other nonempty
+// file, newRejects returns an error.
 func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	switch info, err := os.Stat(path); {
@@ -54,7 +56,8 @@ func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 		return r, nil
 	case info.Mode().IsRegular() && info.Size() == earlier.Bytes:
 		if _, err := resumeRejects(path, earlier, 0); err == nil {
-			return r, os.Remove(path)
+			r.old = true
+			return r, nil
 		}
 	}
 	return nil, fmt.Errorf("%s exists, and it is not the unchanged reject file of an earlier import of this file: move it away, or name another file with --rejects", path)
@@ -120,6 +123,12 @@ func (r *rejectFile) remove() error {
 
 // write syncs the file to disk. It fails if another program has changed the file's size.
 func (r *rejectFile) write(list []reject) error {
+	if r.old {
+		if err := os.Remove(r.path); err != nil {
+			return err
+		}
+		r.old = false
+	}
 	if len(list) == 0 {
 		return nil
 	}

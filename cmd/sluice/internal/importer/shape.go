@@ -147,7 +147,44 @@ func (s *shaper) checkHeader(format recordfile.Format) error {
 	return nil
 }
 
+// checkFound returns an error if Map makes a field of a member that no record had so far.
+func (s *shaper) checkFound() error {
+	for _, member := range s.missing() {
+		if field := s.Map[member]; field != "" {
+			return fmt.Errorf("no record has the member %q of --map; write it as in the file, or leave out %s=%s", member, member, field)
+		}
+	}
+	return nil
+}
+
 // missing returns the columns of Map that have not been found so far.
 func (s *shaper) missing() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Map)), func(column string) bool { return s.found[column] })
+}
+
+// checkNames reads the file until it has found what Map makes fields of, which the first record
+// usually has. A member that is nowhere is misspelled: an import would give every record a new id.
+// Later records show what else is wrong.
+func checkNames(file source, w work, o Options) error {
+	if len(o.Shape.Map) == 0 || o.Format == recordfile.CSV {
+		return nil
+	}
+	in, err := file.content(w)
+	if err != nil {
+		return err
+	}
+	records, err := openRecords(in, o, func(int64) string { return "" })
+	if err != nil {
+		return fmt.Errorf("read %s: %w", o.Path, err)
+	}
+	for read := false; ; read = true {
+		if _, err := records.read(); err == io.EOF && read {
+			return records.shape.checkFound()
+		} else if err != nil {
+			return nil //nolint:nilerr // the import reports it after the records before it
+		}
+		if records.shape.checkFound() == nil {
+			return nil
+		}
+	}
 }

@@ -29,6 +29,8 @@ func newTimeFormat(format, zone string) (*timeFormat, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("--time-format %q cannot be read; it is a format of strftime, such as %%d.%%m.%%Y", format)
+	case shows(format, 1) == shows(format, 13) && shows(format, 1) != shows(format, 2):
+		return nil, fmt.Errorf("--time-format %q has an hour from 1 to 12, but not the half of the day; add %%p for AM or PM, or use %%H", format)
 	case !read.Equal(sample):
 		return nil, fmt.Errorf("--time-format %q lacks the year, month or day; it is a format of strftime, such as %%d.%%m.%%Y", format)
 	case strings.Contains(format, "%Z"):
@@ -42,7 +44,13 @@ func newTimeFormat(format, zone string) (*timeFormat, error) {
 	return f, nil
 }
 
-// convert returns occurred_at in the form of the API, and what is no string unchanged.
+// shows returns how format shows an hour of a day.
+func shows(format string, hour int) string {
+	return strftime.Format(format, time.Date(2026, 12, 31, hour, 0, 0, 0, time.UTC))
+}
+
+// convert returns occurred_at in the form of the API. It returns a value that is not a string
+// unchanged.
 func (f *timeFormat) convert(value []byte) ([]byte, error) {
 	text, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {

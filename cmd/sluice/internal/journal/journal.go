@@ -30,10 +30,12 @@ type Journal struct {
 	FinishedAt *time.Time // nil if the task is not finished
 	Used       bool       // whether Open found a task in the file: this one or another
 
-	task Task
-	work json.RawMessage // task.Work as JSON
-	lock *flock.Flock
-	file *os.File
+	task    Task
+	work    json.RawMessage // JSON of task.Work
+	lock    *flock.Flock
+	file    *os.File
+	size    int64  // bytes of the complete lines that Open found
+	earlier []byte // what Begin replaced
 }
 
 type Task struct {
@@ -113,7 +115,7 @@ func (j *Journal) open(mark any) error {
 	if err != nil {
 		return fmt.Errorf("the file %s cannot be read as a journal: %w", path, err)
 	}
-	j.Used = size > 0
+	j.Used, j.size = size > 0, size
 	same := false
 	if j.Used && last.Command == j.task.Command && last.Source != j.task.Source && !j.task.Abandon {
 		return Refuse("%s belongs to the %s of %s, but this is %s: use the URL and API key of the former, or %s",
@@ -187,6 +189,9 @@ func read(file io.Reader) (last line, size int64, err error) {
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
 	if err == nil {
+		j.earlier, err = io.ReadAll(io.NewSectionReader(j.file, 0, j.size))
+	}
+	if err == nil {
 		err = j.file.Truncate(0)
 	}
 	if err != nil {
@@ -233,7 +238,26 @@ func (j *Journal) append(l line) error {
 	return nil
 }
 
-// Remove removes the file. The caller must still call Close.
+// Undo puts back what Begin replaced, or removes the file if there was nothing. The caller must
+// call Close afterwards.
+func (j *Journal) Undo() error {
+	if len(j.earlier) == 0 {
+		return j.Remove()
+	}
+	err := j.file.Truncate(0)
+	if err == nil {
+		_, err = j.file.Write(j.earlier)
+	}
+	if err == nil {
+		err = j.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("restore the journal: %w", err)
+	}
+	return nil
+}
+
+// Remove removes the file of the journal. The caller must call Close afterwards.
 func (j *Journal) Remove() error { return os.Remove(j.lock.Path()) }
 
 // Close lets other processes open the journal at once, even while a child process that is

@@ -1,0 +1,57 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// oneStore holds one declaration.
+type oneStore struct {
+	Store
+	d Declaration
+}
+
+func (s *oneStore) List(context.Context) ([]Declaration, error) { return []Declaration{s.d}, nil }
+
+func (s *oneStore) Put(_ context.Context, d Declaration) (Declaration, error) {
+	s.d = d
+	return d, nil
+}
+
+func (s *oneStore) Remove(context.Context, Declaration) error { return nil }
+
+// fewKeys has two pages of keys.
+type fewKeys struct{ pages int }
+
+func (k *fewKeys) CountType(context.Context, string, string) (int64, error) { return 2, nil }
+
+func (k *fewKeys) BuildKeys(context.Context, Declaration, string, int) (Step, error) {
+	k.pages--
+	return Step{Indexed: 1, More: k.pages > 0}, nil
+}
+
+func (k *fewKeys) ClearKeys(context.Context, Declaration, int) (int, error) {
+	k.pages--
+	return max(k.pages, 0), nil
+}
+
+func TestABuilderSaysWhetherItWaits(t *testing.T) {
+	t.Parallel()
+	for from, want := range map[State][]string{
+		Writing:  {"writing true", "writing false", "building false", "building false", "ready false"},
+		Building: {"building false", "ready false"},
+		Removing: {"removing true", "removing false", "removing false"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &oneStore{d: Declaration{Workspace: "default", Type: "person", Attribute: "email", Kind: Text, Place: 1, State: from}}
+			var got []string
+			progress := func(d Declaration, waiting bool) { got = append(got, fmt.Sprint(d.State, " ", waiting)) }
+			if _, err := NewBuilder(s, &fewKeys{2}, BuilderConfig{Progress: progress}).Run(t.Context(), s.d); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %q, %v; want %q", from, got, err, want)
+			}
+		})
+	}
+}

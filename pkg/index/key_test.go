@@ -1,0 +1,130 @@
+package index
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"math/big"
+	"strings"
+	"testing"
+)
+
+// keys returns the keys of two entities with these values, or false if one is not indexed.
+func keys(t *testing.T, kind Kind, idA, valueA, idB, valueB string) (a, b string, ok bool) {
+	t.Helper()
+	d := Declaration{Attribute: "x", Kind: kind}
+	key := func(id, value string) string {
+		key, present := d.Key(id, json.RawMessage(`{"w":"","x":`+value+`,"y":[]}`))
+		if !present {
+			t.Errorf("%s is not there", value)
+		}
+		if _, err := kind.code([]byte(value)); (err == nil) != (key != "") || key != "" && (key <= first || key >= last+last || len(key) > MaxKeyBytes) {
+			t.Errorf("%s has the key %q, %v", value, key, err)
+		}
+		return key
+	}
+	a, b = key(idA, valueA), key(idB, valueB)
+	return a, b, a != "" && b != ""
+}
+
+// wantOrder fails the test unless two keys are in the order of the values, and then of the ids.
+func wantOrder(t *testing.T, idA, valueA, a, idB, valueB, b string, values int) {
+	t.Helper()
+	if got, want := cmp.Compare(a, b), cmp.Or(values, cmp.Compare(idA, idB)); got != want {
+		t.Errorf("the keys of %s %s and %s %s: %q and %q compare as %d, want %d", idA, valueA, idB, valueB, a, b, got, want)
+	}
+}
+
+// id returns an id with the part of a text that can be in one.
+func id(text string) string {
+	return "i" + strings.Map(func(r rune) rune {
+		if r > ' ' && r < 0x7f {
+			return r
+		}
+		return -1
+	}, text[:min(len(text), 100)])
+}
+
+func FuzzTextKeys(f *testing.F) {
+	f.Add("a", "", "b", "\x00")
+	f.Add("b", "ada", "a", "ada@")
+	f.Add("b", "a\x00", "a", "a\x00\x01")
+	f.Add("1", "a", "2", "a\x00\x00")
+	f.Add("1", "é", "2", "e\u0301")
+	f.Add("1", "\U00010000", "2", "\uffff") // UTF-16 has another order
+	f.Add("1", strings.Repeat("x", maxTextBytes), "2", strings.Repeat("x", maxTextBytes+1))
+	f.Fuzz(func(t *testing.T, idA, a, idB, b string) {
+		idA, idB, a, b = id(idA), id(idB), strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
+		valueA, valueB := quoted(t, a), quoted(t, b)
+		keyA, keyB, ok := keys(t, Text, idA, valueA, idB, valueB)
+		if small := len(escape(a)) <= maxTextBytes && len(escape(b)) <= maxTextBytes; small != ok {
+			t.Errorf("%s and %s are indexed: %v", valueA, valueB, ok)
+		}
+		if ok {
+			wantOrder(t, idA, valueA, keyA, idB, valueB, keyB, strings.Compare(a, b))
+			wantFound(t, Text, b, keyA, map[Operator]bool{Prefix: strings.HasPrefix(a, b)}, strings.Compare(a, b))
+		}
+	})
+}
+
+func quoted(t *testing.T, text string) string {
+	t.Helper()
+	value, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(value)
+}
+
+func FuzzNumberKeys(f *testing.F) {
+	f.Add("a", "0", "b", "-0.0")
+	f.Add("b", "1e3", "a", "1000")
+	f.Add("1", "-1.5", "2", "-1.25")
+	f.Add("1", "9.99e-125", "2", "1E+125")
+	f.Add("1", "0.1", "2", "10")
+	f.Add("1", "1e126", "2", "99999999999999999999999999999999999999.0")
+	f.Add("1", "01", "2", "1e999999999999")
+	f.Fuzz(func(t *testing.T, idA, a, idB, b string) {
+		a, b = strings.TrimSpace(a), strings.TrimSpace(b)
+		if !json.Valid([]byte(a)) || !json.Valid([]byte(b)) || strings.ContainsAny(a+b, `[{"`) {
+			t.Skip("not scalars")
+		}
+		idA, idB = id(idA), id(idB)
+		keyA, keyB, ok := keys(t, Number, idA, a, idB, b)
+		if !ok {
+			return
+		}
+		compared := rational(t, a).Cmp(rational(t, b))
+		wantOrder(t, idA, a, keyA, idB, b, keyB, compared)
+		wantFound(t, Number, b, keyA, nil, compared)
+	})
+}
+
+func rational(t *testing.T, number string) *big.Rat {
+	t.Helper()
+	if mantissa, _, _ := strings.Cut(strings.ToLower(number), "e"); strings.Trim(mantissa, "-0.") == "" {
+		number = "0" // big.Rat cannot read the exponents that zero may have
+	}
+	r, ok := new(big.Rat).SetString(number)
+	if !ok {
+		t.Fatalf("%s is indexed, but is no number", number)
+	}
+	return r
+}
+
+// wantFound fails the test unless the queries for a value select a key as its comparison with the
+// value says. more holds the operators that do not compare.
+func wantFound(t *testing.T, kind Kind, value, key string, more map[Operator]bool, compared int) {
+	t.Helper()
+	want := map[Operator]bool{Equal: compared == 0, Greater: compared > 0, GreaterOrEqual: compared >= 0, Less: compared < 0, LessOrEqual: compared <= 0}
+	maps.Copy(want, more)
+	for op, selects := range want {
+		q := Query{Declaration: Declaration{Attribute: "x", Kind: kind}}
+		if err := q.Where(Condition{op, value}); err != nil {
+			t.Fatalf("%s %q: %v", op, value, err)
+		}
+		if low, high := q.Bounds(); (low < key && key < high) != selects || low == key || key == high {
+			t.Errorf("%q [%s] selects from %q to %q; whether it selects %q should be %v", value, op, low, high, key, selects)
+		}
+	}
+}
