@@ -139,6 +139,9 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 					continue
 				}
 				out, _ := wantRun(t, languages[tt.language].cmd(t, examples[tt.language][0], example, s.url, key), 0, "", "")
+				if strings.Contains(example, tt.fails) && !strings.Contains(out, tt.failure) {
+					t.Errorf("%s, want %s", out, tt.failure)
+				}
 				if !strings.Contains(out, want) || lists && strings.Count(out, " order_placed\n") != events {
 					t.Errorf("%s, want %s", out, want)
 				}
