@@ -81,9 +81,8 @@ func TestThePythonExamplesOfTheDocs(t *testing.T) {
 	}
 	want := []string{
 		"order-2 True\n",
-		`order_placed {'total': 19.5}` + "\n" + `['ada', 'old'] None` + "\n",
+		`order_placed {'total': 19.5}` + "\n" + `['ada', 'old'] None` + "\nada {'email': 'ada@example.com'}\n",
 		"1 entities; the next walk starts at 20",
-		"ada {'email': 'ada@example.com'}\n",
 		"nobody is not there\n422 invalid_body ['name is required: 1 to 128 characters']\nchange the event\n",
 		"252 events\n",
 		"['ada', 'item-0', 'item-1', 'item-10',",

@@ -126,7 +126,7 @@ func TestDocsListEveryEnvironmentVariable(t *testing.T) {
 	same(t, "the code", slices.Collect(maps.Keys(used)), "docs/configuration.md", rows)
 }
 
-// The tree in the README names every file and folder of the root. If it names a subfolder of
+// The tree in the README names every folder of the root and no file. If it names a subfolder of
 // a folder, it names all subfolders of that folder. Every name in the tree exists.
 func TestReadmeShowsTheTree(t *testing.T) {
 	t.Parallel()
@@ -137,8 +137,10 @@ func TestReadmeShowsTheTree(t *testing.T) {
 	}
 	opened := map[string]bool{"": true} // folders whose subfolders must be in the tree
 	for _, name := range tree {
-		if _, err := os.Stat(name); err != nil {
+		if info, err := os.Stat(name); err != nil {
 			t.Error(err)
+		} else if !info.IsDir() || !strings.HasSuffix(name, "/") {
+			t.Errorf("README's tree names %s, which is not a folder with its slash", name)
 		}
 		for dir, _ := path.Split(strings.TrimSuffix(name, "/")); dir != ""; dir, _ = path.Split(strings.TrimSuffix(dir, "/")) {
 			opened[dir] = opened[dir] || !slices.Contains(tree, dir)
@@ -147,7 +149,7 @@ func TestReadmeShowsTheTree(t *testing.T) {
 	for _, file := range tracked(t) {
 		dir := ""
 		for name := range strings.SplitAfterSeq(file, "/") {
-			if opened[dir] && (dir == "" || strings.HasSuffix(name, "/")) && !opened[dir+name] && !slices.Contains(tree, dir+name) {
+			if opened[dir] && strings.HasSuffix(name, "/") && !opened[dir+name] && !slices.Contains(tree, dir+name) {
 				t.Errorf("README's tree lacks %s", dir+name)
 			}
 			dir += name
