@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// table maps the id of a record to the canonical JSON of the record.
+// table has records by id, as canonical JSON.
 type table map[string]string
 
-// tables maps the names of the tables ("entity" and "event") to their records.
+// tables are "entity" and "event".
 type tables map[string]table
 
-// put stores the canonical JSON of a record. The canonical JSON of two records is equal if
-// their values are equal. Two times are equal if they are the same instant, even in different
-// time zones. An absent member equals null.
+// put stores a record as canonical JSON, which is the same for the same values: times are
+// equal if they are the same instant, and an absent member is null.
 func (tb table) put(t *testing.T, text []byte) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -52,8 +51,8 @@ func (tb table) put(t *testing.T, text []byte) {
 	tb[id] = string(canonicalText)
 }
 
-// canonical returns a value with its numbers as fractions. An integer of more than 64 bits
-// becomes a string of its digits, because dlt loads such an integer as text.
+// canonical turns numbers into fractions, and integers of more than 64 bits into a string of
+// their digits, as dlt loads them.
 func canonical(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -76,7 +75,7 @@ func canonical(value any) any {
 	return value
 }
 
-// compare reports the first records that differ between got and want.
+// compare reports the first records that differ.
 func compare(t *testing.T, who string, got, want tables) {
 	t.Helper()
 	for name := range want {

@@ -27,7 +27,7 @@ type keyring struct {
 	table string
 }
 
-// guard configures the deployment's functions to require API keys.
+// guard makes the deployment's functions require API keys.
 func (d *deployment) guard(t *testing.T) keyring {
 	t.Helper()
 	k := keyring{table: dynamolocal.Table(t, "KeysTable")}
@@ -55,14 +55,12 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 	return token.Reveal()
 }
 
-// publicReads maps the function of a public route to the number of times that the function
-// reads records for a request.
+// publicReads is how often the function of a public route reads records for a request.
 var publicReads = map[string]int{"health": 2}
 
-// checkInvalidKeys sends ev to an instance of a function, once with each kind of invalid API
-// key. A function that requires an API key must use only the table of keys and the table of
-// counters. The function of a public route must neither check the API key nor use the table of
-// keys.
+// checkInvalidKeys sends ev with each kind of invalid API key. A function that requires a key
+// must use only the tables of keys and counters. That of a public route must neither check the
+// key nor use the table of keys.
 func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
@@ -92,7 +90,7 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 		name, key string
 		status    int
 		code      string
-		reads     int // number of reads of the table of keys
+		reads     int // of the table of keys
 	}{
 		{"no key", "", 401, "missing_key", 0},
 		{"malformed", "Bearer " + good[:len(good)-1], 401, "invalid_key", 0},
@@ -105,7 +103,7 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 		if tt.key != "" {
 			ev.Headers["authorization"] = tt.key
 		}
-		ev.RequestContext.RequestID = function // the same for all kinds of key, so that the responses can be compared
+		ev.RequestContext.RequestID = function // the same for all kinds of key, so that responses can be compared
 		resp, err := instance.Invoke(t.Context(), ev)
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +140,7 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 	}
 }
 
-// checkSeparation checks that an API key of another workspace cannot read any of the records.
+// checkSeparation checks that a key of another workspace reads none of the records.
 func (k keyring) checkSeparation(t *testing.T, instances map[string]*lambdatest.Instance) {
 	t.Helper()
 	other := "Bearer " + k.create(t, "other", access.Export)
@@ -162,9 +160,8 @@ func (k keyring) checkSeparation(t *testing.T, instances map[string]*lambdatest.
 	}
 }
 
-// Each instance reads a key once and then caches it. If a key is revoked, an instance that has
-// not cached the key rejects it at once. The tests of package access use a fake clock to check
-// that an instance reads a key again after a minute.
+// A new instance rejects a revoked key at once. The tests of package access have a fake clock,
+// by which a cached key is read again after a minute.
 func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -194,12 +191,11 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 	invoke(t, instances[2], event(key), http.StatusUnauthorized)
 	if time.Since(start) < access.MaxAge {
-		invoke(t, instances[0], event(key), http.StatusOK) // the cached copy of the key still applies
+		invoke(t, instances[0], event(key), http.StatusOK) // the cached key still applies
 	}
 }
 
-// Requests with unknown keys are charged like any other request. In each window in which a
-// request was refused, exactly 200 requests were admitted.
+// They are charged like any other request: each window with a refusal admitted exactly 200.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -260,8 +256,8 @@ func TestUnreadableKeysAre503WithNothingDone(t *testing.T) {
 	invoke(t, instance, ev, http.StatusCreated)
 }
 
-// If AUTH_MODE is not set, a function requires API keys. Without a table of keys, only
-// the functions of public routes start.
+// Only functions of public routes start without a table of keys, unless AUTH_MODE says
+// otherwise.
 func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))

@@ -14,8 +14,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// The units of EntitiesTable and its indexes that a request takes, and its calls, for entities
-// of at most 1 KB as stored.
+// Units of EntitiesTable and its indexes, and calls, for entities of at most 1 KB as stored.
 func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -61,7 +60,7 @@ func (d deployment) unitsOf(t *testing.T, proxy *dynamoproxy.Proxy, instance *la
 	var got []string
 	for _, operation := range []string{"BatchGetItem", "GetItem", "PutItem", "Query", "TransactWriteItems", "UpdateItem"} {
 		calls, units := 0, 0.0
-		for _, table := range []string{d.entities, ""} { // the proxy does not know the table of the call of a batch
+		for _, table := range []string{d.entities, ""} { // the proxy does not know the table of a batch call
 			call := dynamoproxy.Call{Operation: operation, Table: table}
 			calls, units = calls+after[call].Calls-before[call].Calls, units+after[call].Units-before[call].Units
 		}
@@ -87,8 +86,8 @@ func (d deployment) index(t *testing.T, workspace, typ string, attributes ...str
 	}
 }
 
-// An indexed attribute adds a unit to the creation of an entity, two to a change of its value
-// and none to other updates. docs/find.md has these figures.
+// An indexed attribute adds a unit to a creation, two to a change of its value and none to
+// other updates. docs/find.md has these figures.
 func TestUnitsOfIndexedAttributes(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))

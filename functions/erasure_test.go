@@ -29,8 +29,7 @@ import (
 	"sluice/pkg/job"
 )
 
-// erasedEvents returns the number of events that the test erases: the environment variable
-// ERASURE_EVENTS, or 1,000.
+// erasedEvents is the environment variable ERASURE_EVENTS, or 1,000.
 func erasedEvents(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "1000"))
@@ -40,7 +39,7 @@ func erasedEvents(t *testing.T) int {
 	return n
 }
 
-// items returns all items of a table, without the id of the service.
+// items leaves out the id of the service.
 func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 	t.Helper()
 	pages := dynamodb.NewScanPaginator(dynamolocal.Client(t), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
@@ -56,7 +55,7 @@ func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 	return all
 }
 
-// text returns the string or the number in an attribute of an item, as text.
+// text returns a string or a number of an item.
 func text(item map[string]types.AttributeValue, name string) string {
 	switch v := item[name].(type) {
 	case *types.AttributeValueMemberS:
@@ -67,7 +66,7 @@ func text(item map[string]types.AttributeValue, name string) string {
 	return ""
 }
 
-// wantExpiry checks that an item expires 30 days after the given time.
+// wantExpiry checks that an item expires 30 days after a time.
 func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.Time) {
 	t.Helper()
 	if want := strconv.FormatInt(after.AddDate(0, 0, 30).Unix(), 10); text(item, "expires_at") != want {
@@ -75,8 +74,8 @@ func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.T
 	}
 }
 
-// The real functions erase an entity with many events. The test kills the worker during the
-// erasure and runs it again. After that, the tables contain only the tombstone and the job.
+// The worker is killed during the erasure and runs again. Then the tables have only the
+// tombstone and the job.
 func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	t.Parallel()
 	const id = "ada-4711"
@@ -129,7 +128,7 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	wantErased(t, d, jobs, table, id)
 }
 
-// halfAPartition is half of the write units that a DynamoDB partition supports per second.
+// halfAPartition is half of the write units that a partition takes per second.
 const halfAPartition = 500
 
 func TestConcurrentErasuresLeaveHalfOfAPartitionToNewEvents(t *testing.T) {
@@ -143,8 +142,7 @@ func TestConcurrentErasuresLeaveHalfOfAPartitionToNewEvents(t *testing.T) {
 	}
 }
 
-// killWorker invokes a worker with ev. It kills the worker as soon as the given function
-// returns true.
+// killWorker kills a worker as soon as when returns true.
 func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() bool) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -167,8 +165,7 @@ func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() b
 	}
 }
 
-// wantErased checks that only the tombstone of an entity and the erasure job are left in
-// the tables.
+// wantErased checks that only the tombstone and the job are left.
 func wantErased(t *testing.T, d deployment, jobs job.Store, table, id string) {
 	t.Helper()
 	tombstones, erasures := items(t, d.entities), items(t, table)

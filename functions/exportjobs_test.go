@@ -19,8 +19,8 @@ import (
 	"sluice/pkg/job"
 )
 
-// Five instances get 50 requests for new jobs at the same time. They create only as many jobs
-// as the quota allows. Then the test cancels these jobs and sends 50 requests again.
+// Five instances get 50 requests for new jobs at the same time, and create as many as the
+// quota allows. The jobs are cancelled, and the same again.
 func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -30,7 +30,7 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {
-				// Each request of a round has its own address, so no address reaches a rate limit.
+				// Each request of a round has its own address, so none reaches a rate limit.
 				ev := lambdatest.Event("POST", "/create_export_job", fmt.Sprint("192.0.2.", i), fmt.Sprintf(`{"id":"%d-%d","resource":"event","format":"csv"}`, round, i))
 				resp, err := creators[i%len(creators)].Invoke(t.Context(), ev)
 				switch {
@@ -57,8 +57,8 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	}
 }
 
-// Lambda retries a run that was killed. If all runs of a job are killed, the job fails and
-// no longer counts towards the quota.
+// Lambda retries a run that was killed. When all were, the job fails and no longer counts
+// towards the quota.
 func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -83,7 +83,6 @@ func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	invoke(t, create, request("b"), http.StatusCreated)
 }
 
-// Each export function uses exactly the permissions that template.yaml grants.
 func TestWhatExportFunctionsMayDo(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)

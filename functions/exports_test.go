@@ -35,14 +35,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// The timeouts that template.yaml sets for the functions that write export files.
+// Timeouts in template.yaml.
 const (
 	starterTimeout = 48 * time.Second
 	workerTimeout  = 15 * time.Minute
 )
 
-// exportRecords returns the number of events in the tests of large exports: the
-// environment variable EXPORT_RECORDS, or 10,000.
+// exportRecords is the environment variable EXPORT_RECORDS, or 10,000.
 func exportRecords(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("EXPORT_RECORDS"), "10000"))
@@ -52,18 +51,16 @@ func exportRecords(t testing.TB) int {
 	return n
 }
 
-// imported is the creation time of the events of these tests. The first three events also
-// occurred at this time.
+// imported is when the events were created, and when the first three occurred.
 var imported = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// eventsOf returns a function that returns the i-th event in the order of an export. The
-// attributes contain the given number of random bytes in base64. This text barely compresses,
-// so a file of many events has several parts. Events 0 to 2 occurred at the same time, events
-// 3 to 5 one millisecond later, and so on.
+// eventsOf returns the i-th event in the order of an export. The attributes have so many
+// random bytes, in base64, which barely compress, so a file of many events has several parts.
+// Events 0 to 2 occurred at the same time, 3 to 5 a millisecond later, and so on.
 func eventsOf(random int) func(i int) event.Event {
 	return func(i int) event.Event {
 		text := make([]byte, random)
-		_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Read(text) // Read never returns an error
+		_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Read(text) // Read never fails
 		return event.Event{
 			ID: fmt.Sprintf("e%07d", i), Name: "measured",
 			OccurredAt: record.TimeOf(imported.Add(time.Duration(i/3) * time.Millisecond)), CreatedAt: record.TimeOf(imported),
@@ -72,10 +69,9 @@ func eventsOf(random int) func(i int) event.Event {
 	}
 }
 
-// importedEvent returns an event of 2 KB. 10,000 of them fill three parts of a file.
+// importedEvent has 2 KB, so 10,000 fill three parts of a file.
 var importedEvent = eventsOf(1500)
 
-// line returns an event as a line of a file.
 func line(t testing.TB, e event.Event) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -87,15 +83,13 @@ func line(t testing.TB, e event.Event) []byte {
 	return b.Bytes()
 }
 
-// batches is the DynamoDB client of an event store. The store must only create events. The
-// client combines the puts of several events into one call.
+// batches is a client for a store that only creates events. It combines puts into batches.
 type batches struct {
 	*dynamodb.Client
 	table string
 	items chan map[string]types.AttributeValue
 }
 
-// PutItem queues the item of a new event.
 func (b *batches) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	b.items <- in.Item
 	return new(dynamodb.PutItemOutput), nil
@@ -123,7 +117,6 @@ func (b *batches) write(ctx context.Context) error {
 	return nil
 }
 
-// importEvents writes n events to a table.
 func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n int, nth func(int) event.Event) {
 	t.Helper()
 	b := &batches{Client: client, table: table, items: make(chan map[string]types.AttributeValue)}
@@ -157,16 +150,16 @@ func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n
 	}
 }
 
-// exports is a deployment with a bucket. Tests run its export functions as Lambda does.
+// exports is a deployment with a bucket, whose functions tests run as Lambda does.
 type exports struct {
 	deployment
 	client          *dynamodb.Client
 	starter, worker string // paths of the binaries
 	jobs            *dynamo.Jobs
-	fast, slow      *stream // streams of the starter and of the worker
+	fast, slow      *stream // of the starter and of the worker
 	create          *lambdatest.Instance
 	get             *lambdatest.Instance
-	files           func() int // returns the number of objects and uploads in the bucket
+	files           func() int // counts objects and uploads in the bucket
 }
 
 func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *exports {
@@ -199,14 +192,14 @@ func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *export
 	}
 }
 
-// order creates a job and returns the stream event that invokes the starter.
+// order creates a job and returns the event that invokes the starter.
 func (x *exports) order(t *testing.T, id, rest string) any {
 	t.Helper()
 	invoke(t, x.create, lambdatest.Event("POST", "/create_export_job", "192.0.2.1", fmt.Sprintf(`{"id":"%s",%s}`, id, rest)), http.StatusCreated)
 	return x.fast.next(t)
 }
 
-// exportJob is a stored job, with what it shows and what its next run continues from.
+// exportJob is a stored job, with what it shows and where its next run continues.
 type exportJob struct {
 	job.Job
 	shown    exportjob.Job
@@ -218,7 +211,6 @@ type exportJob struct {
 	}
 }
 
-// job returns the stored job.
 func (x *exports) job(t *testing.T, id string) (j exportJob) {
 	t.Helper()
 	var err error
@@ -231,7 +223,7 @@ func (x *exports) job(t *testing.T, id string) (j exportJob) {
 	return j
 }
 
-// run runs a function in a new process and waits until it has processed the event.
+// run runs a function in a new process until it has processed the event.
 func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration) *lambdatest.Instance {
 	t.Helper()
 	instance := lambdatest.Start(t, binary, x.env...)
@@ -241,8 +233,7 @@ func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration
 	return instance
 }
 
-// runUntil runs the worker. It kills the worker as soon as the given function returns true for
-// the stored job.
+// runUntil kills the worker as soon as killed returns true for the stored job.
 func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportJob) bool) {
 	t.Helper()
 	killWorker(t, lambdatest.Start(t, x.worker, x.env...), ev, func() bool { return killed(x.job(t, id)) })
@@ -264,7 +255,7 @@ func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // the body is only read
+	t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // only read
 	if resp.StatusCode != http.StatusOK || resp.ContentLength != *j.SizeBytes {
 		t.Fatalf("status %d, %d bytes; the job says %d", resp.StatusCode, resp.ContentLength, *j.SizeBytes)
 	}
@@ -275,8 +266,7 @@ func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	return unzip
 }
 
-// wantLines checks that a file contains exactly the first n imported events, each
-// once and in order.
+// wantLines checks that a file has exactly the first n imported events, in order.
 func wantLines(t *testing.T, file io.Reader, n int) {
 	t.Helper()
 	lines := bufio.NewReader(file)
@@ -294,21 +284,20 @@ func wantLines(t *testing.T, file io.Reader, n int) {
 	}
 }
 
-// TestLargeExports exports EXPORT_RECORDS events with the real functions. It also compares
-// two peaks of the worker's memory: one in an export of all these events, the other in an
-// export of at most 50,000 events.
+// TestLargeExports exports EXPORT_RECORDS events, and compares the peak of the worker's memory
+// with that in an export of at most 50,000.
 func TestLargeExports(t *testing.T) {
 	t.Parallel()
 	const shards = 2
 	n := exportRecords(t)
-	engine := dynamolocal.Start(t) // not the shared engine, because stopping an engine is faster than deleting a large table
+	engine := dynamolocal.Start(t) // not shared, because stopping an engine is faster than deleting a large table
 	x := deployExports(t, engine, shards)
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
 	// These jobs settle while the first subtest runs.
 	lanes := x.order(t, "two-lanes", `"resource":"event","format":"csv"`)
 	killed := x.order(t, "killed", `"resource":"event","format":"ndjson"`)
 
-	t.Run("a job that is cancelled", func(t *testing.T) { // this subtest is first, because it checks at its end that the bucket is empty
+	t.Run("a job that is cancelled", func(t *testing.T) { // first, because it checks at its end that the bucket is empty
 		const id = "cancelled"
 		cancel := x.start(t, "cancel-export-job", 1)[0]
 		ev := x.order(t, id, `"resource":"event","format":"ndjson"`)
@@ -332,7 +321,7 @@ func TestLargeExports(t *testing.T) {
 		proxy := dynamoproxy.Start(t, engine.Endpoint)
 		proxy.SetFault(func(call dynamoproxy.Call) dynamoproxy.Fault {
 			if call.Table == x.events {
-				// With this delay, a first run does not have enough time to read all pages.
+				// Too slow for the first run to read all pages.
 				return dynamoproxy.Fault{Delay: 300 * time.Millisecond}
 			}
 			return dynamoproxy.Fault{}

@@ -23,8 +23,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// faultSeconds returns the duration of each fault: the environment variable FAULT_SECONDS,
-// or 2 seconds.
+// faultSeconds is how long each fault lasts: the environment variable FAULT_SECONDS, or 2
+// seconds.
 func faultSeconds(t *testing.T) time.Duration {
 	d, err := time.ParseDuration(cmp.Or(os.Getenv("FAULT_SECONDS"), "2") + "s")
 	if err != nil || d < time.Second {
@@ -71,7 +71,7 @@ func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engin
 	}
 }
 
-// storm sends requests from one address to instances of two functions and collects the results.
+// storm sends requests from one address to instances of two functions.
 type storm struct {
 	t       *testing.T
 	address string
@@ -81,7 +81,7 @@ type storm struct {
 	windows      map[ratelimit.Class]map[ratelimit.Window]int64 // admitted cost by class and window
 	acknowledged []string                                       // ids of events whose creation was acknowledged (201)
 	longest      time.Duration
-	firstPass    time.Time // time of the first admitted request since firstPass was last reset
+	firstPass    time.Time // first admitted request since it was last reset
 }
 
 func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id string) {
@@ -92,14 +92,14 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	start := time.Now()
 	resp, err := instance.Invoke(context.WithoutCancel(s.t.Context()), ev)
 	if err != nil {
-		s.t.Error(err) // for example, no response within the function's timeout
+		s.t.Error(err) // such as no response within the function's timeout
 		return
 	}
 	reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
 	if err != nil || resp.Headers["RateLimit"] == "" || resp.Headers["X-RateLimit-Remaining"] == "" {
 		s.t.Errorf("%d without limit headers: %v", resp.StatusCode, resp.Headers)
 	}
-	defer rest(resp.StatusCode) // this call waits, so it runs after Unlock
+	defer rest(resp.StatusCode) // waits, so it must run after Unlock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.longest = max(s.longest, time.Since(start))
@@ -207,7 +207,7 @@ func seedEntities(t *testing.T, d deployment, n int) {
 	}
 }
 
-// eventIDs returns a map from each event id in a table to the number of events with that id.
+// eventIDs counts the events in a table by id.
 func eventIDs(t *testing.T, engine *dynamolocal.Engine, table string) map[string]int {
 	t.Helper()
 	ids := make(map[string]int)

@@ -19,12 +19,11 @@ type frozenRoute struct {
 	function string
 	request  func(id string) events.APIGatewayV2HTTPRequest // id must be unique
 	status   int
-	creates  int // number of events that a request creates
+	creates  int // events that a request creates
 }
 
 var frozenRoutes = []frozenRoute{
-	// For each request, not-found first calls DynamoDB to make the charge. The SDK does not retry
-	// this call.
+	// not-found calls DynamoDB for the charge first, and the SDK does not retry that.
 	{function: "not-found", status: http.StatusNotFound, request: func(string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
 	}},
@@ -34,8 +33,7 @@ var frozenRoutes = []frozenRoute{
 	{function: "create-event", status: http.StatusCreated, creates: 1, request: func(id string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("POST", "/create_event", "192.0.2.3", `{"id":"`+id+`","name":"n"}`)
 	}},
-	// Instances of create-events and list-event have several connections. The test cuts all of
-	// them.
+	// create-events and list-event have several connections, all of which are cut.
 	{function: "create-events", status: http.StatusCreated, creates: frozenBatch, request: func(id string) events.APIGatewayV2HTTPRequest {
 		var batch []string
 		for i := range frozenBatch {
@@ -46,7 +44,7 @@ var frozenRoutes = []frozenRoute{
 	{function: "list-event", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("GET", "/event?limit=1", "192.0.2.5", "")
 	}},
-	// For each request, get-entity first calls DynamoDB to read the entity.
+	// get-entity first reads the entity.
 	{function: "get-entity", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
 		ev := lambdatest.Event("GET", "/entity/e0", "192.0.2.6", "")
 		ev.PathParameters = map[string]string{"id": "e0"}
@@ -54,15 +52,14 @@ var frozenRoutes = []frozenRoute{
 	}},
 }
 
-// frozenBatch is the number of events in a request to create-events.
+// frozenBatch is how many events a request to create-events has.
 const frozenBatch = 10
 
-// frozenCase describes what happens to all connections of all instances between two
-// requests.
+// frozenCase is what happens to all connections between two requests.
 type frozenCase struct {
 	freeze bool
 	cut    dynamoproxy.Cut
-	idle   time.Duration // minimum time between the cut and the second request
+	idle   time.Duration // least time between the cut and the second request
 	rounds int
 }
 
@@ -71,13 +68,13 @@ var frozenCases = []frozenCase{
 	{freeze: false, cut: dynamoproxy.RST, rounds: 1},
 	{freeze: true, cut: dynamoproxy.FIN, rounds: 3},
 	{freeze: true, cut: dynamoproxy.RST, rounds: 3},
-	// After a Silent cut, the client cannot see that a connection is dead. It avoids the
-	// connection only because the connection has been idle for 10 s.
+	// After a Silent cut, the client cannot see that a connection is dead. It avoids it only
+	// because it has been idle for 10 s.
 	{freeze: true, cut: dynamoproxy.Silent, rounds: 1, idle: 10*time.Second + 500*time.Millisecond},
 }
 
-// Connections to DynamoDB are cut while an instance is idle or frozen between invocations.
-// The next request must not fail, and no request may be charged twice.
+// Connections to DynamoDB are cut while an instance is idle or frozen. The next request must
+// not fail, and none may be charged twice.
 func TestFrozenInstances(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
@@ -103,8 +100,7 @@ func TestFrozenInstances(t *testing.T) {
 	}
 }
 
-// deployFrozen deploys functions that call DynamoDB through a proxy. scheme is the scheme of
-// the proxy's URL: http or https.
+// deployFrozen lets functions call DynamoDB through a proxy for scheme, http or https.
 func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) {
 	t.Helper()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -122,18 +118,18 @@ func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) 
 	return d, proxy
 }
 
-// frozen sends requests to instances and counts the requests and the created events.
+// frozen counts requests and created events.
 type frozen struct {
 	t         *testing.T
 	proxy     *dynamoproxy.Proxy
 	instances map[string][]*lambdatest.Instance // by function
 	requests  int
-	created   int // number of events created
+	created   int // events
 }
 
-// run sends two requests to every instance in each round. Between the first and the second
-// requests, it freezes the instances if c.freeze is true, and then cuts the connections of all
-// instances. It logs how many of the second requests failed.
+// run sends two requests to every instance in each round. In between, it freezes the instances
+// if c.freeze is true, and cuts all connections. It logs how many of the second requests
+// failed.
 func (f *frozen) run(c frozenCase) {
 	f.t.Helper()
 	sent, failed := 0, make(map[string]int)
@@ -172,7 +168,7 @@ func (f *frozen) each(do func(r frozenRoute, instance *lambdatest.Instance)) {
 	}
 }
 
-// send sends a request and reports whether the response has the expected status.
+// send reports whether the response has the expected status.
 func (f *frozen) send(r frozenRoute, instance *lambdatest.Instance) bool {
 	f.t.Helper()
 	f.requests++

@@ -1,5 +1,5 @@
-// Package functions_test runs the binaries of the functions, each in its own process,
-// against DynamoDB Local.
+// Package functions_test runs the binaries of the functions, each in its own process, against
+// DynamoDB Local.
 package functions_test
 
 import (
@@ -28,7 +28,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// deployment is a set of new tables and the environment variables that name them.
+// deployment is a set of new tables, and the environment variables that name them.
 type deployment struct {
 	counters, limits, entities, events string
 	env                                []string
@@ -39,8 +39,7 @@ func deploy(t *testing.T, endpoint string) deployment {
 	return deployOn(t, dynamolocal.Shared(t), endpoint)
 }
 
-// deployOn creates the tables of a deployment on the given engine. endpoint is the URL at which
-// the deployment's functions call DynamoDB.
+// deployOn creates tables on engine, which functions call at endpoint.
 func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deployment {
 	t.Helper()
 	d := deployment{
@@ -54,7 +53,7 @@ func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deploym
 	return d
 }
 
-// start starts n instances of a function and waits until their init phase has ended.
+// start starts n instances of a function and waits until their init has ended.
 func (d deployment) start(t *testing.T, function string, n int) []*lambdatest.Instance {
 	t.Helper()
 	binary := lambdatest.Build(t, function)
@@ -82,26 +81,24 @@ func invoke(t *testing.T, i *lambdatest.Instance, ev events.APIGatewayV2HTTPRequ
 	return resp
 }
 
-// window is the result of the requests of one second.
 type window struct {
 	outcome
 	cost int64
 }
 
-// outcome counts admitted and refused requests.
 type outcome struct{ admitted, refused int }
 
 // demand is the load of a flood.
 type demand struct {
-	full  int // the flood stops when more than this number of windows have refused a request
-	most  int // the flood also stops after this number of requests; 0 for no maximum
+	full  int // stop after more than this number of windows with a refusal
+	most  int // stop after this number of requests; 0 for no maximum
 	event func(worker, n int) events.APIGatewayV2HTTPRequest
-	cost  func(events.APIGatewayV2HTTPResponse) int64 // returns the cost of an admitted request; if nil, the cost is 1
+	cost  func(events.APIGatewayV2HTTPResponse) int64 // of an admitted request; 1 if nil
 }
 
-// flood invokes all instances concurrently and counts the outcomes by window. It stops when the
-// number of windows with a refusal exceeds d.full. Each instance has one worker, which sends
-// one event at a time. After a refusal, the worker waits for refusedRest.
+// flood invokes all instances at once, one event at a time on each, and counts the outcomes by
+// window, until more than d.full windows have a refusal. After a refusal, a worker waits for
+// refusedRest.
 func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelimit.Window]window {
 	t.Helper()
 	if d.cost == nil {
@@ -144,7 +141,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelim
 	for worker, instance := range instances {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				// An invocation that is in progress when the flood stops is completed and counted.
+				// What is in progress when the flood stops is completed and counted.
 				resp, err := instance.Invoke(context.WithoutCancel(ctx), d.event(worker, n))
 				if err != nil {
 					t.Error(err)
@@ -163,19 +160,17 @@ func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelim
 	return windows
 }
 
-// refusedRest is the time that a worker waits after a refusal. Eight workers still send
-// eight times as many requests as the limit, but leave CPU time for the other tests.
+// refusedRest leaves processor time for other tests. Eight workers still send eight times as
+// many requests as the limit.
 const refusedRest = 5 * time.Millisecond
 
-// rest waits for refusedRest if the status is 429.
 func rest(status int) {
 	if status == http.StatusTooManyRequests {
 		<-time.After(refusedRest)
 	}
 }
 
-// counter reads the counters of key from the table and returns the one with the given name, or
-// 0 if it does not exist.
+// counter returns a counter of key, or 0 if it does not exist.
 func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 {
 	t.Helper()
 	out, err := dynamolocal.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{
@@ -199,7 +194,6 @@ func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 
 	return v
 }
 
-// count returns the number of items in a table.
 func count(t *testing.T, table string) (n int) {
 	t.Helper()
 	pages := dynamodb.NewScanPaginator(dynamolocal.Client(t), &dynamodb.ScanInput{TableName: &table, Select: types.SelectCount, ConsistentRead: aws.Bool(true)})
@@ -213,16 +207,14 @@ func count(t *testing.T, table string) (n int) {
 	return n
 }
 
-// calls holds the number of charges in each window and the number of queries of
-// records.
+// calls counts charges by window, and queries of records.
 type calls struct {
 	mu      sync.Mutex
 	charges map[ratelimit.Window]int
 	reads   int // queries of records
 }
 
-// countCalls returns a value that a proxy updates for each charge and each query. Only
-// functions that are started after countCalls has returned use the proxy.
+// countCalls counts the calls of functions that are started after it.
 func (d *deployment) countCalls(t *testing.T) *calls {
 	t.Helper()
 	c := &calls{charges: make(map[ratelimit.Window]int)}
@@ -245,10 +237,9 @@ func (d *deployment) countCalls(t *testing.T) *calls {
 	return c
 }
 
-// In each window with a refusal, the number of admitted requests is exactly the limit. This
-// does not depend on the speed of the machine: the refusal shows that the limit was reached,
-// and counters never decrease. In each window, the functions make one call for each admitted
-// request, and at most one further call per instance.
+// However fast the machine is: a refusal shows that the limit was reached, and counters never
+// decrease. In each window, the functions make one call for each admitted request, and at most
+// one more per instance.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 5
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -275,16 +266,16 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 		cost: func(resp events.APIGatewayV2HTTPResponse) int64 { return int64(strings.Count(resp.Body, `"id":`)) },
 	})
 	admitted := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Scope: "export"}, "records", 196, processes)
-	// Each instance may read one further page in a window before it knows that the limit is
-	// exhausted, and has read the indexed attributes when it started.
+	// Each instance reads the indexed attributes when it starts, and may read one more page in a
+	// window before it knows that the limit is exhausted.
 	if most := admitted + (len(windows)+1)*processes; calls.reads > most {
 		t.Errorf("%d reads, want at most %d", calls.reads, most)
 	}
 }
 
-// wantWindows checks that no window admitted more than limit, and that each window with a
-// refusal admitted exactly limit. It also checks the stored counters and the number of charge
-// calls. wantWindows returns the number of admitted requests.
+// wantWindows checks that no window admitted more than limit, that each one with a refusal
+// admitted exactly limit, and that the stored counters and the calls agree. It returns how
+// many requests were admitted.
 func (d *deployment) wantWindows(t *testing.T, windows map[ratelimit.Window]window, calls *calls, key ratelimit.Key, counter string, limit int64, processes int) (admitted int) {
 	t.Helper()
 	calls.mu.Lock()
@@ -310,7 +301,7 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	const calls = 25
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
-	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // the row of limits causes no further call per request
+	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // the row causes no further call per request
 	create := d.start(t, "create-event", 1)[0]
 	list := d.start(t, "list-event", 1)[0]
 	scan := dynamoproxy.Call{Operation: "Scan", Table: d.limits}
@@ -338,9 +329,8 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	}
 }
 
-// Each function responds as openapi.yaml describes. For its first request, a function
-// uses only connections that its init phase has opened. Each function uses exactly the
-// permissions in its policy.
+// For its first request, a function uses only connections that its init has opened, and it
+// uses exactly the permissions of its policy.
 func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	spec, err := openapitest.Load()
 	if err != nil {
@@ -363,9 +353,8 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"list-entity", "GET", "/entity", "", 200, `"next_cursor":null`},
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
-		// The first request to list-event queries one partition key. A request that queries
-		// several shards makes concurrent calls, and these calls need more connections than the
-		// init phase opens.
+		// Several shards are queried at the same time, which takes more connections than init opens.
+		// One entity has one partition key.
 		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
@@ -426,12 +415,12 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
-	// Each of these functions makes concurrent calls, and each call uses its own connection.
+	// These make concurrent calls, each on its own connection.
 	connections := map[string]int{"create-events": 10, "upsert-entities": 10, "usage": dynamo.UsageReaders}
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {
-		instance, first, early := instances[s.function], false, 0 // early: connections of the init phase
+		instance, first, early := instances[s.function], false, 0 // early: connections of init
 		if instance == nil {
 			first = true
 			proxies[s.function] = dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -473,11 +462,9 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	keys.checkSeparation(t, instances)
 }
 
-// checkConnections checks the connections that an instance of a function opens. The init
-// phase must open exactly the number in the parameter want, and the first request must
-// open none. On a busy machine, net/http sometimes drops a connection because the
-// response arrives before the request is completely written. Therefore the check tries up
-// to three instances, and one success is enough.
+// checkConnections checks that the init of an instance opens exactly want connections, and its
+// first request none. On a busy machine, net/http sometimes drops one because the response
+// arrives before the request is completely written, so one of three instances must pass.
 func (d deployment) checkConnections(t *testing.T, function string, ev events.APIGatewayV2HTTPRequest, want int) {
 	t.Helper()
 	var opened []int
@@ -497,8 +484,7 @@ func (d deployment) checkConnections(t *testing.T, function string, ev events.AP
 	t.Errorf("%s opens %v connections until its first response, want %d", function, opened, want)
 }
 
-// A request that lists the events of many shards makes many concurrent calls. The next request
-// reuses the connections of these calls.
+// The next request reuses the connections of the concurrent calls.
 func TestConnectionsAreKept(t *testing.T) {
 	const lists, atOnce = 30, 16
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -508,10 +494,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	for range lists {
 		invoke(t, instance, lambdatest.Event("GET", "/event", "192.0.2.1", ""), http.StatusOK)
 	}
-	// If no connection is idle, net/http dials a new connection for the call. If another
-	// connection becomes idle before the new connection is ready, the call uses the idle
-	// connection. The new connection still counts, so there can be more connections than
-	// concurrent calls.
+	// If another connection becomes idle before a new one is ready, net/http uses that, but the
+	// new one counts, so there can be more connections than concurrent calls.
 	if n := proxy.Opened(); n > 3*atOnce {
 		t.Errorf("%d lists of %d calls at once made %d connections", lists, atOnce, n)
 	} else {

@@ -23,18 +23,16 @@ import (
 // offices are the addresses from which a key is used.
 var offices = []string{"198.51.100.1", "198.51.100.2", "2001:db8::1"}
 
-// keyed returns ev with the Authorization header of a key.
 func keyed(ev events.APIGatewayV2HTTPRequest, token string) events.APIGatewayV2HTTPRequest {
 	ev.Headers["authorization"] = "Bearer " + token
 	return ev
 }
 
-// identityOf returns the identity of the key to which a token belongs.
 func identityOf(token string) string { return "key:" + strings.Split(token, "_")[1] }
 
-// Eight processes get imports with one key from three addresses. Each full window has admitted
-// exactly the limit of the key, over all addresses together, while another key at the same
-// addresses has their limits.
+// Eight processes get imports with one key from three addresses. Each full window admitted
+// exactly the key's limit, over all addresses together, while another key at the same
+// addresses has theirs.
 func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	const processes, windowsWanted, limit = 8, 5, 50
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -71,8 +69,8 @@ func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	}
 }
 
-// The row of a key is changed while eight processes return records to it at three addresses, and
-// some of them are frozen for longer than the rows may age. No window admits more than the larger
+// The row of a key changes while eight processes return records to it at three addresses, and
+// some are frozen for longer than the rows may age. No window admits more than the larger
 // limit, and every request that begins after the maximum age has the new one.
 func TestTheLimitOfAKeyChangesUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -109,8 +107,8 @@ func TestTheLimitOfAKeyChangesUnderLoad(t *testing.T) {
 	checkWindows(t, outcomes(t, done), changes, maxAge)
 }
 
-// Tokens that name a key with a row but have a wrong secret are limited like their address. They
-// do not touch the counters of the key, and each instance reads the key once.
+// They name a key with a row but have a wrong secret. They do not touch the key's counters,
+// and each instance reads the key once.
 func TestForgedTokensCountForTheirAddress(t *testing.T) {
 	const address, processes, forged = "198.51.100.7", 4, 2_000
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -156,7 +154,6 @@ func TestForgedTokensCountForTheirAddress(t *testing.T) {
 	}
 }
 
-// A request takes the same calls and units, whether its key or its address is counted.
 func TestTheRowOfAKeyCostsNoCallAndNoUnit(t *testing.T) {
 	t.Parallel()
 	const requests = 10

@@ -20,8 +20,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rows returns the store of the deployment's limits. It is the same store that "sluice
-// limits" uses.
+// rows is the store that "sluice limits" uses.
 func (d deployment) rows(t *testing.T) *dynamo.Limits {
 	t.Helper()
 	s, err := dynamo.NewLimits(dynamolocal.Client(t), d.limits)
@@ -31,7 +30,6 @@ func (d deployment) rows(t *testing.T) *dynamo.Limits {
 	return s
 }
 
-// setRow stores a row with the limits of a subject.
 func (d deployment) setRow(t *testing.T, subject string, limits ratelimit.Limits) {
 	t.Helper()
 	r, err := ratelimit.ParseSubject(subject, ratelimit.DefaultIPv6Prefix)
@@ -47,16 +45,14 @@ func (d deployment) setRow(t *testing.T, subject string, limits ratelimit.Limits
 	}
 }
 
-// exchange is a request and its response.
 type exchange struct {
 	begun     time.Time
 	window    ratelimit.Window
 	status    int
-	limit     string // value of the header X-RateLimit-Limit
+	limit     string // X-RateLimit-Limit
 	remaining string
 }
 
-// load is a series of requests.
 type load struct {
 	mu    sync.Mutex
 	done  []exchange
@@ -64,7 +60,7 @@ type load struct {
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// waitUntil returns when the load has completed a request that started after the given time.
+// waitUntil returns when a request that started after begun is complete.
 func (l *load) waitUntil(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {
@@ -83,13 +79,13 @@ func (l *load) waitUntil(t *testing.T, begun time.Time) {
 	}
 }
 
-// nowhere returns requests from one address to GET /nowhere.
+// nowhere requests GET /nowhere from an address.
 func nowhere(address string) func(int) events.APIGatewayV2HTTPRequest {
 	return func(int) events.APIGatewayV2HTTPRequest { return lambdatest.Event("GET", "/nowhere", address, "") }
 }
 
-// startLoad invokes each instance repeatedly, with pauses, until stop is called. event returns
-// request n of an instance.
+// startLoad invokes each instance again and again, with pauses. event is request n of an
+// instance.
 func startLoad(t *testing.T, instances []*lambdatest.Instance, event func(n int) events.APIGatewayV2HTTPRequest, pause time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,7 +109,7 @@ func startLoad(t *testing.T, instances []*lambdatest.Instance, event func(n int)
 				l.mu.Unlock()
 				select {
 				case l.added <- struct{}{}:
-				default: // added already contains a value
+				default: // added has a value
 				}
 				select {
 				case <-time.After(pause):
@@ -149,15 +145,14 @@ func outcomes(t *testing.T, done []exchange) map[ratelimit.Window]outcome {
 	return windows
 }
 
-// change is a change of a row.
 type change struct {
 	begun, ended time.Time
-	limit        int // new limit
+	limit        int // the new one
 }
 
-// Rows are added, changed and removed while eight processes send requests from one address. In
-// each window with a refusal, the number of admitted requests is exactly the current limit. In
-// a window during a change, this number is at most the larger of the two limits.
+// Rows are added, changed and removed while eight processes get requests from one address.
+// Each window with a refusal admitted exactly the current limit or, during a change, at most
+// the larger one.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge, settled = "198.51.100.7", 8, time.Second, 3 * time.Second
@@ -190,13 +185,13 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	usage := proxy.Usage()
 	charges, reads := usage[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}].Calls, usage[dynamoproxy.Call{Operation: "Scan", Table: d.limits}].Calls
 	t.Logf("%d requests, %d charges, %d reads of the rows in %v", len(done), charges, reads, time.Since(begin))
-	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 3 { // the third call, of each init phase, is for the service's id
+	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 3 { // the third call, of each init, is for the service's id
 		t.Errorf("%d requests made the calls %v; at most %d reads of the rows are needed", len(done), usage, most)
 	}
 }
 
-// checkInForce checks the requests that started at least maxAge after a change. The new limit
-// must have applied to each of these requests.
+// checkInForce checks that the new limit applied to each request that started at least maxAge
+// after a change.
 func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.Duration) {
 	t.Helper()
 	for i, c := range changes {
@@ -216,12 +211,11 @@ func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.D
 	}
 }
 
-// checkWindows checks how many requests the windows admitted. A window that refused a request
-// must have admitted exactly the limit. A window during a change must have admitted at most
-// the larger limit.
+// checkWindows checks that a window with a refusal admitted exactly the limit or, during a
+// change, at most the larger one.
 func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []change, maxAge time.Duration) {
 	t.Helper()
-	const slow = time.Second // maximum time from the start of a request to its charge
+	const slow = time.Second // most time from the start of a request to its charge
 	full := make([]int, len(changes))
 	for w, got := range windows {
 		begin := time.Unix(int64(w), 0)
@@ -249,7 +243,7 @@ func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []
 	}
 }
 
-// Every instance applies a row within LIMITS_MAX_AGE, which is 60 seconds by default.
+// It is 60 seconds by default.
 func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge = "198.51.100.7", 3, 3 * time.Second
@@ -275,8 +269,7 @@ func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
 	}
 }
 
-// With ActionObserve, every request is admitted. In each window, the metric Observed counts the
-// requests above the limit. ActionLimit would have refused these requests.
+// Every request is admitted, and the metric counts those above the limit.
 func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	t.Parallel()
 	const address, processes, limit = "198.51.100.7", 8, 25
@@ -312,8 +305,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	}
 }
 
-// If the rows of limits expired while an instance was frozen, the instance reads them again
-// before it decides on the next request.
+// The rows expired while the instance was frozen.
 func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second
@@ -337,8 +329,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	}
 }
 
-// While an instance cannot read the rows of limits, it applies the rows that it read last,
-// or the defaults if it has never read them. The log reports this, and no request fails.
+// The last rows apply, or the defaults. The log says so, and no request fails.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second

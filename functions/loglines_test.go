@@ -21,8 +21,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// metrics returns the names of the metrics of stack sluice-test that the last line of a log
-// changes.
+// metrics returns those of stack sluice-test that the last line of a log changes.
 func metrics(t *testing.T, log string) (names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
@@ -35,12 +34,11 @@ func metrics(t *testing.T, log string) (names []string) {
 	return names
 }
 
-// maxLine is the maximum length of a log line of a request without an error, in bytes.
+// maxLine bounds a log line of a request without an error, in bytes.
 const maxLine = 550
 
-// Each kind of log line changes exactly the expected metrics. The scenarios of
-// TestAlarmsThatRollBack in package repository_test depend on this. Lines without an error must
-// be short, because every byte of a log costs money (docs/cost.md).
+// The scenarios of TestAlarmsThatRollBack in package repository_test depend on these lines.
+// Lines without an error must be short, because every byte costs money (docs/cost.md).
 func TestLogLinesMoveTheMetrics(t *testing.T) {
 	t.Parallel()
 	const unreachable = "http://127.0.0.1:1"
@@ -59,8 +57,8 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 		"without a key":            {list, dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "ClientErrors", "Requests"}},
 		"unreachable counters":     {list, unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
 		"a forged line of the log": {forged, dynamolocal.Endpoint(t), nil, http.StatusBadRequest, []string{"Allowed", "ChargeLatency", "ClientErrors", "Requests"}},
-		// The instance keeps the counters in its own memory and admits this request. The
-		// status is 503 because the instance cannot read the records.
+		// The instance counts in its own memory and admits this request, but cannot read the records
+		// (503).
 		"with the failure mode open": {list, unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,8 +92,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}
 }
 
-// A change of an entity whose stamp is further ahead than two clocks may differ changes the metric
-// ClockFaults.
+// The stamp of the entity is further ahead than two clocks may differ.
 func TestLogLineOfAClockFault(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -123,12 +120,12 @@ func TestLogLineOfAClockFault(t *testing.T) {
 	}
 }
 
-// A job that fails changes the metric JobFailures once.
+// It changes the metric JobFailures once.
 func TestLogLineOfAFailedExportJob(t *testing.T) {
 	t.Parallel()
 	const shards, perEvent = 1, 500
 	x := deployExports(t, dynamolocal.Shared(t), shards)
-	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // the events have so many attributes in total that a CSV file cannot have a column for each
+	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // with more attributes than a CSV file can have columns
 		attributes := make(map[string]int, perEvent)
 		for n := range perEvent {
 			attributes[fmt.Sprintf("a%d", i*perEvent+n)] = n

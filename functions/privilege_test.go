@@ -9,8 +9,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// checkGrants checks that template.yaml grants a function exactly the permissions on tables and
-// indexes that its calls through the proxy needed. Lambda itself reads streams.
+// checkGrants checks that template.yaml grants exactly the permissions on tables and indexes
+// that the calls through the proxy needed. Lambda itself reads streams.
 func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	t.Helper()
 	functions := templatetest.Functions(t)
@@ -20,7 +20,7 @@ func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	}
 	var needed []templatetest.Grant
 	for _, a := range proxy.Accesses() {
-		// The name of a test's table is its logical id and a random suffix.
+		// A test's table is named after its logical id, with a random suffix.
 		resource, _, _ := strings.Cut(a.Table, "-")
 		if a.Index != "" {
 			resource += "/index/" + a.Index

@@ -15,9 +15,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// stream reads the changes of a table's items as Lambda does for a function. It starts with
-// the first change, skips changes that do not match the filter in template.yaml, and returns
-// one change per event.
+// stream reads the changes of a table as Lambda does for a function: from the first change,
+// without those that the filter in template.yaml drops, one per event.
 type stream struct {
 	client   *dynamodbstreams.Client
 	arn      *string
@@ -26,7 +25,6 @@ type stream struct {
 	waiting  []any           // events that have not been returned yet
 }
 
-// openStream opens the stream of a table for a function.
 func openStream(t testing.TB, engine *dynamolocal.Engine, table, function string) *stream {
 	t.Helper()
 	described, err := engine.Client().DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
@@ -57,8 +55,8 @@ func openStream(t testing.TB, engine *dynamolocal.Engine, table, function string
 	return s
 }
 
-// poll adds new changes to s.waiting. It starts from the beginning of the stream
-// each time, because a position in a stream expires after a few minutes.
+// poll starts from the beginning of the stream each time, because a position in it expires
+// after a few minutes.
 func (s *stream) poll(t testing.TB) {
 	t.Helper()
 	stream, err := s.client.DescribeStream(t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: s.arn})
@@ -87,7 +85,7 @@ func (s *stream) poll(t testing.TB) {
 	}
 }
 
-// take appends a change to s.waiting if the change is new and matches the filter.
+// take appends a change that is new and matches the filter.
 func (s *stream) take(t testing.TB, r streamtypes.Record) {
 	t.Helper()
 	if s.seen[*r.EventID] {
@@ -103,8 +101,7 @@ func (s *stream) take(t testing.TB, r streamtypes.Record) {
 	}
 }
 
-// next returns the first change in s.waiting as an event for the function. If
-// s.waiting is empty, the method waits for a change.
+// next returns the first waiting change as an event, and waits if there is none.
 func (s *stream) next(t testing.TB) any {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -121,7 +118,7 @@ func (s *stream) next(t testing.TB) any {
 	return map[string]any{"Records": []any{change}}
 }
 
-// image converts an item or its key to the form that it has in the JSON of an event.
+// image converts an item or its key to the JSON of an event.
 func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]any {
 	t.Helper()
 	image := make(map[string]any)
@@ -140,8 +137,7 @@ func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]
 	return image
 }
 
-// matches reports whether a value matches an event pattern. A pattern is an object.
-// Its leaves are lists of the allowed values.
+// matches takes an object as pattern, whose leaves are lists of the allowed values.
 func matches(pattern, value any) bool {
 	switch p := pattern.(type) {
 	case map[string]any:

@@ -14,10 +14,10 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Maximum read units of GET /usage.
+// Most read units of GET /usage.
 const (
-	idleUnits = 13 // read units for an address without requests
-	busyUnits = 22 // read units for an address that used every route in each of the 60 seconds
+	idleUnits = 13 // without requests
+	busyUnits = 22 // for an address that used every route in each of the 60 seconds
 )
 
 func TestUsageCostsFewReadUnits(t *testing.T) {
@@ -47,8 +47,8 @@ func TestUsageCostsFewReadUnits(t *testing.T) {
 	}
 }
 
-// useEveryRoute sets the counters of the last 60 seconds and of the next ten seconds. For each
-// second, it counts 200 requests of each route, 200 records and 200 imports.
+// useEveryRoute counts 200 requests of each route, 200 records and 200 imports in each of the
+// last 60 seconds and the next ten.
 func useEveryRoute(t *testing.T, d deployment, address string) {
 	t.Helper()
 	store, err := dynamo.NewCounters(dynamolocal.Client(t), d.counters)

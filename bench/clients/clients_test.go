@@ -27,12 +27,11 @@ import (
 const (
 	workers        = 4
 	reads, batches = 2000, 500
-	small, large   = 10, 100 // events of a batch
+	small, large   = 10, 100 // of a batch
 	events         = 100_000
 	limit          = 200 // requests and records a second
 )
 
-// result is what a client did.
 type result struct {
 	Tries  []try   `json:"tries"`
 	Import float64 `json:"import"` // records a second
@@ -152,7 +151,7 @@ func used(tries []try, route string) float64 {
 	return float64(sum) / float64(last-first-1) / limit
 }
 
-// refused returns the number of 429s after a time.
+// refused counts the 429s after a time.
 func refused(tries []try, after float64) (n int) {
 	for _, t := range tries {
 		if t.Status == 429 && t.At > after {
@@ -179,7 +178,6 @@ func BenchmarkClientsMove(b *testing.B) {
 	}
 }
 
-// runGo does a task with the Go client.
 func runGo(ctx context.Context, task, url, key string, share float64) (r result, err error) {
 	var mu sync.Mutex
 	c, err := client.New(url, client.Config{Key: key, Share: share, OnTry: func(t client.Try) {
@@ -214,7 +212,7 @@ func runGo(ctx context.Context, task, url, key string, share float64) (r result,
 	return r, err
 }
 
-// each makes a number of calls by four goroutines.
+// each makes calls from four goroutines.
 func each(calls int, one func(i int) error) (err error) {
 	next := make(chan int)
 	errs := make(chan error, workers)
@@ -258,7 +256,6 @@ func createEvents(ctx context.Context, c *client.Client, size, number int) error
 	return err
 }
 
-// export runs an export job, and decodes its file.
 func export(ctx context.Context, c *client.Client) error {
 	j, _, err := c.CreateExportJob(ctx, exportjob.Order{Resource: record.Event, Format: exportjob.NDJSON})
 	if err != nil {

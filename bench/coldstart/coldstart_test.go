@@ -1,5 +1,5 @@
-// Package coldstart measures the cold start of each function. This is the time from exec to
-// the first poll for an event. It also measures the size of the zip file that Lambda fetches.
+// Package coldstart measures the cold start of each function, from exec to the first poll for
+// an event, and the size of the zip file that Lambda fetches.
 package coldstart
 
 import (
@@ -21,21 +21,16 @@ import (
 // indexed are the functions that also read the indexed attributes during init.
 var indexed = []string{"create-entity", "list-entity", "list-entity-index", "update-entity", "upsert-entities"}
 
-// calls maps a function to the number of calls to DynamoDB that it makes during init to
-// open connections. Functions that are not in the map make one call. Before these calls,
-// a function reads the rows of limits. A function with 0 calls does not read these rows.
+// calls is how many calls to DynamoDB a function makes during init to open connections; 1 if
+// absent. Before them, it reads the rows of limits, unless there are 0.
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-starter": "0", "export-worker": "0", "erasure-worker": "0", "job-monitor": "0"}
 
-// BenchmarkColdStart measures how long each function takes to start. Each iteration starts
-// Sluice's function, the bare function of package bare, and the bare function with the same
-// calls to DynamoDB as Sluice's function, one after another. The benchmark compares the
-// median times of the three starts:
+// BenchmarkColdStart starts, in turn, Sluice's function, the bare function of package bare,
+// and the bare function with the calls of Sluice's. It compares the medians:
 //
 //   - ns/start is the time of Sluice's function.
-//   - x-bare compares Sluice's function with the bare function, both without the calls. The
-//     time of the calls is the difference between the two starts of the bare function. It is
-//     subtracted from the time of Sluice's function. The rest is divided by the time of the
-//     bare function without calls.
+//   - x-bare is that time, less the time of the calls, divided by the time of the bare
+//     function. The time of the calls is the difference between the two bare functions.
 //   - zip-MB is the size of the zipped arm64 binary of Sluice's function.
 func BenchmarkColdStart(b *testing.B) {
 	b.Chdir("../..")
@@ -73,7 +68,7 @@ func BenchmarkColdStart(b *testing.B) {
 	}
 }
 
-// start starts a process and returns the time until its first poll for an event.
+// start returns the time until the first poll for an event.
 func start(b *testing.B, endpoint, program string, env ...string) time.Duration {
 	b.Helper()
 	begin := time.Now()
@@ -90,8 +85,8 @@ func start(b *testing.B, endpoint, program string, env ...string) time.Duration 
 	return time.Since(begin)
 }
 
-// dynamoDB starts a fake DynamoDB that has the id of the service and nothing else. Every other
-// update fails by its condition.
+// dynamoDB is a fake that has the id of the service and nothing else. Every other update fails
+// by its condition.
 func dynamoDB(b *testing.B) (endpoint string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // an error has no effect on the measurement
@@ -111,8 +106,7 @@ func dynamoDB(b *testing.B) (endpoint string) {
 	return server.URL
 }
 
-// zippedSize returns the size of a function's deployment package in MB. Like SAM, it
-// compresses at gzip's default level.
+// zippedSize is in MB. Like SAM, it compresses at gzip's default level.
 func zippedSize(b *testing.B, function string) float64 {
 	b.Helper()
 	path := filepath.Join("bin", "functions-arm64", function)

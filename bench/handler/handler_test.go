@@ -29,10 +29,10 @@ const body = `{"id":"order-2026-000017-signed","name":"order_signed","entity_id"
 	`"attributes":{"plan":"team","seats":12,"amount":149.90,"currency":"EUR","source":{"campaign":"spring","medium":"email"},` +
 	`"tags":["renewal","annual"],"note":"Signed by Zoë, \"as agreed\""}}`
 
-// BenchmarkHandler measures how long the adapter and the handler of a route process an API
-// Gateway event. Stores return at once, API keys are off, and the log line contains metrics.
-// For comparison, it measures the adapter with a handler that writes 20 bytes (bare), and
-// with a handler that writes the bytes of Sluice's response (bare-same-bytes).
+// BenchmarkHandler passes API Gateway events through the adapter and the handler of a route.
+// Stores return at once, API keys are off, and the log line has metrics. For comparison, the
+// adapter has a handler that writes 20 bytes (bare), and one that writes the bytes of Sluice's
+// response (bare-same-bytes).
 func BenchmarkHandler(b *testing.B) {
 	for _, r := range []struct {
 		route string
@@ -67,7 +67,6 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// bare returns the adapter with a handler that writes text.
 func bare(text string) *httpadapter.HandlerAdapterV2 {
 	return httpadapter.NewV2(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -75,7 +74,6 @@ func bare(text string) *httpadapter.HandlerAdapterV2 {
 	}))
 }
 
-// newAPI returns the handler of a function with stores that return at once.
 func newAPI(b *testing.B, function string) *httpapi.API {
 	b.Helper()
 	limiter, err := ratelimit.New(counters{}, ratelimit.Config{})
@@ -92,7 +90,7 @@ func newAPI(b *testing.B, function string) *httpapi.API {
 	return api
 }
 
-// counters is a ratelimit.Store that admits everything.
+// counters admits everything.
 type counters struct{}
 
 func (counters) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
@@ -103,7 +101,7 @@ func (counters) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cos
 	return result, nil
 }
 
-// store is an event.Store that stores nothing and always lists the same page.
+// store stores nothing and always lists the same page.
 type store struct {
 	event.Store // nil; no request calls its methods
 	page        record.Page[event.Event]
@@ -133,8 +131,7 @@ func (s store) List(context.Context, string, event.Query) (record.Page[event.Eve
 	return s.page, nil
 }
 
-// gatewayEvent returns the event that API Gateway creates for a browser's
-// request.
+// gatewayEvent is what API Gateway makes of a browser's request.
 func gatewayEvent(method, target, body string) events.APIGatewayV2HTTPRequest {
 	ev := lambdatest.Event(method, target, "203.0.113.7", body)
 	maps.Copy(ev.Headers, map[string]string{

@@ -21,12 +21,11 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// decider makes n decisions with the given number of concurrent workers. All requests
-// are admitted.
+// decider makes n decisions with concurrent workers. All requests are admitted.
 type decider func(workers, n int) error
 
-// contender is a way to count the requests of two rules in DynamoDB. prepare returns a
-// decider for the requests of the given number of clients. The clients take turns.
+// contender is a way to count the requests of two rules in DynamoDB. prepare returns a decider
+// for requests of clients that take turns.
 type contender struct {
 	impl    string
 	prepare func(b *testing.B, client *dynamodb.Client, clients int) decider
@@ -45,9 +44,9 @@ var (
 // API key, with the bare UpdateItem that the limiter would make, one UpdateItem per rule, one
 // transaction of two updates, and rate-limiter-flexible, which runs in its own process.
 //
-// calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op is missing
-// for rate-limiter-flexible. Each of its calls takes one write unit, but the engine reports no
-// unit for an update whose condition fails.
+// calls/op and WCU/op come from 100 more decisions, which are not timed. rate-limiter-flexible
+// has no WCU/op: each of its calls takes one write unit, but the engine reports none for an
+// update whose condition fails.
 func BenchmarkDynamoDB(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -57,8 +56,7 @@ func BenchmarkDynamoDB(b *testing.B) {
 			b.Run(fmt.Sprintf("workers=%d/impl=%s", workers, c.impl), func(b *testing.B) {
 				decide := c.prepare(b, client, 1000)
 				b.ResetTimer()
-				// The benchmark does not use b.Loop, because the peer must know the number of
-				// decisions in advance.
+				// Not b.Loop, because the peer must know the number of decisions in advance.
 				if err := decide(workers, b.N); err != nil {
 					b.Fatal(err)
 				}
@@ -71,10 +69,9 @@ func BenchmarkDynamoDB(b *testing.B) {
 	}
 }
 
-// BenchmarkDynamoDBOfBare compares the limiter with the bare UpdateItem call that the limiter
-// would make. of-bare is the throughput of the limiter divided by the throughput of the bare
-// call. It is the median of all iterations. In each iteration, the workers make a few decisions
-// with the limiter and a few with the bare call, so the engine is in the same state for both.
+// BenchmarkDynamoDBOfBare reports of-bare: the throughput of the limiter divided by that of
+// the bare UpdateItem that it would make. It is the median of all iterations, in each of which
+// the workers make a few decisions with both, so that the engine is in the same state.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -86,7 +83,7 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				for n := 0; b.Loop(); n++ {
 					var took [2]time.Duration
 					for turn := range both {
-						i := (n + turn) % 2 // the limiter and the bare call each go first in half of the turns
+						i := (n + turn) % 2 // each goes first in half of the turns
 						start := time.Now()
 						if err := both[i](workers, 3*workers); err != nil {
 							b.Fatal(err)
@@ -98,14 +95,14 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				slices.Sort(shares)
 				n := len(shares)
 				b.ReportMetric((shares[(n-1)/2]+shares[n/2])/2, "of-bare")
-				b.ReportMetric(0, "ns/op") // hides ns/op, which would include the limiter and the bare call
+				b.ReportMetric(0, "ns/op") // hides ns/op, which would include both
 			})
 		}
 	}
 }
 
-// BenchmarkDynamoDBKnownRefusal measures the refusal of a request when the limiter
-// knows that the client's limit is exhausted in this second.
+// BenchmarkDynamoDBKnownRefusal measures a refusal when the client's limit is known to be
+// exhausted in this second.
 func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.Chdir("../..")
 	proxy := dynamoproxy.Start(b, dynamolocal.Endpoint(b))
@@ -127,8 +124,8 @@ func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.ReportMetric((unitsAfter-units)/float64(b.N), "WCU/op")
 }
 
-// open returns a client of the shared engine. Before it returns the first client, it makes some
-// calls to the engine, because the first calls to a Java process take longer.
+// open makes some calls before it returns the first client, because the first calls to a Java
+// process take longer.
 func open(b *testing.B) *dynamodb.Client {
 	b.Helper()
 	client := newClient(b, dynamolocal.Endpoint(b))
@@ -142,14 +139,13 @@ func open(b *testing.B) *dynamodb.Client {
 
 var warmUp sync.Once
 
-// newClient returns a client that keeps up to 64 idle connections. The benchmarks have at
-// most 32 concurrent workers.
+// newClient keeps up to 64 idle connections, because there are up to 32 workers.
 func newClient(b *testing.B, endpoint string) *dynamodb.Client {
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 })
 	return dynamolocal.Client(b, func(o *dynamodb.Options) { o.HTTPClient, o.BaseEndpoint = transport, &endpoint })
 }
 
-// newStore returns a store with a long timeout, because the engine may be busy.
+// newStore has a long timeout, because the engine may be busy.
 func newStore(b *testing.B, client dynamo.CountersClient, table string) *dynamo.Counters {
 	b.Helper()
 	store, err := dynamo.NewCounters(client, table)
@@ -160,8 +156,7 @@ func newStore(b *testing.B, client dynamo.CountersClient, table string) *dynamo.
 	return store
 }
 
-// stopped returns a clock that always returns the same time, so that all requests are in the
-// same second.
+// stopped is a clock that stands still, so that all requests are in one second.
 func stopped() func() time.Time {
 	now := time.Now()
 	return func() time.Time { return now }
@@ -181,10 +176,9 @@ func meter(b *testing.B, c contender) {
 	}
 }
 
-// consumed returns the number of calls through a proxy and the write units that they
-// took. A write in a transaction takes two units: one to prepare the write and one to commit
-// it (DynamoDB Developer Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB Local
-// reports only one of the two units.
+// consumed returns the calls through a proxy and their write units. A write in a transaction
+// takes two: one to prepare it and one to commit it (DynamoDB Developer Guide, "Amazon
+// DynamoDB Transactions: How it works"). DynamoDB Local reports only one.
 func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	for call, usage := range p.Usage() {
 		switch call.Operation {
@@ -200,8 +194,7 @@ func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	return calls, units
 }
 
-// workers returns a decider that calls the function decide for each decision. The
-// argument n of decide says which client sends the request.
+// workers calls decide for each decision, with the client whose turn it is.
 func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) error) decider {
 	return func(workers, n int) error {
 		group, ctx := errgroup.WithContext(b.Context())
@@ -234,7 +227,7 @@ func prepareSluice(requests func(clients int) []ratelimit.Request) func(*testing
 	}
 }
 
-// recorder records the calls of a store.
+// recorder keeps the last call of a store.
 type recorder struct {
 	in      *dynamodb.UpdateItemInput
 	options []func(*dynamodb.Options)
@@ -261,8 +254,7 @@ func prepareBare(b *testing.B, client *dynamodb.Client, clients int) decider {
 	})
 }
 
-// rule is one of the two rules that apply to an import request. Each rule has its own
-// counters.
+// rule is one of the two rules of an import, with counters of its own.
 type rule struct {
 	key  func(n int) ratelimit.Key
 	cost []ratelimit.Cost

@@ -1,7 +1,6 @@
-// Package limiter measures decisions of the rate limiter. With counters in memory, it compares
-// the limiter with other Go limiters. With counters in DynamoDB, it compares the limiter with
-// the bare UpdateItem call that the limiter would make, and with other ways to count the
-// requests of two rules.
+// Package limiter measures decisions of the rate limiter: with counters in memory beside other
+// Go limiters, and with counters in DynamoDB beside the bare UpdateItem that it would make,
+// and other ways to count the requests of two rules.
 package limiter
 
 import (
@@ -21,20 +20,17 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// unlimited is a limit that no benchmark reaches. The contenders other than Sluice's limiter
-// use it.
+// unlimited is a limit that no benchmark reaches, for contenders other than Sluice.
 const unlimited = 1_000_000_000
 
-// highest is the highest limit that Sluice's limiter supports.
+// highest is the highest limit of Sluice's limiter.
 const highest = ratelimit.MaxPerPartition
 
 var errRefused = errors.New("the request was refused")
 
-// address returns the address of the nth client.
 func address(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255) }
 
-// requests returns one import request for each of the given number of clients. Two rules
-// apply to each request.
+// requests returns one import per client, to which two rules apply.
 func requests(clients int) []ratelimit.Request {
 	all := make([]ratelimit.Request, clients)
 	for n := range all {
@@ -43,7 +39,6 @@ func requests(clients int) []ratelimit.Request {
 	return all
 }
 
-// addresses returns the addresses of the given number of clients.
 func addresses(clients int) []string {
 	all := make([]string, clients)
 	for n := range all {
@@ -89,9 +84,8 @@ func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() tim
 	return l
 }
 
-// clock returns a clock for clients that take turns. The clock advances by one second after
-// every 900 readings per client. A decision reads the clock two or three times, so no client
-// reaches its limit.
+// clock is for clients that take turns. It advances by one second after every 900 readings per
+// client. A decision reads it two or three times, so no client reaches its limit.
 func clock(clients int) func() time.Time {
 	start := time.Now()
 	var calls atomic.Int64
@@ -100,8 +94,8 @@ func clock(clients int) func() time.Time {
 	}
 }
 
-// memoryLimiter is a limiter with counters in memory. open returns a function that decides a
-// request of the nth client. That function returns an error if the request is refused.
+// memoryLimiter counts in memory. open returns a function that decides a request of the nth
+// client, and fails if it is refused.
 type memoryLimiter struct {
 	impl string
 	open func(b *testing.B, clients int) (decide func(n int) error)
@@ -123,7 +117,7 @@ var inMemory = []memoryLimiter{
 	{"sluice", sluiceInMemory(requests)},
 	{"sluice-key", sluiceInMemory(keyRequests)},
 	{"go-limiter", func(b *testing.B, clients int) func(int) error {
-		// With an interval of one second, the store would refill only one token per second.
+		// With an interval of one second, it would refill one token per second.
 		store, err := memorystore.New(&memorystore.Config{Tokens: unlimited, Interval: time.Hour})
 		if err != nil {
 			b.Fatal(err)
@@ -159,9 +153,8 @@ func allowed(ok bool, err error) error {
 	return err
 }
 
-// BenchmarkMemory measures decisions with counters in memory for different numbers of
-// clients, sequentially and on all processors. Sluice checks two rules per request;
-// the other limiters check one.
+// BenchmarkMemory decides for different numbers of clients, sequentially and on all
+// processors. Sluice checks two rules per request, and the others one.
 func BenchmarkMemory(b *testing.B) {
 	for _, clients := range []int{1, 1000, 100_000} {
 		for _, l := range inMemory {

@@ -19,7 +19,7 @@ type peer struct {
 	lines    *bufio.Reader
 }
 
-// startPeer starts the peer. It returns nil if the peer is not installed.
+// startPeer returns nil if the peer is not installed.
 func startPeer(b *testing.B) *peer {
 	b.Helper()
 	modules, err := filepath.Abs(filepath.Join(".cache", peerName, "node_modules"))
@@ -50,7 +50,7 @@ func startPeer(b *testing.B) *peer {
 	return &peer{requests: json.NewEncoder(stdin), lines: bufio.NewReader(stdout)}
 }
 
-// prepare implements contender.prepare for the peer.
+// prepare is contender.prepare.
 func (p *peer) prepare(b *testing.B, client *dynamodb.Client, clients int) decider {
 	if p == nil {
 		b.Skipf("%s is missing; run: make %[1]s", peerName)

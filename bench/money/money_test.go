@@ -1,5 +1,5 @@
-// Package money measures the AWS usage of a request and computes the price of a million
-// requests. It runs the real function binaries on DynamoDB Local.
+// Package money measures what a request uses of AWS, with the real function binaries on
+// DynamoDB Local, and computes the price of a million.
 package money
 
 import (
@@ -30,14 +30,13 @@ const (
 	millionWriteUnits = 0.625
 	millionReadUnits  = 0.125
 	gbLogs            = 0.50
-	millionTraces     = 5.00 // charged only with the parameter Tracing=Active
+	millionTraces     = 5.00 // only with Tracing=Active
 )
 
-// Assumptions about a request.
 const (
-	billedSeconds  = 0.010 // billed time of an invocation; a batch of 100 events takes longer
-	memoryGB       = 0.25  // memory of a function, as in template.yaml
-	accessLogBytes = 178   // typical length of a line in API Gateway's access log
+	billedSeconds  = 0.010 // of an invocation; more for a batch of 100 events
+	memoryGB       = 0.25  // of a function, as in template.yaml
+	accessLogBytes = 178   // typical line in API Gateway's access log
 )
 
 func TestPricesAreThoseOfTheDocs(t *testing.T) {
@@ -59,16 +58,15 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-// attributes are the attributes of each record. A record with these attributes has about
-// 300 bytes.
+// A record with these attributes has about 300 bytes.
 const attributes = `{"plan":"free","country":"NZ","note":"what a client keeps of a person or of a thing that happened, in a few words that are about as long as this, and perhaps a little longer","n":12345.50}`
 
 const (
-	seeded    = 60 // number of entities, and also of events; a measured list returns only 50
+	seeded    = 60 // entities, and as many events; a list returns only 50
 	workspace = "mine"
 )
 
-// requests contains the measured requests. body returns the body of the nth request.
+// body returns that of the nth request.
 var requests = []struct {
 	route, method, target string
 	body                  func(n int) string
@@ -103,10 +101,9 @@ func newEvent(id string) string {
 	return fmt.Sprintf(`{"id":%q,"name":"signed_up","entity_id":"e-7","attributes":%s}`, id, attributes)
 }
 
-// BenchmarkMoney measures the calls to DynamoDB per request, the write and read units that
-// they consume, and the bytes that the function logs. It reports the price of a million such
-// requests, without data transfer out of AWS. It measures only requests whose API key the
-// instance has cached.
+// BenchmarkMoney measures the calls to DynamoDB per request, their write and read units, and
+// the bytes of the log, and reports the price of a million, without data transfer out of AWS.
+// The instance has cached the API key.
 func BenchmarkMoney(b *testing.B) {
 	b.Chdir("../..")
 	d := deploy(b)
@@ -122,7 +119,7 @@ func BenchmarkMoney(b *testing.B) {
 					b.Fatalf("status %d: %s", status, i.Log())
 				}
 			}
-			invoke(0) // the instance reads and caches the API key
+			invoke(0) // reads and caches the API key
 			before, n := d.used(), 0
 			for b.Loop() {
 				n++
@@ -131,8 +128,8 @@ func BenchmarkMoney(b *testing.B) {
 			d.used().since(before).report(b, n, i.Log())
 		})
 	}
-	// The limit is one request per second. Only the first request in each second needs a
-	// call to DynamoDB. The function refuses the other requests without a call.
+	// The limit is one request per second, so the function refuses all but the first in a second,
+	// without a call to DynamoDB.
 	b.Run("route=get-entity/refused=known", func(b *testing.B) {
 		i, n := d.start(b, "get-entity", "LIMIT_REQUESTS=1"), 0
 		var refused usage
@@ -146,7 +143,6 @@ func BenchmarkMoney(b *testing.B) {
 	})
 }
 
-// usage is the number of calls to DynamoDB and the units that they consumed.
 type usage struct{ calls, writes, reads float64 }
 
 func (u usage) plus(v usage) usage {
@@ -155,8 +151,8 @@ func (u usage) plus(v usage) usage {
 
 func (u usage) since(v usage) usage { return u.plus(usage{-v.calls, -v.writes, -v.reads}) }
 
-// report reports the average usage of a request and the price of a million requests. u is the
-// usage of n requests. log is the log of the function, with one line per request.
+// report reports averages and the price of a million requests. u is the usage of n requests,
+// and log has one line for each.
 func (u usage) report(b *testing.B, n int, log string) {
 	each := float64(max(n, 1))
 	logged := float64(len(log)) / float64(max(strings.Count(log, "\n"), 1))
@@ -166,11 +162,10 @@ func (u usage) report(b *testing.B, n int, log string) {
 	b.ReportMetric(logged, "log-B/op")
 	b.ReportMetric(millionRequests+millionCalls+1e6*billedSeconds*memoryGB*gbSecond+
 		(accessLogBytes+logged)/1000*gbLogs+u.writes/each*millionWriteUnits+u.reads/each*millionReadUnits, "USD/million")
-	b.ReportMetric(0, "ns/op") // hides ns/op, which depends on this machine
+	b.ReportMetric(0, "ns/op") // depends on this machine
 }
 
-// deployment is a set of tables, a proxy between the functions and the tables, and an API
-// key. The tables contain some records.
+// deployment is a set of tables with some records, a proxy in front of them, and an API key.
 type deployment struct {
 	proxy *dynamoproxy.Proxy
 	env   []string
@@ -216,7 +211,6 @@ func deploy(b *testing.B) deployment {
 	}
 }
 
-// start starts an instance of a function.
 func (d deployment) start(b *testing.B, function string, env ...string) *lambdatest.Instance {
 	b.Helper()
 	i := lambdatest.Start(b, lambdatest.Build(b, function), slices.Concat(d.env, env, []string{"AWS_ENDPOINT_URL_DYNAMODB=" + d.proxy.URL})...)
@@ -226,7 +220,6 @@ func (d deployment) start(b *testing.B, function string, env ...string) *lambdat
 	return i
 }
 
-// invoke sends a request with the API key to an instance and returns the status.
 func (d deployment) invoke(b *testing.B, i *lambdatest.Instance, method, target, body string) int {
 	b.Helper()
 	ev := lambdatest.Event(method, target, "192.0.2.1", body)
@@ -238,7 +231,6 @@ func (d deployment) invoke(b *testing.B, i *lambdatest.Instance, method, target,
 	return resp.StatusCode
 }
 
-// used returns the usage so far.
 func (d deployment) used() (u usage) {
 	for call, of := range d.proxy.Usage() {
 		u.calls += float64(of.Calls)

@@ -11,23 +11,21 @@ import (
 	"time"
 )
 
-// connections is the number of connections of a load, unless a benchmark varies it. Each
-// connection has its own source address, so no address reaches the limit of 900 requests per
-// second.
+// connections is how many a load has, unless a benchmark varies it. Each has a source address
+// of its own, so none reaches the limit of 900 requests per second.
 const connections = 64
 
-// load is loadOver with that number of connections.
+// load is loadOver with that many connections.
 func load(b *testing.B, server *process, request func() []byte) (perSecond float64) {
 	return loadOver(b, connections, server, request)
 }
 
-// loadOver sends b.N requests over persistent connections and returns the number of requests
-// served per second. Each connection sends one request at a time. The client takes processor
-// time from the server, because both run on the same machine. Therefore the client does only
-// what HTTP requires. cpu-ns/op is the processor time of the server. Other programs on the
-// machine affect cpu-ns/op less than the other figures.
+// loadOver sends b.N requests over persistent connections, one at a time on each, and returns
+// how many were served per second. The client shares the machine with the server, so it does
+// only what HTTP requires. cpu-ns/op is the processor time of the server, which other programs
+// affect less than the other figures.
 func loadOver(b *testing.B, connections int, server *process, request func() []byte) (perSecond float64) {
-	each := max(1, connections/runtime.GOMAXPROCS(0)) // number of connections per processor
+	each := max(1, connections/runtime.GOMAXPROCS(0)) // connections per processor
 	all := make(chan *connection, min(connections, each*runtime.GOMAXPROCS(0)))
 	for n := range cap(all) {
 		c := dial(b, server.address, n)
@@ -55,13 +53,12 @@ func loadOver(b *testing.B, connections int, server *process, request func() []b
 	return perSecond
 }
 
-// connection is an HTTP/1.1 connection.
 type connection struct {
 	net.Conn
 	reader *bufio.Reader
 }
 
-// dial connects to a server from the nth source address.
+// dial connects from the nth source address.
 func dial(b *testing.B, server string, n int) *connection {
 	b.Helper()
 	source := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+n%connections))}
@@ -72,8 +69,7 @@ func dial(b *testing.B, server string, n int) *connection {
 	return &connection{conn, bufio.NewReader(conn)}
 }
 
-// exchange sends a request, reads the response and returns the length of its body. It
-// returns an error if the status is not 2xx.
+// exchange returns the length of the response's body. A status other than 2xx is an error.
 func (c *connection) exchange(request []byte) (length int, err error) {
 	if _, err := c.Write(request); err != nil {
 		return 0, err
@@ -101,7 +97,7 @@ func (c *connection) exchange(request []byte) (length int, err error) {
 	}
 }
 
-// line reads the status line or a header line. The result is valid until the next call.
+// line reads the status line or a header line, valid until the next call.
 func (c *connection) line() ([]byte, error) {
 	line, err := c.reader.ReadSlice('\n')
 	return bytes.TrimRight(line, "\r\n"), err

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// build builds a command of a module and returns the path of the binary.
+// build returns the path of a command's binary.
 func build(b *testing.B, module, command string) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), filepath.Base(command))
@@ -26,13 +26,12 @@ func build(b *testing.B, module, command string) string {
 	return path
 }
 
-// process is a server that listens on address.
 type process struct {
 	*child.Process
 	address string
 }
 
-// startSluice starts the service with the command of "make run", but with the highest limits.
+// startSluice starts the command of "make run" with the highest limits.
 func startSluice(b *testing.B, program string) *process {
 	b.Helper()
 	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", b.TempDir())
@@ -45,7 +44,7 @@ func startUnlimited(b *testing.B, program string) *process {
 	return s
 }
 
-// startUnlimitedIn is startUnlimited, and returns the data directory.
+// startUnlimitedIn also returns the data directory.
 func startUnlimitedIn(b *testing.B, program string) (s *process, dir string) {
 	b.Helper()
 	dir = b.TempDir()
@@ -55,8 +54,7 @@ func startUnlimitedIn(b *testing.B, program string) (s *process, dir string) {
 	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", dir), dir
 }
 
-// start starts a server that prints its address. The server stops at the end of the
-// benchmark.
+// start starts a server that prints its address.
 func start(b *testing.B, program string, args ...string) *process {
 	b.Helper()
 	cmd := exec.Command(program, args...)
@@ -73,8 +71,7 @@ func start(b *testing.B, program string, args ...string) *process {
 	return &process{Process: p, address: address}
 }
 
-// cpu returns the processor time that the process has used. The resolution is 10 ms. The
-// method needs Linux.
+// cpu is the processor time so far, to 10 ms. It needs Linux.
 func (p *process) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
@@ -92,7 +89,7 @@ func (p *process) cpu(b *testing.B) time.Duration {
 	return time.Duration(ticks[0]+ticks[1]) * time.Second / userHZ
 }
 
-// memory returns a field of /proc/PID/status, in MB. It needs Linux.
+// memory is a field of /proc/PID/status, in MB. It needs Linux.
 func (p *process) memory(b *testing.B, field string) float64 {
 	b.Helper()
 	n, err := p.Memory(field)

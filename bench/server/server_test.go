@@ -1,6 +1,5 @@
-// Package server measures "sluice serve" under load and compares it with a minimal
-// HTTP server whose responses have the same size. Each server runs in its own
-// process.
+// Package server measures "sluice serve" under load beside a minimal HTTP server whose
+// responses have the same size. Each server is a process of its own.
 package server
 
 import (
@@ -26,11 +25,11 @@ func post(target, body string) []byte {
 var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada","attributes":`+attributes+`}`)
 
 // BenchmarkServer measures requests to four routes. of-bare is the throughput of Sluice
-// divided by the throughput of the minimal server in the same run. Sluice syncs a new record
-// to disk before it responds. Concurrent requests that create records share one sync.
+// divided by that of the minimal server. Sluice syncs a new record to disk before it responds,
+// and concurrent creates share a sync.
 //
-// If the environment variable BENCH_BASE is the path of another build of sluice, that
-// build is measured too, as impl=base.
+// If the environment variable BENCH_BASE is the path of another build of sluice, that is
+// measured too, as impl=base.
 func BenchmarkServer(b *testing.B) {
 	b.Chdir("../..")
 	type server struct {
@@ -120,8 +119,8 @@ func BenchmarkWrites(b *testing.B) {
 	}
 }
 
-// BenchmarkRecords measures requests to a server with different numbers of events, and the
-// memory of the server. RSS-MB includes the mapped pages of the data file. anon-MB does not.
+// BenchmarkRecords measures requests with different numbers of events, and the memory of the
+// server: RSS-MB with the mapped pages of the data file, anon-MB without.
 func BenchmarkRecords(b *testing.B) {
 	b.Chdir("../..")
 	sluice := build(b, ".", "./cmd/sluice")
@@ -149,7 +148,7 @@ func BenchmarkRecords(b *testing.B) {
 	}
 }
 
-// id returns the id of the nth event that seed creates.
+// id is that of the nth event of seed.
 func id(n int) string { return fmt.Sprintf("018f-%010d", n) }
 
 // seed creates events in concurrent batches.
@@ -182,8 +181,7 @@ func seed(b *testing.B, server string, records int) {
 	}
 }
 
-// send sends a request that must succeed and returns the length of the response's
-// body.
+// send returns the length of the body of a response that must succeed.
 func send(b *testing.B, c *connection, request []byte) int {
 	b.Helper()
 	length, err := c.exchange(request)

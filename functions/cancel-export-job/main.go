@@ -1,4 +1,4 @@
-// Command cancel-export-job is the function of the route POST /cancel_export_job.
+// Command cancel-export-job serves POST /cancel_export_job.
 package main
 
 import "sluice/functions/internal/bootstrap"

@@ -1,4 +1,4 @@
-// Command create-entity is the function of the route POST /create_entity.
+// Command create-entity serves POST /create_entity.
 package main
 
 import "sluice/functions/internal/bootstrap"

@@ -1,4 +1,4 @@
-// Command create-event is the function of the route POST /create_event.
+// Command create-event serves POST /create_event.
 package main
 
 import "sluice/functions/internal/bootstrap"

@@ -1,4 +1,4 @@
-// Command create-events is the function of the route POST /create_events.
+// Command create-events serves POST /create_events.
 package main
 
 import "sluice/functions/internal/bootstrap"

@@ -1,4 +1,4 @@
-// Command create-export-job is the function of the route POST /create_export_job.
+// Command create-export-job serves POST /create_export_job.
 package main
 
 import "sluice/functions/internal/bootstrap"

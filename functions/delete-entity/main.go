@@ -1,4 +1,4 @@
-// Command delete-entity is the function of the route POST /delete_entity.
+// Command delete-entity serves POST /delete_entity.
 package main
 
 import "sluice/functions/internal/bootstrap"

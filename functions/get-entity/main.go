@@ -1,4 +1,4 @@
-// Command get-entity is the function of the route GET /entity/{id}.
+// Command get-entity serves GET /entity/{id}.
 package main
 
 import "sluice/functions/internal/bootstrap"

@@ -1,4 +1,4 @@
-// Command get-erasure-job is the function of the route GET /erasure_job/{id}.
+// Command get-erasure-job serves GET /erasure_job/{id}.
 package main
 
 import "sluice/functions/internal/bootstrap"

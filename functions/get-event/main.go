@@ -1,4 +1,4 @@
-// Command get-event is the function of the route GET /event/{id}.
+// Command get-event serves GET /event/{id}.
 package main
 
 import "sluice/functions/internal/bootstrap"

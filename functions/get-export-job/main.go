@@ -1,4 +1,4 @@
-// Command get-export-job is the function of the route GET /export_job/{id}.
+// Command get-export-job serves GET /export_job/{id}.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command health is the function of the route GET /health.
+// Command health serves GET /health.
 package main
 
 import "sluice/functions/internal/bootstrap"

@@ -1,4 +1,4 @@
-// Command list-entity-index is the function of the route GET /entity_index.
+// Command list-entity-index serves GET /entity_index.
 package main
 
 import "sluice/functions/internal/bootstrap"

@@ -1,4 +1,4 @@
-// Command list-entity is the function of the route GET /entity.
+// Command list-entity serves GET /entity.
 package main
 
 import "sluice/functions/internal/bootstrap"

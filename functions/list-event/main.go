@@ -1,4 +1,4 @@
-// Command list-event is the function of the route GET /event.
+// Command list-event serves GET /event.
 package main
 
 import "sluice/functions/internal/bootstrap"

@@ -1,4 +1,4 @@
-// Command list-export-job is the function of the route GET /export_job.
+// Command list-export-job serves GET /export_job.
 package main
 
 import "sluice/functions/internal/bootstrap"

@@ -1,4 +1,4 @@
-// Command not-found is the function of the default route.
+// Command not-found serves the default route.
 package main
 
 import "sluice/functions/internal/bootstrap"

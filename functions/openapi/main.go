@@ -1,4 +1,4 @@
-// Command openapi is the function of the route GET /openapi.yaml.
+// Command openapi serves GET /openapi.yaml.
 package main
 
 import (

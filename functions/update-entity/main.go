@@ -1,4 +1,4 @@
-// Command update-entity is the function of the route POST /update_entity.
+// Command update-entity serves POST /update_entity.
 package main
 
 import "sluice/functions/internal/bootstrap"

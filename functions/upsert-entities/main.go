@@ -1,4 +1,4 @@
-// Command upsert-entities is the function of the route POST /upsert_entities.
+// Command upsert-entities serves POST /upsert_entities.
 package main
 
 import "sluice/functions/internal/bootstrap"

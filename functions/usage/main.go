@@ -1,4 +1,4 @@
-// Command usage is the function of the route GET /usage.
+// Command usage serves GET /usage.
 package main
 
 import "sluice/functions/internal/bootstrap"

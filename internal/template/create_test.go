@@ -17,7 +17,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// jobs is a definition that uses every field.
+// jobs uses every field.
 var jobs = template.Table{
 	LogicalID:            "JobsTable",
 	BillingMode:          "PAY_PER_REQUEST",
@@ -31,7 +31,6 @@ var jobs = template.Table{
 	StreamSpecification: &template.Stream{StreamViewType: "NEW_IMAGE"},
 }
 
-// copyOfJobs returns a copy of jobs that a test may change.
 func copyOfJobs() template.Table {
 	table := jobs
 	table.AttributeDefinitions, table.KeySchema, table.GlobalSecondaryIndexes = slices.Clone(jobs.AttributeDefinitions), slices.Clone(jobs.KeySchema), slices.Clone(jobs.GlobalSecondaryIndexes)
@@ -43,7 +42,7 @@ func copyOfJobs() template.Table {
 	return table
 }
 
-// fresh returns a unique name for a table. The table is deleted at the end of the test.
+// fresh is a name for a table, which is deleted at the end of the test.
 func fresh(t *testing.T, client *dynamodb.Client) string {
 	name := "template-" + rand.Text()
 	t.Cleanup(func() {
@@ -56,7 +55,7 @@ func TestCreate(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
 	name := fresh(t, client)
-	for range 2 { // the second call finds the table that the first call created
+	for range 2 { // the second call finds the table
 		if err := template.CreateTable(t.Context(), client, jobs, name); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +79,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("items expire by %q", got)
 	}
 
-	// The item has the key attributes of both indexes, so both indexes contain it.
+	// With the keys of both indexes, the item is in both.
 	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
 		"pk":   &types.AttributeValueMemberS{Value: "a"},
 		"at":   &types.AttributeValueMemberN{Value: "1"},
@@ -145,9 +144,8 @@ func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 	}
 }
 
-// slow is a Client whose first two calls of DescribeTable report that the table is not
-// active yet. It sends each UpdateTimeToLive twice, as if another program had sent the
-// first request.
+// slow reports twice that a table is not active yet, and sends each UpdateTimeToLive twice, as
+// if another program had sent the first.
 type slow struct {
 	*dynamodb.Client
 	looks int
@@ -179,8 +177,7 @@ func TestCreateWaitsUntilActive(t *testing.T) {
 	}
 }
 
-// Package template does not check definitions. If a definition is invalid, Create
-// therefore must return the error of DynamoDB.
+// Package template does not check definitions, so DynamoDB must.
 func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
@@ -201,8 +198,6 @@ func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	}
 }
 
-// If the time to live is disabled in the definition, the items of the table do not
-// expire.
 func TestCreateLeavesDisabledExpiryOff(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/template"
 )
 
-// small is a template that uses every property that Parse reads.
+// small uses every property that Parse reads.
 const small = `
 AWSTemplateFormatVersion: "2010-09-09"
 Transform: AWS::Serverless-2016-10-31
@@ -105,14 +105,13 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Without these errors, Parse would return a table that differs from the template. The tests in
-// internal/test/repository compare the tables of template.yaml with those that another
-// implementation of CloudFormation creates.
+// Without these errors, the tables would differ from the template's. internal/test/repository
+// compares those of template.yaml with what another CloudFormation creates.
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		old, new string // text in the template small, and its replacement
-		want     string // part of the expected error
+		old, new string // in small
+		want     string // part of the error
 	}{
 		"broken YAML":             {small, "Resources: [", "parse template: yaml:"},
 		"billing by parameter":    {"BillingMode: PAY_PER_REQUEST\n      AttributeDefinitions:\n", "BillingMode: !Ref Mode\n      AttributeDefinitions:\n", `JobsTable: yaml: unmarshal errors:` + "\n" + `  line 31: !Ref "Mode" is not a string`},

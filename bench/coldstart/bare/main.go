@@ -1,8 +1,8 @@
-// Command bare is a minimal function with a DynamoDB client that LoadDefaultConfig
-// configures. If the environment variable CALLS is a number n, the function scans a table
-// during init and then makes n concurrent calls, as Sluice's functions do: the scan reads the
-// limits, and the calls open connections. The first one reads the id of the service and then, if
-// INDEXED is set, the indexed attributes.
+// Command bare is a minimal function with a DynamoDB client that LoadDefaultConfig configures.
+// If the environment variable CALLS is a number n, it makes the calls of Sluice's functions
+// during init: a scan, as of the limits, and then n concurrent calls, which open connections.
+// The first of these reads the id of the service and then, if INDEXED is set, the indexed
+// attributes.
 package main
 
 import (

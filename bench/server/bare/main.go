@@ -1,5 +1,5 @@
-// Command bare is a minimal HTTP server. It prints its address and responds to every
-// request with a JSON string of the given number of bytes:
+// Command bare is a minimal HTTP server. It prints its address, and responds to every request
+// with a JSON string of as many bytes as its argument says:
 //
 //	bare 512
 package main

@@ -73,7 +73,7 @@ func (s *service) invoke(t *testing.T, name string, ev events.APIGatewayV2HTTPRe
 	return resp
 }
 
-// sample returns a sample event, as used by `sam local invoke`.
+// sample returns an event of `sam local invoke`.
 func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../../events", name+".json"))
@@ -86,7 +86,6 @@ func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	return ev
 }
 
-// Every sample event reaches the handler of its route.
 func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	want := map[string]int{
 		"create-entity": 201, "list-entity": 200, "get-entity": 200, "update-entity": 200, "upsert-entities": 207, "delete-entity": 200, "get-erasure-job": 404, "list-entity-index": 200,
@@ -118,7 +117,7 @@ func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	}
 }
 
-// API Gateway forwards the body of a response to HEAD, so the function must omit it.
+// API Gateway forwards the body of a response to HEAD, so there must be none.
 func TestAResponseToHEADHasNoBody(t *testing.T) {
 	s := newService(t)
 	ev := sample(t, "openapi")
@@ -167,8 +166,7 @@ func TestALinkKeepsTheStage(t *testing.T) {
 	}
 }
 
-// malformed holds functions that change an event so that it cannot be converted to an HTTP
-// request.
+// malformed makes events that cannot be converted to an HTTP request.
 var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
 	"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },
 	"an invalid host":           func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.DomainName = "[::1" },
@@ -237,8 +235,7 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 }
 
 // API Gateway sends these requests to the default route, although their normalized form
-// matches a route. The response must be a 404. A 405 would tell the client to use the method
-// that it has already used.
+// matches a route. A 405 would tell the client to use the method that it has used.
 func TestARequestThatMatchesARouteOnlyAfterNormalizationIs404(t *testing.T) {
 	s := newService(t)
 	// In the second case, the client sent GET /%65ntity.
@@ -277,8 +274,7 @@ func TestAContentCodingCombinedWithIdentityIsRejected(t *testing.T) {
 	}
 }
 
-// asRuntime returns how many bytes the Lambda runtime sends for a response with this body, as
-// the adapter passes it on.
+// asRuntime returns how many bytes the Lambda runtime sends for a response with this body.
 func asRuntime(t *testing.T, body []byte) int {
 	t.Helper()
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -295,8 +291,7 @@ func asRuntime(t *testing.T, body []byte) int {
 	return len(out)
 }
 
-// The largest body that fits is one that Lambda accepts, and it leaves room for no more than
-// the headers.
+// It leaves room for no more than the headers.
 func TestABodyFitsIfLambdaAcceptsIt(t *testing.T) {
 	for _, tt := range []struct {
 		unit    string
@@ -353,15 +348,15 @@ func TestALargeListOfMarkupIsReturned(t *testing.T) {
 	}
 }
 
-// giant is a store whose entities are larger than Lambda accepts.
+// giant has entities larger than Lambda accepts.
 type giant struct{ entity.Store }
 
 func (giant) Get(context.Context, string, string) (entity.Entity, error) {
 	return entity.Entity{ID: "giant", Attributes: record.Attributes(`{"a":"` + strings.Repeat("a", maxBody) + `"}`)}, nil
 }
 
-// Lambda rejects such a response, and the client would get a 502. The log has the status that
-// the client gets, and the request costs no record.
+// The client would get a 502 from Lambda. The log has the status that the client gets, and the
+// request costs no record.
 func TestAResponseThatLambdaRejectsIsA500(t *testing.T) {
 	s := newService(t)
 	s.stores.Entities = giant{}
@@ -382,7 +377,6 @@ func TestAResponseThatLambdaRejectsIsA500(t *testing.T) {
 	}
 }
 
-// keyStore holds API keys by id.
 type keyStore map[string]access.Key
 
 func (s keyStore) Get(_ context.Context, id string) (access.Key, error) {
@@ -392,7 +386,6 @@ func (s keyStore) Get(_ context.Context, id string) (access.Key, error) {
 	return access.Key{}, access.ErrNotFound
 }
 
-// noLinks is an exportjob.Links that creates no links.
 type noLinks struct{}
 
 func (noLinks) Link(context.Context, exportjob.File) (string, error) { return "", fs.ErrNotExist }

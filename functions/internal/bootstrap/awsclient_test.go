@@ -14,8 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// If a server reads a request and then closes the connection, the client must not repeat the
-// request, because the server may have applied it.
+// A server that closes the connection after it has read a request may have applied it.
 func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 	var mu sync.Mutex
 	requests, seen := 0, make(map[string]bool)
@@ -44,7 +43,7 @@ func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 		o.DisableValidateResponseChecksum = true
 	})
 	calls := 0
-	// Only a call on a reused connection fails, and not every call reuses a connection.
+	// Only a call on a reused connection fails, and not every call reuses one.
 	for err == nil && calls < 100 {
 		calls++
 		_, err = client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
@@ -98,8 +97,7 @@ func TestClosedByPeer(t *testing.T) {
 			if err := tt.end(client, server.(*net.TCPConn)); err != nil {
 				t.Fatal(err)
 			}
-			// On loopback, a system call that sends a packet returns only after the
-			// packet has been delivered.
+			// On loopback, a send returns only after the packet has been delivered.
 			if got := closedByPeer(client); got != tt.want {
 				t.Errorf("closedByPeer is %v, want %v", got, tt.want)
 			}

@@ -23,7 +23,7 @@ func compressed(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// In API Gateway events, bodies that are not text are encoded as base64.
+// Bodies that are not text are base64 in API Gateway events.
 func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	s := newService(t)
 	for i := range 10 {

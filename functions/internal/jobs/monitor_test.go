@@ -15,7 +15,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// oldest has fixed results.
 type oldest struct {
 	created record.Time
 	ok      bool

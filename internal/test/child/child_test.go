@@ -9,7 +9,6 @@ import (
 	"sluice/internal/test/child"
 )
 
-// recorder records how a test ended.
 type recorder struct {
 	testing.TB
 	ended string
@@ -25,7 +24,7 @@ func (r *recorder) end(format string, args []any) {
 	}
 }
 
-// Without this rule, tests whose engine is missing would pass unnoticed where it counts.
+// Otherwise tests whose engine is missing would pass unnoticed where it counts.
 func TestAMissingProgramSkipsATestButFailsItInCI(t *testing.T) {
 	for ci, want := range map[string]string{"": "skipped: ", "true": "failed: "} {
 		t.Setenv("CI", ci)

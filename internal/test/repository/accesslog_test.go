@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// logged lists the variables that the access log may contain. The values of these variables
-// cannot contain error messages or text from a client. This is required because the API Gateway
-// documentation does not say that values are escaped.
-//
-// Source: API Gateway Developer Guide, "Customize HTTP API access logs".
+// logged has the variables that the access log may contain, with the values for the test. They
+// cannot contain error messages or text from a client, because API Gateway's documentation
+// does not say that values are escaped. Source: API Gateway Developer Guide, "Customize HTTP
+// API access logs".
 var logged = map[string][]string{ // variable → values
 	"requestId":                     {"JKJaXmPLvHcESHA="},
 	"identity.sourceIp":             {"192.0.2.1", "2001:db8::1"},
@@ -24,12 +23,10 @@ var logged = map[string][]string{ // variable → values
 	"error.responseType":            {"INTERNAL_FAILURE", "-"},
 }
 
-// maxAccessLine is the maximum length of an access log line, in bytes. The log costs 0.50
-// USD per GB.
+// maxAccessLine is in bytes. The log costs 0.50 USD per GB.
 const maxAccessLine = 200
 
-// checkAccessLog checks that, for any request, the line of the access log is short JSON with
-// the address, the route and the status.
+// checkAccessLog wants short JSON with the address, the route and the status for any request.
 func checkAccessLog(t *testing.T, format string) {
 	t.Helper()
 	variable := regexp.MustCompile(`\$context\.([\w.]+)`)
@@ -46,7 +43,7 @@ func checkAccessLog(t *testing.T, format string) {
 		if n == 0 && len(line) > maxAccessLine {
 			t.Errorf("a line of the access log has %d bytes, want at most %d: %s", len(line), maxAccessLine, line)
 		}
-		var got map[string]string // all values must be in quotes, because a missing value becomes a hyphen
+		var got map[string]string // all values must be in quotes, because a missing one becomes a hyphen
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			t.Errorf("the access log is not JSON: %v\n%s", err, line)
 		}

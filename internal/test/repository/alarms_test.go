@@ -13,21 +13,21 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// alarm is an alarm that adds up each metric over a minute.
+// alarm adds up each metric over a minute.
 type alarm struct {
 	metrics    map[string]cloudwatch.Metric // by their ids in expression
 	expression string
 	comparison string // operator of Go
 	threshold  string
-	evaluated  int // number of minutes that the alarm looks back
+	evaluated  int // minutes that the alarm looks back
 	toAlarm    int // how many of them must breach the threshold
 }
 
 // identifier matches the id of a metric in an expression.
 var identifier = regexp.MustCompile(`\b[a-z]\w*`)
 
-// metricsOf returns the metrics of an alarm by their ids, and its expression. An alarm on one
-// metric has the expression "metric".
+// metricsOf returns the metrics of an alarm by their ids, and its expression: "metric" for an
+// alarm on one metric.
 func metricsOf(t *testing.T, id string, r resource) (metrics map[string]cloudwatch.Metric, expression string) {
 	t.Helper()
 	metrics, expression = make(map[string]cloudwatch.Metric), "metric"
@@ -50,8 +50,8 @@ func metricsOf(t *testing.T, id string, r resource) (metrics map[string]cloudwat
 	return metrics, expression
 }
 
-// metricAt returns the metric that properties name. A reference to a resource becomes its
-// logical id, and an attribute of a resource becomes Id.Attribute.
+// metricAt returns the metric that properties name. A reference to a resource is its logical
+// id, and an attribute is Id.Attribute.
 func metricAt(properties any) cloudwatch.Metric {
 	var pairs []string
 	for _, d := range oneOrMore(valueAt(properties, "Dimensions")) {
@@ -66,8 +66,8 @@ func metricAt(properties any) cloudwatch.Metric {
 	return cloudwatch.MetricOf(fmt.Sprint(valueAt(properties, "Namespace")), fmt.Sprint(valueAt(properties, "MetricName")), pairs...)
 }
 
-// parseAlarm reads an alarm that rolls a deployment back. A missing sum counts as 0, which
-// breaches no threshold, so the alarm must treat missing data in the same way.
+// parseAlarm reads an alarm that rolls a deployment back. It must treat missing data as not
+// breaching, because a missing sum counts as 0.
 func parseAlarm(t *testing.T, id string, r resource) alarm {
 	t.Helper()
 	p := r.Properties
@@ -92,12 +92,11 @@ func parseAlarm(t *testing.T, id string, r resource) alarm {
 	return a
 }
 
-// conditional is the function IF of metric math.
+// conditional is IF of metric math.
 var conditional = regexp.MustCompile(`^IF\((.*), (.*), (.*)\)$`)
 
-// breaches reports whether the sums of a minute breach the threshold.
-//
-// Source: CloudWatch User Guide, "Using metric math".
+// breaches reports whether the sums of a minute breach the threshold. Source: CloudWatch User
+// Guide, "Using metric math".
 func (a alarm) breaches(t *testing.T, sums map[cloudwatch.Metric]float64) bool {
 	t.Helper()
 	expression := identifier.ReplaceAllStringFunc(a.expression, func(id string) string {
@@ -112,15 +111,14 @@ func (a alarm) breaches(t *testing.T, sums map[cloudwatch.Metric]float64) bool {
 	return constant.BoolVal(cloudwatch.Evaluate(t, expression+a.comparison+a.threshold))
 }
 
-// entry is a line that the functions write n times in each minute from begin (inclusive) to
-// end (exclusive).
+// entry is a line that functions write n times in each minute from begin to before end.
 type entry struct {
 	begin, end, n int
 	line          string
 }
 
-// request returns the log line of a request that changes the given metrics.
-// TestLogLinesMoveTheMetrics in package functions_test checks the lines of the functions.
+// request is the log line of a request that changes metrics. TestLogLinesMoveTheMetrics in
+// package functions_test checks the lines of the functions.
 func request(status int, metrics ...string) string {
 	var values, defined string
 	for _, name := range metrics {
@@ -131,7 +129,7 @@ func request(status int, metrics ...string) string {
 		status, values, strings.TrimPrefix(defined, ","))
 }
 
-// platform returns a line that Lambda writes about an invocation.
+// platform is a line that Lambda writes about an invocation.
 func platform(event, status string) string {
 	return fmt.Sprintf(`{"type":"platform.%s","record":{"requestId":"r","metrics":{"durationMs":10000.0},"status":"%s"}}`, event, status)
 }
@@ -143,7 +141,6 @@ type scenario struct {
 	log   []entry
 }
 
-// rollBackScenarios are the scenarios of the alarms that roll a deployment back.
 var rollBackScenarios = map[string][]scenario{
 	"ServerErrorsAlarm": {
 		{"one request in fifty fails for three minutes", true, []entry{{0, 60, 490, request(200, "Allowed")}, {20, 23, 10, request(500, "Allowed")}}},
@@ -170,9 +167,9 @@ var rollBackScenarios = map[string][]scenario{
 	},
 }
 
-// The alarms that roll a deployment back go off in exactly the scenarios in which they must, and
-// recover when the cause ends. They watch only what the functions log, because a client may be
-// able to cause 5xx that API Gateway itself creates, or to write into the access log.
+// They go off in exactly the scenarios in which they must, and recover when the cause ends.
+// They watch only what the functions log, because a client may be able to cause 5xx that API
+// Gateway itself creates, or to write into the access log.
 func TestAlarmsThatRollBack(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]
@@ -207,8 +204,8 @@ func TestAlarmsThatRollBack(t *testing.T) {
 	}
 }
 
-// run reports whether the alarm was on at the end of any minute of the log, and whether it was
-// still on half an hour after the log's end.
+// run reports whether the alarm was on at the end of any minute of the log, and whether it
+// still was half an hour after.
 func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fired, on bool) {
 	t.Helper()
 	var minutes []map[cloudwatch.Metric]float64
@@ -237,10 +234,9 @@ func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fire
 	return fired, on
 }
 
-// notInBudget lists the tables and indexes that are not in the budget alarms for write units
-// and read units. An alarm can have at most 10 metrics. These tables and indexes are left out,
-// because most requests do not use them and no request consumes many of their read or write
-// units. The units of an index of an attribute are at most twice those of its table.
+// notInBudget are tables and indexes that are not in the budget alarms, which have at most 10
+// metrics. Most requests do not use them, and none takes many of their units. An index of an
+// attribute takes at most twice as many as its table.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
@@ -249,8 +245,8 @@ var notInBudget = map[string][]string{
 // byAttribute begins the dimension of an index of an attribute.
 const byAttribute = "GlobalSecondaryIndexName=by_attribute_"
 
-// With Alarms=all, every table and index is in one alarm for throttled reads and in one for
-// throttled writes. Those that are not in notInBudget are also in the budget alarms.
+// With Alarms=all, every table and index is in one alarm for throttled reads and one for
+// throttled writes, and, unless it is in notInBudget, in the budget alarms.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t, everything)[everything]
@@ -283,14 +279,13 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	}
 }
 
-// By default, the stack has the alarms that watch what users notice. They include throttled
-// writes to the counters, to the records and to the indexes in order of time, because a walk of
-// changes relies on an index that is not far behind (docs/incremental-sync.md). A throttled
-// index of an attribute throttles its table too. docs/cost.md says
-// what the alarms of a stack without traffic cost.
+// By default, a stack has the alarms on what users notice, with throttled writes to the
+// counters, the records and the indexes in order of time: a walk of changes relies on an index
+// that is not far behind (docs/incremental-sync.md). A throttled index of an attribute
+// throttles its table too. docs/cost.md has the cost of alarms without traffic.
 func TestEssentialAlarms(t *testing.T) {
 	t.Parallel()
-	prices := make(map[string]int) // in cents a month
+	prices := make(map[string]int) // cents a month
 	for name, r := range render(t, "prod", everything) {
 		for id := range r.ofType("AWS::CloudWatch::Alarm") {
 			prices[name] += 10 * len(watched(t, r, id))
@@ -325,7 +320,7 @@ func TestEssentialAlarms(t *testing.T) {
 	}
 }
 
-// watched returns the metrics of an alarm, each as its name and dimensions.
+// watched returns the metrics of an alarm, as name and dimensions.
 func watched(t *testing.T, r rendered, alarm string) (all []string) {
 	t.Helper()
 	metrics, _ := metricsOf(t, alarm, r.Resolved.Resources[alarm])

@@ -20,20 +20,19 @@ const (
 	administers = "arn:aws:iam::aws:policy/AdministratorAccess"
 )
 
-// otherRoles are roles that the pipeline must not change: its own, and roles of other stacks.
+// otherRoles are roles that the pipeline must not change: its own, and those of other stacks.
 var otherRoles = []string{
 	account + "role/sluice-prod-deploy", account + "role/sluice-prod-cloudformation",
 	account + "role/Administrator", account + "role/other-prod-FunctionRole-ABC",
 }
 
-// bounded returns the condition keys of a call that concerns a role with a boundary.
+// bounded returns the condition keys of a call about a role with a boundary.
 func bounded(by string, policies ...string) map[string][]string {
 	return map[string][]string{"iam:PermissionsBoundary": {by}, "iam:PolicyARN": policies}
 }
 
-// escapes returns the calls by which an identity with the policy p could get permissions that
-// the boundary does not allow: to give them to a role without the boundary, to take the boundary
-// off a role, or to change it.
+// escapes returns the calls by which an identity with p could get permissions beyond the
+// boundary: giving them to a role without it, taking it off a role, or changing it.
 func escapes(t *testing.T, p policy) (found []string) {
 	t.Helper()
 	var calls []call
@@ -77,8 +76,7 @@ func escapes(t *testing.T, p policy) (found []string) {
 	return found
 }
 
-// Neither role of the pipeline can exceed the boundary. To see that this test would notice, it
-// takes parts of the policy out and adds others.
+// The test also takes parts out of the policy and adds others, which it must notice.
 func TestThePipelineCannotExceedTheBoundary(t *testing.T) {
 	t.Parallel()
 	role := filled(t, "cloudformation-role.json")
@@ -120,7 +118,7 @@ func TestThePipelineCannotExceedTheBoundary(t *testing.T) {
 	}
 }
 
-// The pipeline may do what a deployment needs, and the same to nothing else in the account.
+// It may do the same to nothing else in the account.
 func TestThePipelineChangesOnlyItsStack(t *testing.T) {
 	t.Parallel()
 	const here = ":us-east-1:123456789012:"
@@ -176,7 +174,6 @@ func TestThePipelineChangesOnlyItsStack(t *testing.T) {
 	}
 }
 
-// The boundary allows everything that the functions' own policies do.
 func TestTheBoundaryAllowsWhatTheFunctionsNeed(t *testing.T) {
 	t.Parallel()
 	arns := map[string]string{"dynamodb": "arn:aws:dynamodb:us-east-1:123456789012:table/sluice-prod-", "s3": "arn:aws:s3:::sluice-prod-", "sqs": "arn:aws:sqs:us-east-1:123456789012:sluice-prod-"}
@@ -202,7 +199,6 @@ func TestTheBoundaryAllowsWhatTheFunctionsNeed(t *testing.T) {
 	}
 }
 
-// Every role of the stack has the boundary.
 func TestEveryRoleHasTheBoundary(t *testing.T) {
 	t.Parallel()
 	with, without := render(t, everything)[everything], render(t)["prod"].Resolved.Resources
@@ -215,7 +211,6 @@ func TestEveryRoleHasTheBoundary(t *testing.T) {
 
 var update = flag.Bool("update", false, "write docs/policies/permissions.md")
 
-// docs/policies/permissions.md lists what the policies allow.
 func TestTheListOfPermissionsIsThatOfThePolicies(t *testing.T) {
 	t.Parallel()
 	const path = "docs/policies/permissions.md"

@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// With a certificate for CloudFront, the stack has a distribution. The distribution sends
-// a secret to the functions. The functions then read the client's address from a header
-// of the distribution. Without a certificate, the stack has no distribution and no
-// secret.
+// With a certificate for CloudFront, the stack has a distribution that sends a secret to the
+// functions, which then read the client's address from one of its headers. Without, it has
+// neither.
 func TestADistributionInFrontOfTheAPI(t *testing.T) {
 	t.Parallel()
 	const (
@@ -53,7 +52,7 @@ func TestADistributionInFrontOfTheAPI(t *testing.T) {
 		want("the record", valueAt(r["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Distribution", "DomainName"))
 		want("the record", valueAt(all[domain].Resolved.Resources["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Domain", "RegionalDomainName"))
 	}
-	// The default endpoint of the API, which would bypass the distribution, is disabled.
+	// The API's default endpoint, which would bypass the distribution, is disabled.
 	for name, closed := range map[string]any{"prod": false, domain: true, with: true} {
 		body := valueAt(all[name].Resolved.Resources["Api"].Properties, "Body")
 		endpoint := valueAt(body, "servers", 0, "x-amazon-apigateway-endpoint-configuration", "disableExecuteApiEndpoint")

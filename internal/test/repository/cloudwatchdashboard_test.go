@@ -11,9 +11,9 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// checkDashboard checks that the CloudWatch dashboard is valid JSON, that its widgets do not
-// overlap, that it shows every alarm, that all its metrics are measured, and that the widgets
-// for consumed units show every table and index that the budget alarms count.
+// checkDashboard wants valid JSON whose widgets do not overlap, every alarm, only metrics that
+// are measured, and, in the widgets of consumed units, every table and index that the budget
+// alarms count.
 func checkDashboard(t *testing.T, r rendered) {
 	t.Helper()
 	body, _ := valueAt(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
@@ -86,13 +86,13 @@ func checkDashboard(t *testing.T, r rendered) {
 // searches matches the expressions that plot a metric of every route.
 var searches = regexp.MustCompile(`SEARCH\('\{(.*?)\} Service="(.*?)" MetricName="(.*?)"'`)
 
-// expand returns the metrics of a widget. Each is an array, in which "." stands for the element
-// at the same index of the previous array, and "..." for as many of its first elements as make
-// both arrays equally long.
+// expand returns the metrics of a widget. Each is an array, in which "." stands for the
+// element at the same index of the array before, and "..." for as many of its first elements
+// as make both equally long.
 func expand(metrics [][]any) (all []cloudwatch.Metric) {
 	var row []string
 	for _, m := range metrics {
-		var texts []string // m without options, such as a statistic
+		var texts []string // without options, such as a statistic
 		for _, element := range m {
 			if text, ok := element.(string); ok {
 				texts = append(texts, text)
@@ -111,7 +111,7 @@ func expand(metrics [][]any) (all []cloudwatch.Metric) {
 			}
 		}
 		if len(row) < 2 || len(row)%2 != 0 {
-			continue // the row does not consist of a namespace, a name and pairs
+			continue // not a namespace, a name and pairs
 		}
 		var pairs []string
 		for pair := range slices.Chunk(row[2:], 2) {

@@ -17,11 +17,10 @@ import (
 	"sluice"
 )
 
-// operatorPages are the pages with commands for operators.
 var operatorPages = []string{"deploy", "operate", "recover", "adopt", "move", "edge", "quotas", "keys", "pipeline", "cost", "sam-local"}
 
-// commands returns the commands in the indented blocks of the operator pages. The keys of the
-// map are the first words of the commands.
+// commands returns the commands in the indented blocks of the operator pages, by their first
+// word.
 func commands(t *testing.T) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)
@@ -42,7 +41,7 @@ func commands(t *testing.T) map[string][]string {
 	return found
 }
 
-// The commands on the operator pages exist and have the options that the pages use.
+// They have the options that the pages use.
 func TestCommandsOfTheDocsExist(t *testing.T) {
 	t.Parallel()
 	found := commands(t)
@@ -69,8 +68,7 @@ func TestCommandsOfTheDocsExist(t *testing.T) {
 	checkOwnCommands(t, found["go"])
 }
 
-// checkOwnCommands checks the options of "go run ./cmd/sluice" commands against their help
-// texts.
+// checkOwnCommands compares options of "go run ./cmd/sluice" with the help.
 func checkOwnCommands(t *testing.T, commands []string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "sluice")
@@ -100,10 +98,9 @@ func checkOwnCommands(t *testing.T, commands []string) {
 	}
 }
 
-// tables.yaml is the template for a CloudFormation resource import. It contains the parameters,
-// the conditions and all retained tables of template.yaml, with the same definitions. It contains
-// no other resources, and no section that a resource import does not support. docs/adopt.md
-// lists the tables.
+// tables.yaml is for a CloudFormation resource import: the parameters, the conditions and all
+// retained tables of template.yaml, and nothing that such an import does not support.
+// docs/adopt.md lists the tables.
 func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	t.Parallel()
 	recipe := regexp.MustCompile(`(?m)^tables\.yaml: .*\n\t((?:.*\\\n)*.*)\$< > \$@$`).FindStringSubmatch(read(t, "Makefile"))
@@ -133,7 +130,7 @@ func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 			t.Errorf("tables.yaml has %s", part)
 		}
 	}
-	if limit := 51_200; len(out) > limit { // maximum size of --template-body, in bytes
+	if limit := 51_200; len(out) > limit { // of --template-body, in bytes
 		t.Errorf("tables.yaml has %d bytes, want at most %d", len(out), limit)
 	}
 	for id := range want.Resources {
@@ -143,8 +140,8 @@ func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	}
 }
 
-// sections are the sections of a template that a CloudFormation resource import supports,
-// without the YAML tags of intrinsic functions such as !Ref.
+// sections are those that a resource import supports, without the tags of intrinsic functions
+// such as !Ref.
 type sections struct {
 	Parameters map[string]any            `yaml:"Parameters"`
 	Conditions map[string]any            `yaml:"Conditions"`
@@ -159,7 +156,7 @@ func parseSections(t *testing.T, text []byte) (s sections) {
 	return s
 }
 
-// On every operator page, each variable that a command uses is set by an earlier command.
+// On each page, by an earlier command.
 func TestPagesSetTheVariablesOfTheirCommands(t *testing.T) {
 	t.Parallel()
 	set := regexp.MustCompile(`\b([A-Z][A-Z_]+)=|\bfor (\w+) in`)

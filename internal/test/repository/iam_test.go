@@ -38,7 +38,8 @@ func parsePolicy(t *testing.T, text string) (p policy) {
 	return p
 }
 
-// filled returns a policy for the stack sluice-prod, filled in by the command of docs/pipeline.md.
+// filled returns a policy for the stack sluice-prod, filled in by the command of
+// docs/pipeline.md.
 func filled(t *testing.T, name string) policy {
 	t.Helper()
 	command := regexp.MustCompile(`(?s)fill\(\) \{.*?; \}`).FindString(read(t, "docs/pipeline.md"))
@@ -52,7 +53,6 @@ func filled(t *testing.T, name string) policy {
 	return parsePolicy(t, string(text))
 }
 
-// texts returns the strings of a policy element.
 func texts(v any) (all []string) {
 	for _, text := range oneOrMore(v) {
 		all = append(all, fmt.Sprint(text))
@@ -60,7 +60,7 @@ func texts(v any) (all []string) {
 	return all
 }
 
-// actions returns the actions that p allows, as patterns.
+// actions returns patterns.
 func (p policy) actions() (patterns []string) {
 	for _, s := range p.Statement {
 		patterns = append(patterns, texts(s.Action)...)
@@ -68,8 +68,8 @@ func (p policy) actions() (patterns []string) {
 	return patterns
 }
 
-// allowsService reports whether p allows an AWS service to perform an action, or allows
-// principals to perform the action through this service (kms:ViaService).
+// allowsService reports whether p allows an AWS service an action, or allows it to principals
+// through the service (kms:ViaService).
 func (p policy) allowsService(service, action string) bool {
 	return slices.ContainsFunc(p.Statement, func(s statement) bool {
 		services := append(texts(s.Principal["Service"]), texts(s.Condition["StringEquals"]["kms:ViaService"])...)
@@ -83,9 +83,8 @@ type call struct {
 	keys             map[string][]string
 }
 
-// allows reports whether an identity with only the policy p may make a call.
-//
-// Source: IAM User Guide, "Policy evaluation logic" and "Condition operators".
+// allows reports whether an identity with only p may make a call. Source: IAM User Guide,
+// "Policy evaluation logic" and "Condition operators".
 func (p policy) allows(t *testing.T, c call) bool {
 	t.Helper()
 	allowed := false
@@ -101,7 +100,6 @@ func (p policy) allows(t *testing.T, c call) bool {
 	return allowed
 }
 
-// holds reports whether the condition of a statement is true.
 func (s statement) holds(t *testing.T, keys map[string][]string) bool {
 	t.Helper()
 	for operator, of := range s.Condition {
@@ -129,7 +127,7 @@ func (s statement) holds(t *testing.T, keys map[string][]string) bool {
 	return true
 }
 
-// matches reports whether any of the IAM patterns matches an action or a resource.
+// matches reports whether any IAM pattern matches an action or a resource.
 func matches(patterns []string, text string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		re := "(?i)^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, ".*") + "$"

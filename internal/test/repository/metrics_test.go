@@ -11,12 +11,10 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// published lists the metrics of AWS services that the template uses, by their namespace and
-// the names of their dimensions.
-//
-// Sources: "Working with metrics for HTTP APIs" (API Gateway), "DynamoDB metrics and
-// dimensions", "Types of metrics for Lambda functions", "Available CloudWatch metrics for Amazon
-// SQS".
+// published has the metrics of AWS that the template uses, by their namespace and the names of
+// their dimensions. Sources: "Working with metrics for HTTP APIs" (API Gateway), "DynamoDB
+// metrics and dimensions", "Types of metrics for Lambda functions", "Available CloudWatch
+// metrics for Amazon SQS".
 var published = map[string]string{
 	"AWS/ApiGateway ApiId":                            "4xx 5xx Count IntegrationLatency Latency",
 	"AWS/DynamoDB TableName":                          "ConsumedReadCapacityUnits ConsumedWriteCapacityUnits ReadThrottleEvents WriteThrottleEvents",
@@ -26,7 +24,7 @@ var published = map[string]string{
 	"AWS/SQS QueueName":                               "ApproximateNumberOfMessagesVisible",
 }
 
-// typeOf maps a dimension to the type of the resource that it names.
+// typeOf is the type of the resource that a dimension names.
 var typeOf = map[string]string{
 	"ApiId":        "AWS::ApiGatewayV2::Api",
 	"FunctionName": "AWS::Lambda::Function",
@@ -34,8 +32,8 @@ var typeOf = map[string]string{
 	"TableName":    "AWS::DynamoDB::Table",
 }
 
-// checkMetric checks that the code or AWS measures a metric with exactly its dimensions, and
-// that each dimension names a resource of the right type.
+// checkMetric checks that the code or AWS measures a metric with exactly its dimensions, which
+// name resources of the right types.
 func checkMetric(t *testing.T, r rendered, where string, m cloudwatch.Metric) {
 	t.Helper()
 	if strings.HasPrefix(m.Namespace, "Sluice") {
@@ -73,9 +71,9 @@ func checkMetric(t *testing.T, r rendered, where string, m cloudwatch.Metric) {
 	}
 }
 
-// ownMetrics returns the metrics of the code and of the metric filters. The names of the code's
-// metrics are in its source; TestLogLinesMoveTheMetrics in package functions_test checks that the
-// log lines of the functions have them with these dimensions.
+// ownMetrics returns the metrics of the code, from its source, and of the metric filters.
+// TestLogLinesMoveTheMetrics in package functions_test checks that log lines have them with
+// these dimensions.
 func ownMetrics(t *testing.T, r rendered) (metrics []cloudwatch.Metric) {
 	t.Helper()
 	service := "Service=" + r.Stack

@@ -11,13 +11,12 @@ import (
 	"unicode"
 )
 
-// everything is an argument for render. With this argument, the rendered template has all
-// resources.
+// everything is an argument for render with which the template has all resources.
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
 	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret,Alarms=all,MonthlyBudget=100,PermissionsBoundaryArn=" + boundary
 
-// unused lists permissions that this stack does not need. The handlers of the resource types need
-// them for properties that this template does not have.
+// unused are permissions that the handlers of the resource types need only for properties that
+// this template does not have.
 var unused = []string{
 	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
 	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",
@@ -33,16 +32,16 @@ var unused = []string{
 	"s3:PutMetricsConfiguration", "s3:PutReplicationConfiguration",
 }
 
-// byAdministrators lists what the pipeline may not do: exchange boundaries, and create or delete
+// byAdministrators is what the pipeline may not do: exchange boundaries, and create or delete
 // the resources that its policies name by their ids (docs/pipeline.md).
 var byAdministrators = []string{
 	"iam:*RolePermissionsBoundary", "acm:DeleteCertificate", "acm:RequestCertificate",
 	"cloudfront:CreateDistribution*", "cloudfront:DeleteDistribution", "cloudfront:CreateOriginRequestPolicy", "cloudfront:DeleteOriginRequestPolicy",
 }
 
-// The CloudFormation role in docs/policies allows the actions that the handlers of the
-// stack's resource types need. The resource type schemas in cfn-lint list these actions. The
-// role can also attach the managed policies that SAM adds to the roles of the functions.
+// cfn-lint has the resource type schemas, which list the actions that the handlers of the
+// stack's resource types need. The role can also attach the managed policies that SAM adds to
+// the roles of the functions.
 func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	t.Parallel()
 	resources := render(t, everything)[everything].Resolved.Resources
@@ -89,9 +88,9 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	}
 }
 
-// No policy in docs/policies exceeds the IAM quota for its kind. No policy but the boundary
-// allows reading or writing records. Only the key policy allows all actions of a service: it
-// allows account administrators all actions of KMS.
+// No policy in docs/policies exceeds the IAM quota for its kind. Only the boundary allows
+// reading or writing records, and only the key policy all actions of a service: it gives
+// account administrators those of KMS.
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("docs/policies/*.json")
@@ -131,9 +130,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	}
 }
 
-// The policy of the customer managed KMS key allows each service to use the key for its
-// resources in this stack. It also allows CloudWatch to use the key, because CloudWatch
-// publishes to the encrypted topic.
+// Each service may use the key for its resources in this stack, and CloudWatch to publish to
+// the encrypted topic.
 func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	t.Parallel()
 	const key = "arn:aws:kms:us-east-1:123456789012:key/1"
@@ -183,7 +181,7 @@ func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	}
 }
 
-// Tracing and reserved concurrency are off by default, and parameters turn them on.
+// They are off by default.
 func TestTracingAndReservedConcurrencyAreParameters(t *testing.T) {
 	t.Parallel()
 	const on = "prod,Tracing=Active,ExportWorkerConcurrency=5"

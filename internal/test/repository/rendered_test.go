@@ -20,7 +20,7 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// environments are the environments of samconfig.toml, with their expected properties.
+// environments are those of samconfig.toml.
 var environments = []environment{
 	{name: "dev", gradual: "AllAtOnce", retention: "7", protected: "false"},
 	{name: "prod", gradual: "Canary10Percent5Minutes", retention: "90", protected: "true"},
@@ -33,7 +33,7 @@ type rendered struct {
 	Stack      string
 	Parameters map[string]string
 	Tags       []string
-	Refused    []string // reasons of the rules that refuse the parameters
+	Refused    []string // of the rules that refuse the parameters
 	Rendered   json.RawMessage
 	Resolved   struct{ Resources map[string]resource }
 }
@@ -45,7 +45,6 @@ type resource struct {
 	Properties                          map[string]any
 }
 
-// ofType returns the resources of a type by logical id.
 func (r rendered) ofType(typ string) map[string]resource {
 	found := make(map[string]resource)
 	for id, r := range r.Resolved.Resources {
@@ -56,8 +55,8 @@ func (r rendered) ofType(typ string) map[string]resource {
 	return found
 }
 
-// python runs a script of testdata with the Python interpreter of the virtual environment
-// .cache/VENV. If the interpreter is missing, python skips the test, or fails it if CI is set.
+// python runs a script of testdata in the virtual environment .cache/VENV. If that is missing,
+// the test is skipped, or fails if CI is set.
 func python(t *testing.T, venv, target string, stdin []byte, args ...string) []byte {
 	t.Helper()
 	interpreter := ".cache/" + venv + "/bin/python"
@@ -72,16 +71,14 @@ func python(t *testing.T, venv, target string, stdin []byte, args ...string) []b
 	return out.Bytes()
 }
 
-// renderings is a cache of the results of render. Its keys are the arguments,
-// separated by spaces.
+// renderings are results of render, by its arguments, separated by spaces.
 var renderings struct {
 	sync.Mutex
 	of map[string]map[string]rendered
 }
 
-// render runs testdata/render.py with arguments and returns the rendered environments.
-// Without arguments, it renders the environments of samconfig.toml. For the same
-// arguments, it always returns the same map, so tests must not modify the map.
+// render runs testdata/render.py; without arguments, for the environments of samconfig.toml.
+// Tests share the result and must not change it.
 func render(t *testing.T, arguments ...string) map[string]rendered {
 	t.Helper()
 	if len(arguments) == 0 {
@@ -106,8 +103,7 @@ func render(t *testing.T, arguments ...string) map[string]rendered {
 	return all
 }
 
-// valueAt returns the value at the end of a path, or nil if the path does not exist. A
-// path consists of member names and element indexes.
+// valueAt returns the value at a path of member names and element indexes, or nil.
 func valueAt(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -136,8 +132,6 @@ func parse(t *testing.T) []template.Table {
 	return tables
 }
 
-// For each environment of samconfig.toml, the SAM translator produces the intended
-// resources.
 func TestRenderedTemplate(t *testing.T) {
 	t.Parallel()
 	all, tables, declared := render(t, "dev", "prod"), parse(t), templatetest.Functions(t)
@@ -219,14 +213,14 @@ func TestRenderedTemplate(t *testing.T) {
 	}
 }
 
-// checkProperties checks that a table has only properties that package template reads or
-// that local tables do not need.
+// checkProperties wants only properties that package template reads or that local tables do
+// not need.
 func checkProperties(t *testing.T, table string, properties map[string]any) {
 	t.Helper()
 	known := []string{
 		"BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "TimeToLiveSpecification", "StreamSpecification",
 		"DeletionProtectionEnabled", "OnDemandThroughput", "PointInTimeRecoverySpecification", "SSESpecification", "Tags",
-		"IndexName", "Projection", // properties of an index
+		"IndexName", "Projection", // of an index
 	}
 	names := slices.Collect(maps.Keys(properties))
 	for _, index := range oneOrMore(properties["GlobalSecondaryIndexes"]) {
@@ -239,8 +233,7 @@ func checkProperties(t *testing.T, table string, properties map[string]any) {
 	}
 }
 
-// checkRoutes checks that the routes of the API and their functions are those of the
-// template.
+// checkRoutes checks that the routes of the API and their functions are those of the template.
 func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 	t.Helper()
 	alias := regexp.MustCompile(`/functions/\$\{(\w+)Aliaslive\}/invocations$`)
@@ -269,8 +262,7 @@ func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 	same(t, "template.yaml", meant, "the rendered template", deployed)
 }
 
-// checkFunction checks the configuration, the permissions and the deployment settings of a
-// function.
+// checkFunction checks the configuration, the permissions and the deployment settings.
 func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environment) {
 	t.Helper()
 	resources := r.Resolved.Resources
@@ -321,8 +313,8 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	checkRole(t, resources, f)
 }
 
-// checkRole checks that a function has a role of its own, with only the permissions that the
-// template says, and to write to any log group, which SAM adds.
+// checkRole wants a role for this function only, with the permissions in the template, and to
+// write to any log group, which SAM adds.
 func checkRole(t *testing.T, resources map[string]resource, f templatetest.Function) {
 	t.Helper()
 	role := resources[f.LogicalID+"Role"].Properties
@@ -354,8 +346,8 @@ func checkRole(t *testing.T, resources map[string]resource, f templatetest.Funct
 	same(t, f.LogicalID+"'s streams", meant, "its role", read)
 }
 
-// checkGrants checks that policies grant a function exactly what the template says. resource
-// converts an ARN to the form of templatetest.Grant.Resource.
+// checkGrants wants exactly the permissions in the template. resource converts an ARN to the
+// form of templatetest.Grant.Resource.
 func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource func(any) string) {
 	t.Helper()
 	var meant, granted []string
@@ -378,8 +370,7 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 	same(t, f.LogicalID+" in template.yaml", meant, "its role", granted)
 }
 
-// oneOrMore returns the elements of v if v is a list. Otherwise it returns v as the only
-// element, or no element if v is nil.
+// oneOrMore returns the elements of a list, v alone, or nothing for nil.
 func oneOrMore(v any) []any {
 	switch v := v.(type) {
 	case nil:

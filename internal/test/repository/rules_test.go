@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// CloudFormation refuses parameters with which the functions would not start, or with which a
-// setting would have no effect. The environments of samconfig.toml are accepted.
+// With such parameters, the functions would not start or a setting would have no effect. The
+// environments of samconfig.toml are accepted.
 func TestRulesRefuseParametersThatDoNotFitTogether(t *testing.T) {
 	t.Parallel()
 	const (

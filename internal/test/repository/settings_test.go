@@ -10,9 +10,8 @@ import (
 	"sluice"
 )
 
-// SAM publishes a new version of a function if the description of the version changes, but not
-// if only the value of a parameter changes. Therefore the description contains every parameter
-// that an environment variable uses.
+// SAM publishes a new version if its description changes, but not if only the value of a
+// parameter does. So the description has every parameter that an environment variable uses.
 func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -34,14 +33,14 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	seen := 0
 	check := func(owner string, n yaml.Node) {
 		names := refs(member(member(&n, "Environment"), "Variables"))
-		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // these properties are also part of a version
+		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // also part of a version
 		for _, name := range names {
 			if _, parameter := doc.Parameters[name]; !parameter {
 				continue
 			}
 			seen++
 			if name == "OriginSecret" {
-				name = "OriginSecretLabel" // this parameter changes with OriginSecret, but it is not secret
+				name = "OriginSecretLabel" // changes with OriginSecret, but is not secret
 			}
 			if !strings.Contains(string(text), "${"+name+"}") {
 				t.Errorf("%s has the parameter %s in its environment, which Settings does not name", owner, name)
@@ -62,8 +61,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	}
 }
 
-// Lambda limits the description of a version to 256 characters (API reference,
-// PublishVersion).
+// Lambda allows 256 characters (API reference, PublishVersion).
 func TestTheLongestSettingsFitIntoTheDescriptionOfAVersion(t *testing.T) {
 	t.Parallel()
 	longest := "prod,RecordsPerSecond=1000000,ImportsPerSecond=900,RequestsPerSecond=900,ClientIpv6Prefix=128" +
@@ -76,7 +74,7 @@ func TestTheLongestSettingsFitIntoTheDescriptionOfAVersion(t *testing.T) {
 	}
 }
 
-// member returns the value of a mapping's key, or an empty node if the key is missing.
+// member returns an empty node if the key is missing.
 func member(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
 		if n.Content[i].Value == key {
@@ -86,7 +84,7 @@ func member(n *yaml.Node, key string) *yaml.Node {
 	return new(yaml.Node)
 }
 
-// refs returns the names that the node refers to, by !Ref or within !Sub.
+// refs returns the names in !Ref and !Sub.
 func refs(n *yaml.Node) (names []string) {
 	switch n.Tag {
 	case "!Ref":

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// notMade contains the types of resources that moto cannot create. testdata/create_stack.py
-// replaces references to an alias with references to its function.
+// notMade are types that moto cannot create. testdata/create_stack.py replaces references to
+// an alias with references to its function.
 var notMade = []string{
 	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::Budgets::Budget",
 	"AWS::CertificateManager::Certificate", "AWS::CloudFront::Distribution", "AWS::CloudFront::OriginRequestPolicy", "AWS::CloudWatch::Alarm", "AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup",
@@ -34,8 +34,7 @@ type stack struct {
 	Functions   map[string]any
 }
 
-// moto is another implementation of CloudFormation. It creates the rendered stack, and the
-// created resources match the template.
+// moto is another CloudFormation. The resources that it creates match the template.
 func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	t.Parallel()
 	prod := render(t, "prod")["prod"]
@@ -98,9 +97,8 @@ func logical(arns map[string]string, arn string) string {
 	return arn
 }
 
-// checkTable checks the keys, the indexes, the stream and the deletion protection of a
-// created table. moto does not implement TTL, point-in-time recovery or encryption.
-// TestRenderedTemplate checks these.
+// checkTable checks keys, indexes, stream and deletion protection. moto has no TTL,
+// point-in-time recovery or encryption, which TestRenderedTemplate checks.
 func checkTable(t *testing.T, want template.Table, got any) {
 	t.Helper()
 	text, err := json.Marshal(got)

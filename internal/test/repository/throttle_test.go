@@ -17,19 +17,17 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// resourceUnits maps a resource to a number of capacity units. A resource is for example
-// "EntitiesTable read" or, for an index, "EntitiesTable/by_type read".
+// resourceUnits are units by resource, such as "EntitiesTable read" or, for an index,
+// "EntitiesTable/by_type read".
 type resourceUnits map[string]float64
 
-// pageUnits is the number of read units of the longest page of a list. The page has 200
-// records of 450 bytes and is read with eventual consistency (docs/cost.md).
+// pageUnits are the read units of the longest page: 200 records of 450 bytes, read with
+// eventual consistency (docs/cost.md).
 const pageUnits = 10.5
 
-// unitsOf maps a function to the maximum units that a request to the function takes. The units
-// do not include the write that charges the rate limits. If the route requires an API key, they
-// do not include the read of that key either. Assumptions: a record is at most 1 KB, and
-// EventShards is 1, and a list by id passes no tombstones. A write in a transaction takes two
-// units.
+// unitsOf are the most units of a request to a function, without the charge and the read of
+// the API key. A record has at most 1 KB, EventShards is 1, and a list by id passes no
+// tombstones. A write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {}, // see gatewayRoutes
 	"list-entity-index": {"EntitiesTable read": 1},
@@ -54,37 +52,36 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// batches are the functions that write up to 100 records for a request. What they write is
-// bounded by the maximum throughput of each table, and not by the throttle of their route: a
-// throttle that is so low could be used up by one client without a key.
+// batches write up to 100 records for a request. The maximum throughput of each table bounds
+// them, not the throttle of their route, which would have to be so low that one client without
+// a key could use it up.
 var batches = []string{"create-events", "upsert-entities"}
 
-// connects maps a function to the number of write units of CountersTable that one instance
-// takes when it starts. For functions that are not in the map, the number is 1.
+// connects is how many write units of CountersTable an instance takes when it starts; 1 if
+// absent.
 var connects = map[string]float64{"create-events": 10, "upsert-entities": 10, "usage": dynamo.UsageReaders}
 
-// rowsUnits is the number of read units that a Scan of a full LimitsTable takes
-// (TestReadUnitsOfAList in package dynamo). An instance reads the table when it starts.
+// rowsUnits are the read units of a full LimitsTable (TestReadUnitsOfAList in package dynamo),
+// which an instance reads when it starts.
 const rowsUnits = 30
 
-// Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon
-// API Gateway quotas"; Lambda Developer Guide, "Lambda quotas".
+// Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon API
+// Gateway quotas"; Lambda Developer Guide, "Lambda quotas".
 const (
 	accountRate      = 10_000 // requests per second to all APIs
 	accountBurst     = 5_000
 	accountInstances = 1_000 // concurrent function instances
 )
 
-// apiRoute is a route of API Gateway.
 type apiRoute struct {
 	key, function string
 	rate, most    float64 // requests that its token bucket admits per second, and in the busiest second
 	units         resourceUnits
 }
 
-// busiestSecond returns the most units of each resource that requests can take in a second. In
-// a second, a token bucket admits at most its burst and its rate. The account admits the given
-// number of requests. For each resource, they go to the routes that take the most of it.
+// busiestSecond returns the most units of each resource that requests can take in a second. A
+// token bucket admits its burst and its rate. The account admits account requests, which go to
+// the routes that take the most.
 func busiestSecond(routes []apiRoute, account float64) map[string]float64 {
 	most := map[string]float64{"LimitsTable read": accountInstances * rowsUnits}
 	add := func(resource string, admitted float64, units func(apiRoute) float64) {
@@ -148,7 +145,6 @@ func gatewayRoutes(t *testing.T, r rendered) (routes []apiRoute) {
 	return routes
 }
 
-// maxThroughput returns the maximum throughput of a resource of a rendered template.
 func maxThroughput(t *testing.T, r rendered, resource string) float64 {
 	t.Helper()
 	name, direction, _ := strings.Cut(resource, " ")
@@ -167,10 +163,9 @@ func maxThroughput(t *testing.T, r rendered, resource string) float64 {
 	return n
 }
 
-// With the quotas of a new account and with higher quotas, the requests that API Gateway
-// admits never need more than the maximum throughput of a table, but for the records of batches.
-// Above the maximum throughput, DynamoDB would throttle calls and the function would respond
-// with 503.
+// With the quotas of a new account and higher ones, what API Gateway admits never needs more
+// than the maximum throughput of a table, but for the records of batches. Beyond it, DynamoDB
+// throttles, and clients get 503.
 func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	t.Parallel()
 	for name, r := range render(t, "dev", "prod") {

@@ -26,14 +26,13 @@ import (
 
 type item = map[string]types.AttributeValue
 
-// entry is an item in an index. A read returns the item if the time of the read is in
-// [from, until).
+// entry is an item in an index, which a read in [from, until) returns.
 type entry struct {
 	item        item
 	from, until time.Time
 }
 
-// engine is DynamoDB with two tables, entities and events, each with the one index that walks
+// engine is DynamoDB with two tables, entities and events, each with the index that walks
 // read. Writes arrive late, their responses get lost, and indexes show them late. Reads take
 // no time.
 type engine struct {
@@ -88,7 +87,7 @@ func (e *engine) random(low, high time.Duration) time.Duration {
 	return extreme(e.rng, low, high)
 }
 
-// call executes one attempt of a call that began at a given time.
+// call executes one attempt of a call that began at began.
 func (e *engine) call(input any, began time.Time) (any, error) {
 	switch in := input.(type) {
 	case *dynamodb.UpdateItemInput:
@@ -118,8 +117,8 @@ func (e *engine) call(input any, began time.Time) (any, error) {
 	panic(fmt.Sprintf("%T is not simulated", input))
 }
 
-// write lets a write arrive, applies it and returns its response. A response may get lost after
-// any time, also just before the last moment at which the write may be sent again.
+// write lets a write arrive, applies it and returns its response, which may get lost at any
+// time, also just before the last moment at which the write may be sent again.
 func (e *engine) write(began time.Time, apply func() error) error {
 	if e.rare() {
 		return response(&types.ProvisionedThroughputExceededException{})
@@ -226,7 +225,6 @@ func holds(condition string, names map[string]string, values, it item) bool {
 
 var assignment = regexp.MustCompile(`(#\w+) = (if_not_exists\(#\w+, )?(:\w+)`)
 
-// update executes an update expression.
 func update(expression string, names map[string]string, values, it item) item {
 	if it == nil {
 		it = make(item)

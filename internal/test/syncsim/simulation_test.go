@@ -1,6 +1,6 @@
 // Package syncsim_test simulates clients that write entities and events, and clients that keep
-// copies of them through incremental sync. It runs the code of the domain, of the stores and of
-// the SDK on a DynamoDB with a slow network and slow indexes.
+// copies of them through incremental sync. It runs the code of the domain, the stores and the
+// SDK on a DynamoDB with a slow network and slow indexes.
 package syncsim_test
 
 import (
@@ -31,17 +31,17 @@ const (
 	writerPause = 4 * time.Second
 	readerPause = 8 * time.Second
 	workspace   = "default"
-	seeds       = 2_000 // default of the environment variable SYNC_SEEDS
-	seedsRace   = 200   // number of seeds with the race detector or -short
+	seeds       = 2_000 // the environment variable SYNC_SEEDS overrides it
+	seedsRace   = 200   // with the race detector or -short
 	lagSeeds    = 20_000
 )
 
-// TestSimulation checks a reader's copy after each completed walk. The copy must reflect all
-// changes before walk.until, and no later changes. checkEntity describes the exceptions. One
-// reader copies only the entities of one type, which the writers leave and enter. Clock
-// errors, delays of writes and indexes, lost responses, repeated calls and pauses of readers are
-// random within their bounds. At the end, the copy has the events that were not erased. The test
-// also checks that each change of an entity has a later time than the previous change.
+// TestSimulation checks a reader's copy after each completed walk: it must reflect all changes
+// before walk.until, and no later ones, with the exceptions of checkEntity. One reader copies
+// the entities of one type, which writers change. Clock errors, delays of writes and indexes,
+// lost responses, repeated calls and pauses of readers are random within their bounds. At the
+// end, the copy has the events that were not erased. Each change of an entity must be later
+// than the one before.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -58,8 +58,8 @@ func TestSimulation(t *testing.T) {
 }
 
 // TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is too
-// short: without one of its parts or, which takes minutes, by half a second. MaxIndexDelay is as
-// long as MaxTransit.
+// short: without one of its parts or, which takes minutes, by half a second. MaxIndexDelay is
+// as long as MaxTransit.
 func TestSimulationNeedsItsLag(t *testing.T) {
 	shorter := []time.Duration{record.SyncLag, record.WriteTimeout, record.MaxTransit}
 	if os.Getenv("SYNC_SEEDS") != "" {
@@ -100,7 +100,6 @@ func seedCount(t *testing.T) int {
 	return seeds
 }
 
-// raceEnabled reports whether the test was built with -race.
 func raceEnabled() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
@@ -110,12 +109,11 @@ func raceEnabled() bool {
 type world struct {
 	*engine
 	client  *dynamodb.Client
-	history map[string][]state // states of each entity; the last one is current
+	history map[string][]state // of each entity; the last one is current
 	events  map[string]event.Event
-	back    []string // changes whose stamp is not later than that of the entity's previous change
+	back    []string // changes whose stamp is not later than that of the one before
 }
 
-// state is a state of an entity.
 type state struct {
 	at        record.Time // stamp
 	deleted   bool
@@ -158,7 +156,7 @@ func (w *world) note(table string, it item) {
 	w.history[id] = append(w.history[id], now)
 }
 
-// stores returns the stores of an instance whose clock is wrong by skew.
+// stores returns those of an instance whose clock is wrong by skew.
 func (w *world) stores(t *testing.T, skew time.Duration) (entity.Store, event.Store) {
 	now := func() time.Time { return time.Now().Add(skew) }
 	entities, err := dynamo.NewEntities(w.client, "entities", dynamo.EntitiesConfig{Clock: entity.Clock{Now: now}})
@@ -172,8 +170,7 @@ func (w *world) stores(t *testing.T, skew time.Duration) (entity.Store, event.St
 	return entities, events
 }
 
-// simulate runs the simulation with one seed in its own synctest bubble. It returns the
-// errors that it finds.
+// simulate runs one seed in a synctest bubble and returns the errors that it finds.
 func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) record.Time) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(seed)
@@ -207,8 +204,8 @@ func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) reco
 	return wrong
 }
 
-// write runs a client that writes through an instance whose clock is wrong. After an error, it
-// may repeat its call.
+// write writes through an instance whose clock is wrong. After an error, it may repeat its
+// call.
 func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 	entities, events := w.stores(t, extreme(rng, -record.MaxClockSkew, record.MaxClockSkew))
 	for n := range writesEach {
@@ -239,27 +236,27 @@ func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 	}
 }
 
-// reader is a client that keeps a copy of the entities and a copy of the events. It reads
-// through instances whose clocks are wrong.
+// reader keeps a copy of all entities and events. It reads through instances whose clocks are
+// wrong.
 type reader struct {
 	rng        *rand.Rand
 	store      entity.Store
 	eventStore event.Store
 	until      func(since record.Time, now time.Time) record.Time
 	typ        string         // of the entities in the copy; "" for all
-	since      [2]record.Time // start times of the next walks: since[0] for entities, since[1] for events
+	since      [2]record.Time // where the next walks start: since[0] for entities, since[1] for events
 	entities   map[string]entity.Change
 	events     map[string]event.Event
 	erased     map[string]record.Time // latest erasure of each entity
 	walks      []walk
 }
 
-// walk is a completed or incomplete walk. For an incomplete walk, only the field latest is set.
+// walk is a walk, of which only latest is set if it is incomplete.
 type walk struct {
-	until    record.Time // the walk reads the changes before this time
-	latest   record.Time // maximum of until over this walk and all earlier walks, even incomplete ones
+	until    record.Time // it reads the changes before this time
+	latest   record.Time // maximum of until over this walk and all earlier ones, even incomplete ones
 	ended    time.Time
-	entities map[string]entity.Change // the copy after the walk; nil for a walk of events
+	entities map[string]entity.Change // the copy after it; nil for a walk of events
 	events   map[string]event.Event
 }
 
@@ -274,8 +271,8 @@ func (r *reader) run(t *testing.T, stop <-chan struct{}) {
 	}
 }
 
-// walk reads the changes of entities and then those of events. If mayStop is true,
-// either of these two walks may pause between pages or stop before its end.
+// walk reads the changes of entities and then those of events. If mayStop is true, both may
+// pause between pages or stop early.
 func (r *reader) walk(t *testing.T, mayStop bool) {
 	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.Page[entity.Change] {
 		page, err := entity.ListChanges(t.Context(), r.store, workspace, entity.ChangeQuery{SyncQuery: q, Type: r.typ, IncludeDeleted: true}, time.Now())
@@ -304,7 +301,7 @@ func (r *reader) walk(t *testing.T, mayStop bool) {
 // drops reports whether an erasure that r has read concerns e.
 func (r *reader) drops(e event.Event) bool { return erases(r.erased[string(e.EntityID)], e) }
 
-// erases reports whether an erasure at the given time, or none if it is zero, concerns e.
+// erases reports whether an erasure at at, none if it is zero, concerns e.
 func erases(at record.Time, e event.Event) bool {
 	return at != record.Time{} && e.CreatedAt.Compare(at) <= 0
 }
@@ -339,7 +336,7 @@ func walkPages[R any](r *reader, noun int, mayStop bool, list func(record.SyncQu
 	r.walks = append(r.walks, note(walk{until: until, latest: latest, ended: time.Now()}))
 }
 
-// between returns a random duration that is at least 0 and less than d.
+// between returns a random duration of at least 0 and less than d.
 func between(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(d)))
 }
@@ -351,7 +348,7 @@ func maxTime(a, b record.Time) record.Time {
 	return a
 }
 
-// extreme returns a random duration from low to high. It often returns exactly low or high.
+// extreme returns a random duration from low to high, and often low or high.
 func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	if low == high {
 		return low
@@ -365,9 +362,8 @@ func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + between(rng, high-low)
 }
 
-// check compares the copy after each completed walk with the state of the store at walk.until.
-// The last walk of entities and the last walk of events began a minute after all writes, so the
-// copies after these walks must reflect every write.
+// check compares the copy after each completed walk with the store at walk.until. The last
+// walks began a minute after all writes, so their copies must have every write.
 func (r *reader) check(s *world) (wrong []string) {
 	last := 0
 	for i, w := range r.walks {
@@ -397,7 +393,7 @@ func (r *reader) check(s *world) (wrong []string) {
 	return wrong
 }
 
-// erasedAt returns the time of the latest erasure of the entity of e.
+// erasedAt returns the latest erasure of e's entity.
 func (s *world) erasedAt(e event.Event) (at record.Time) {
 	for _, h := range s.history[string(e.EntityID)] {
 		at = maxTime(at, h.erasedAt)
@@ -405,10 +401,9 @@ func (s *world) erasedAt(e event.Event) (at record.Time) {
 	return at
 }
 
-// checkEntity compares the copy of an entity with its states. The copy must have the state as
-// of w.until, with two exceptions. It may be older if that state was overwritten before the
-// walk ended. It may be newer if an earlier, incomplete walk had read further. If the copy has
-// only one type, entities of others are deleted in it.
+// checkEntity wants the state of an entity as of w.until. It may be older if that state was
+// overwritten before the walk ended, and newer if an earlier, incomplete walk had read
+// further. In a copy of one type, entities of others are deleted.
 func (w walk) checkEntity(copied entity.Change, history []state, typ string) string {
 	at := copied.SyncPosition().At
 	var want state
