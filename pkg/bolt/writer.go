@@ -29,7 +29,7 @@ func newWriter(db *bbolt.DB) *writer { return &writer{db: db, turn: make(chan st
 var errSolo = errors.New("repeat the write in a transaction of its own")
 
 // update is like DB.Update, but may call apply more than once. A write that fails or panics is
-// repeated alone, to get its own error, and those that shared its transaction are repeated
+// repeated by itself, to get its own error, and those that shared its transaction are repeated
 // without it. Only the last call takes effect.
 func (w *writer) update(apply func(*bbolt.Tx) error) error {
 	c := write{apply, make(chan error, 1)}

@@ -8,7 +8,7 @@ const (
 	MaxClockSkew = 2 * time.Second
 
 	// WriteTimeout is the time from reading the clock for a write's stamp to sending the write to
-	// the database, also if it is sent again.
+	// the database, even if that is a repetition.
 	WriteTimeout = 5 * time.Second
 
 	// MaxTransit is the time from sending a write until the database has applied it, perhaps

@@ -370,7 +370,7 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 	same(t, f.LogicalID+" in template.yaml", meant, "its role", granted)
 }
 
-// oneOrMore returns the elements of a list, v alone, or nothing for nil.
+// oneOrMore returns the elements of a list, v as the only one, or nothing for nil.
 func oneOrMore(v any) []any {
 	switch v := v.(type) {
 	case nil:

@@ -138,7 +138,7 @@ func fit(text string, part float64, columns int) string {
 	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", bar-full), text)
 }
 
-// Size returns the size of the terminal out, or columns and rows if it is none.
+// Size returns the size of the terminal out, or columns and rows if it is not one.
 func Size(out io.Writer, columns, rows int) (int, int) {
 	if file, ok := out.(*os.File); ok {
 		if c, r, err := term.GetSize(int(file.Fd())); err == nil && c > 0 {
