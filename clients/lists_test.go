@@ -24,8 +24,8 @@ var listCases = []testCase{
 		script: one("GET /entity?cursor=c%2B1&limit=2&type=a+person", "", 200, page(ada+","+eve, "c2")),
 	},
 	{
-		// The first page has the default size, because the limit is unknown. A page then adds what
-		// one of four steps of the share does.
+		// The first page has the default size, because the limit is unknown. Later ones have a
+		// quarter of the share of the limit, which is spread over four steps.
 		name: "all pages, of sizes that follow the limits", config: config{Share: 0.5},
 		calls: []call{do("entities", `{"type":"t"}`, `[`+ada+`,`+eve+`]`)},
 		script: []scripted.Exchange{

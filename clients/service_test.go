@@ -112,7 +112,7 @@ type faulty struct {
 	next http.Handler
 
 	mu    sync.Mutex
-	calls map[string]int // number of the call by its first id
+	calls map[string]int // number of each call, by the id of its first record
 	tries map[string]int
 }
 

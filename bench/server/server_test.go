@@ -148,7 +148,7 @@ func BenchmarkRecords(b *testing.B) {
 	}
 }
 
-// id is that of the nth event of seed.
+// id returns the id of the nth event that seed creates.
 func id(n int) string { return fmt.Sprintf("018f-%010d", n) }
 
 // seed creates events in concurrent batches.

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// EntityQuery selects entities in order of id; all of them if it is zero.
+// EntityQuery selects entities in order of id. Its zero value selects all of them.
 type EntityQuery struct {
 	Type   string // empty for all types
 	Limit  int    // per page, 1 to 200; 0 to leave it to the pacing

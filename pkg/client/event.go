@@ -12,12 +12,12 @@ import (
 	"sluice/pkg/event"
 )
 
-// EventQuery selects events in order of OccurredAt, then id; all of them, newest first, if it
-// is zero.
+// EventQuery selects events in order of OccurredAt, then id. Its zero value selects all of
+// them, newest first.
 type EventQuery struct {
 	EntityID  string // empty for all entities
-	From      *Time  // that occurred at this time or later; nil for no bound
-	To        *Time  // that occurred before this time; nil for no bound
+	From      *Time  // only events at this time or later; nil for no bound
+	To        *Time  // only events before this time; nil for no bound
 	Ascending bool   // oldest first
 	Limit     int    // per page, 1 to 200; 0 to leave it to the pacing
 	Cursor    string // NextCursor of the page before; empty for the first

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/job"
 )
 
-// ExportJobQuery selects export jobs, newest first; all of them if it is zero.
+// ExportJobQuery selects export jobs, newest first. Its zero value selects all of them.
 type ExportJobQuery struct {
 	Limit  int    // per page, 1 to 200; 0 for the service's default, 50
 	Cursor string // NextCursor of the page before; empty for the first

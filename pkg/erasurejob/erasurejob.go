@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// These jobs are kept as long as the tombstones of entities.
+// Kind keeps jobs for as long as the tombstones of entities.
 var Kind = job.Kind{Name: "erasure", Keep: 30 * 24 * time.Hour, Advice: "Events may remain. Request the erasure again."}
 
 // Job is a job as the API shows it.

@@ -17,7 +17,7 @@ import (
 // minCompressed is in bytes. Anything smaller fits into one packet without compression.
 const minCompressed = 1400
 
-// contentCoding reports whether a body is gzip. Any other coding is an error.
+// contentCoding reports whether a body is gzip. Any other but identity is an error.
 func contentCoding(header http.Header) (compressed bool, err error) {
 	value := strings.Join(header.Values("Content-Encoding"), ", ")
 	switch strings.ToLower(strings.TrimSpace(value)) {

@@ -48,7 +48,7 @@ type Options struct {
 	Access       *access.Authenticator
 	Rows         *ratelimit.RowCache        // refreshed by each request; nil for none
 	ServiceID    *ServiceID                 // for the header Sluice-Source; nil for none
-	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, against DNS rebinding
+	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, to prevent DNS rebinding
 	RequestID    func(*http.Request) string // id for logs and problems; a new UUID by default
 	Writable     func() error               // why the disk takes no more data; nil if the stores are not on a disk of this machine
 	Fits         func(body []byte) bool     // whether a response with this body can be sent; nil if any can

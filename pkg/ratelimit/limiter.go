@@ -18,8 +18,8 @@ type Config struct {
 	// must be fast and do no I/O.
 	LimitsFor func(identity string) Limits
 
-	// Fallback is charged when the store fails, if it is not nil. In memory, it lets each process
-	// count its own requests up to the limit.
+	// Fallback, if not nil, is charged when the store fails. A fallback in memory lets each
+	// process count its own requests up to the limit.
 	Fallback Store
 
 	// Now is the clock; time.Now if nil.

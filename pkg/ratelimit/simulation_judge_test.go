@@ -46,7 +46,7 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 }
 
 // judgeRefusal checks a refusal, or a decision that only ActionObserve allows. full has the
-// policies that the request exceeded when it was decided.
+// policies that the request exceeded at that time.
 func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
 		w.fail("refused although it fits: %+v; the counters are %v", d, w.applied)

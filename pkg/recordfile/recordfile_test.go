@@ -261,7 +261,7 @@ func TestAHeaderContainsNoFormula(t *testing.T) {
 	noFormulas(t, file)
 }
 
-// But encoding/csv changes CR LF to LF.
+// encoding/csv reads what a CSVWriter wrote, but changes CR LF to LF.
 func TestOtherReadersReadTheSameTexts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -21,9 +21,9 @@ import (
 
 type Function struct {
 	LogicalID string            // ends in "Function", such as ListEntityFunction
-	Name      string            // of its folder: the logical id in kebab case without "Function", such as list-entity
+	Name      string            // name of its folder, such as list-entity
 	Routes    []Route           // empty for a function without HttpApi events
-	Tables    map[string]string // logical ids by the environment variables with the tables' names
+	Tables    map[string]string // logical id of each table, by the environment variable with its name
 	Streams   []Stream
 	Grants    []Grant
 }

@@ -20,7 +20,7 @@ type DryRun struct {
 	Resource record.Resource `json:"resource"`
 	File     string          `json:"file"`
 	DryRun   bool            `json:"dry_run"` // always true
-	Valid    int64           `json:"valid"`   // would be sent
+	Valid    int64           `json:"valid"`   // records that would be sent
 	Rejected int64           `json:"rejected"`
 	First    json.RawMessage `json:"first"`   // first record that would be sent, with uuid.Nil for a new id; null if none
 	Rejects  []reject        `json:"rejects"` // the first ones

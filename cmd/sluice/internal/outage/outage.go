@@ -26,7 +26,7 @@ type Report struct {
 	mu      sync.Mutex
 	waiting bool      // whether the last try got no response
 	tries   int       // in a row without a response
-	next    time.Time // time of the next try
+	next    time.Time // when the next try is due
 }
 
 // New returns a Report on out about the service at url. With showsProgress, the caller shows
