@@ -1,0 +1,59 @@
+package entity_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/bolt"
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+)
+
+func Example() {
+	dir, err := os.MkdirTemp("", "entities")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	db, err := bbolt.Open(filepath.Join(dir, "records.db"), 0o600, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	store, err := bolt.NewEntities(db, entity.Clock{}, nil)
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+
+	ada, err := entity.Parse([]byte(`{"id": "ada", "type": "person", "attributes": {"born": 1815}}`))
+	if err != nil {
+		panic(err)
+	}
+	for range 2 { // the second create changes nothing
+		stored, created, err := entity.Create(ctx, store, "demo", ada)
+		fmt.Println(stored.ID, created, err)
+	}
+
+	changed, err := entity.Update(ctx, store, "demo", "ada", json.RawMessage(`{"born": null, "city": "London"}`))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(changed.Attributes))
+
+	if err := entity.Delete(ctx, store, "demo", "ada"); err != nil {
+		panic(err)
+	}
+	_, err = store.Get(ctx, "demo", "ada")
+	fmt.Println(err, record.KindOf(err) == record.NotFound)
+	// Output:
+	// ada true <nil>
+	// ada false <nil>
+	// {"city":"London"}
+	// there is no entity with the id "ada" true
+}
