@@ -220,12 +220,12 @@ var importFormats = []recordfile.Format{recordfile.NDJSON, recordfile.CSV, recor
 // tryImport is "sluice import --dry-run".
 func tryImport(cmd *cobra.Command, o importer.Options, asJSON bool) error {
 	r, err := importer.Try(cmd.Context(), o)
-	if err != nil {
+	switch {
+	case err != nil && r.Valid+r.Rejected == 0:
 		return err
-	}
-	if asJSON {
-		err = printJSON(cmd.OutOrStdout(), r)
-	} else {
+	case asJSON:
+		err = errors.Join(err, printJSON(cmd.OutOrStdout(), r))
+	default:
 		r.Print(cmd.OutOrStdout(), noun(r.Resource).Count)
 	}
 	if err == nil && r.Rejected > 0 {

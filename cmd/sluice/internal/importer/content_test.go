@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -165,6 +166,9 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 		if _, _, err := s.importAs(t.Context(), o); err == nil || err.Error() != says || s.calls > 0 {
 			t.Errorf("%s: %v after %d calls", format, err, s.calls)
 		}
+		if _, err := os.Stat(path + ".journal"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: the journal: %v", format, err)
+		}
 		o.Path, o.Stdin = "-", strings.NewReader(text)
 		if _, stderr, err := s.importAs(t.Context(), o); err != nil || !strings.Contains(stderr, "Note: "+says+".") {
 			t.Errorf("%s, standard input: %v, %s", format, err, stderr)
@@ -182,6 +186,38 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 				t.Errorf("%s, %q: %v", format, text, err)
 			}
 		}
+	}
+}
+
+// A record that is rejected has its members, one that cannot be read may have any, and an attribute
+// may be in no record.
+func TestAMemberThatNoRecordMustHave(t *testing.T) {
+	t.Parallel()
+	const note = `no record has the member "tel" of --map; write it as in the file, or leave out tel=attributes.phone`
+	for name, tt := range map[string]struct {
+		text     string
+		rejected int64
+		note     string
+	}{
+		"after a member that is wrong": {`{"ts":"31/12/2026","no":7,"tel":1}`, 1, ""},
+		"unreadable":                   {"{\"no\xff", 1, ""},
+		"an attribute":                 {`{"ts":"31.12.2026","no":7}`, 0, note},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, path := newService(t), filepath.Join(t.TempDir(), "events")
+			write(t, path, tt.text, 0)
+			o := Options{Resource: record.Event, Path: path, Format: recordfile.NDJSON, Shape: Shape{
+				Map: map[string]string{"ts": "occurred_at", "no": "id", "tel": "attributes.phone"}, TimeFormat: "%d.%m.%Y", Name: "n",
+			}}
+			if r, err := Try(t.Context(), o); err != nil || r.Rejected != tt.rejected || r.Note != tt.note {
+				t.Errorf("a dry run: %v, %d rejected, note %q", err, r.Rejected, r.Note)
+			}
+			r, stderr, err := s.importAs(t.Context(), o)
+			if err != nil || r.Rejected != tt.rejected || strings.Contains(stderr, "Note: ") != (tt.note != "") || !strings.Contains(stderr, tt.note) {
+				t.Errorf("%v, %d rejected, %s", err, r.Rejected, stderr)
+			}
+		})
 	}
 }
 

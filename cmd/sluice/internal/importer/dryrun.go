@@ -22,8 +22,9 @@ type DryRun struct {
 	DryRun   bool            `json:"dry_run"` // always true
 	Valid    int64           `json:"valid"`   // records that would be sent
 	Rejected int64           `json:"rejected"`
-	First    json.RawMessage `json:"first"`   // first record that would be sent, with uuid.Nil for a new id; null if none
-	Rejects  []reject        `json:"rejects"` // the first ones
+	First    json.RawMessage `json:"first"`          // first record that would be sent, with uuid.Nil for a new id; null if none
+	Rejects  []reject        `json:"rejects"`        // the first ones
+	Note     string          `json:"note,omitempty"` // about an attribute of --map that no record has
 
 	options Options
 }
@@ -61,10 +62,13 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 	if err != io.EOF {
 		return r, fmt.Errorf("read %s: %w", o.Path, err)
 	}
-	if r.Valid+r.Rejected == 0 {
-		return r, nil
+	if err := records.shape.checkFound(false); err != nil {
+		return r, err
 	}
-	return r, records.shape.checkFound()
+	if err := records.shape.checkFound(true); err != nil {
+		r.Note = err.Error()
+	}
+	return r, nil
 }
 
 func (r *DryRun) add(rec row) {
@@ -108,5 +112,8 @@ func (r DryRun) Print(w io.Writer, count func(int64) string) {
 	}
 	if more := r.Rejected - int64(len(r.Rejects)); more > 0 {
 		fmt.Fprintf(w, "and %d more\n", more)
+	}
+	if r.Note != "" {
+		fmt.Fprintf(w, "Note: %s.\n", r.Note)
 	}
 }

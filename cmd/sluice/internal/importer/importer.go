@@ -166,6 +166,9 @@ func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) 
 	if im.work, err = newWork(im.Options, file); err != nil {
 		return err
 	}
+	if err := checkNames(ctx, file, im.work, im.Options); err != nil {
+		return err
+	}
 	var earlier work
 	var known bool // whether the file begins with what the earlier import has read
 	task := journal.Task{Command: "import", Source: from, Work: im.work}
@@ -188,13 +191,7 @@ func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) 
 		return err
 	}
 	im.seed, im.began, im.sentBefore = im.journal.ID, begunAt(im.journal.ID), im.mark.Sent
-	if im.fresh {
-		err = checkNames(file, im.work, im.Options)
-	}
-	var in content
-	if err == nil {
-		in, err = file.content(im.work)
-	}
+	in, err := file.content(im.work)
 	if err == nil {
 		im.size = in.size
 		err = im.run(ctx, in, stderr)
@@ -292,10 +289,10 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 	if err != io.EOF {
 		return err
 	}
+	if err := records.shape.checkFound(true); err != nil {
+		fmt.Fprintf(stderr, "Note: %v. The records are imported without it.\n", err)
+	}
 	if im.journal == nil {
-		if err := records.shape.checkFound(); err != nil && im.mark.Line > 0 {
-			fmt.Fprintf(stderr, "Note: %v. The records are imported without it.\n", err)
-		}
 		return nil
 	}
 	return in.check()

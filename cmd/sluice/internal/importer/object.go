@@ -27,6 +27,7 @@ func (s *shaper) record(text []byte) ([]byte, error) {
 	if err != nil {
 		return text, nil //nolint:nilerr // as described
 	}
+	s.find(members)
 	var o object
 	for _, m := range members {
 		if err := s.add(&o, m); err != nil {

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ type shaper struct {
 	columns  []string          // fields that a column or member may name, beside attributes
 	rename   bool              // whether members still have the names of the file; those of a CSV file are renamed in its header
 	found    map[string]bool   // keys of Map that the file has
+	readable bool              // whether the members of a record could be read
 	encoding encoding.Encoding // nil for UTF-8
 	times    *timeFormat       // nil for RFC 3339
 }
@@ -122,6 +124,16 @@ func (s *shaper) field(name string) string {
 	return attributePrefix + name
 }
 
+// find marks the keys of Map that a record has as found.
+func (s *shaper) find(members []record.Member) {
+	s.readable = true
+	for _, m := range members {
+		if _, mapped := s.Map[m.Name]; mapped {
+			s.found[m.Name] = true
+		}
+	}
+}
+
 // layout returns the layout of the file, after whose header the caller calls checkHeader.
 func (s *shaper) layout() recordfile.Layout {
 	l := recordfile.Layout{Columns: s.columns, Delimiter: s.Delimiter}
@@ -147,10 +159,16 @@ func (s *shaper) checkHeader(format recordfile.Format) error {
 	return nil
 }
 
-// checkFound returns an error if Map makes a field of a member that no record had so far.
-func (s *shaper) checkFound() error {
+// checkFound returns an error if Map makes a field of a member that no record had so far. Without
+// attributes, only other fields count: those are rarely absent from a whole file, and without an
+// id, for example, an import would give every record a new one.
+func (s *shaper) checkFound(attributes bool) error {
+	if !s.readable {
+		return nil
+	}
 	for _, member := range s.missing() {
-		if field := s.Map[member]; field != "" {
+		field := s.Map[member]
+		if isAttribute := field == "attributes" || strings.HasPrefix(field, attributePrefix); field != "" && (attributes || !isAttribute) {
 			return fmt.Errorf("no record has the member %q of --map; write it as in the file, or leave out %s=%s", member, member, field)
 		}
 	}
@@ -162,10 +180,9 @@ func (s *shaper) missing() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Map)), func(column string) bool { return s.found[column] })
 }
 
-// checkNames reads the file until it has found what Map makes fields of, which the first record
-// usually has. A member that is nowhere is misspelled: an import would give every record a new id.
-// Later records show what else is wrong.
-func checkNames(file source, w work, o Options) error {
+// checkNames reads the file until it has found the members that Map makes fields of, as the first
+// record usually has them.
+func checkNames(ctx context.Context, file source, w work, o Options) error {
 	if len(o.Shape.Map) == 0 || o.Format == recordfile.CSV {
 		return nil
 	}
@@ -177,14 +194,17 @@ func checkNames(file source, w work, o Options) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", o.Path, err)
 	}
-	for read := false; ; read = true {
-		if _, err := records.read(); err == io.EOF && read {
-			return records.shape.checkFound()
-		} else if err != nil {
-			return nil //nolint:nilerr // the import reports it after the records before it
-		}
-		if records.shape.checkFound() == nil {
+	for ctx.Err() == nil {
+		_, err := records.read()
+		missing := records.shape.checkFound(false)
+		switch {
+		case err == io.EOF:
+			return missing
+		case err != nil: // the import reports it after the records before it
+			return nil
+		case missing == nil && records.shape.readable:
 			return nil
 		}
 	}
+	return context.Cause(ctx)
 }

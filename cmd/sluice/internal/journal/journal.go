@@ -185,7 +185,8 @@ func read(file io.Reader) (last line, size int64, err error) {
 	}
 }
 
-// Begin begins the task from the start, with a new ID and without marks.
+// Begin begins the task from the start, with a new ID and without marks. If it fails, the file is
+// as before.
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
 	if err == nil {
@@ -198,7 +199,11 @@ func (j *Journal) Begin() error {
 		return fmt.Errorf("begin the journal: %w", err)
 	}
 	j.ID, j.FinishedAt = id.String(), nil
-	return j.append(line{Version: version, Command: j.task.Command, Source: j.task.Source, ID: j.ID, Task: j.work})
+	err = j.append(line{Version: version, Command: j.task.Command, Source: j.task.Source, ID: j.ID, Task: j.work})
+	if err != nil {
+		return errors.Join(err, j.Undo())
+	}
+	return nil
 }
 
 // Extend replaces the Work of the journal by that of the task, and continues it even if it was
