@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -118,7 +119,7 @@ func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declarati
 	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &s.table, Item: item, ConditionExpression: &condition, ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	})
+	}, repeatConflicts)
 	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		// The SDK repeats a put whose response was lost, and finds its own item.
 		if stored, err := declarationFromItem(refused.Item); err == nil && stored == d {
@@ -137,7 +138,7 @@ func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
 	condition, values := revisionIs(d)
 	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table, Key: declarationKey(d), ConditionExpression: aws.String(isNew + " OR " + condition), ExpressionAttributeValues: values,
-	})
+	}, repeatConflicts)
 	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return index.ErrChanged
 	}
@@ -145,6 +146,11 @@ func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
 		return storeError("remove index", err)
 	}
 	return nil
+}
+
+// repeatConflicts makes the SDK also retry a write that conflicts with the transaction of an Add.
+func repeatConflicts(o *dynamodb.Options) {
+	o.Retryer = retry.AddWithErrorCodes(o.Retryer, (*types.TransactionConflictException)(nil).ErrorCode())
 }
 
 func itemOfDeclaration(d index.Declaration) (attributeValues, error) {

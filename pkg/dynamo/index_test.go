@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
 	"sluice/pkg/entity"
 	"sluice/pkg/index"
 	"sluice/pkg/record"
@@ -34,6 +35,27 @@ func TestIndexes(t *testing.T) {
 	storetest.Indexes(t, func(t *testing.T) index.Store {
 		return openIndexes(t, dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable"))
 	})
+}
+
+// Each first try meets the transaction in which another process adds a declaration.
+func TestAWriteOfADeclarationIsRepeated(t *testing.T) {
+	t.Parallel()
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	tries := 0
+	proxy.SetFault(func(dynamoproxy.Call) dynamoproxy.Fault {
+		if tries++; tries%2 == 1 {
+			return dynamoproxy.Fault{Skip: true, Error: dynamoproxy.Conflict}
+		}
+		return dynamoproxy.Fault{}
+	})
+	s := openIndexes(t, dynamolocal.Client(t, func(o *dynamodb.Options) { o.BaseEndpoint = &proxy.URL }), dynamolocal.Table(t, "EntitiesTable"))
+	d, err := s.Put(t.Context(), index.Declaration{Workspace: "default", Type: "person", Attribute: "email", Kind: index.Text, State: index.Building, Place: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove(t.Context(), d); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestFindEntities(t *testing.T) {

@@ -20,6 +20,7 @@ type Fault struct {
 const (
 	InternalServerError = "InternalServerError"                    // status 500: the call may have been applied
 	Throttled           = "ProvisionedThroughputExceededException" // status 400: the call has not been applied
+	Conflict            = "TransactionConflictException"           // the same
 )
 
 // SetFault lets fault select the fault of each call; nil for none.
