@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,11 @@ func TestTheImageServes(t *testing.T) {
 	proxy, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
 	if err != nil {
 		t.Fatal(err)
+	}
+	base := "golang:" + strings.TrimPrefix(runtime.Version(), "go")
+	if exec.CommandContext(t.Context(), "docker", "image", "inspect", base).Run() != nil {
+		out, err := exec.CommandContext(t.Context(), "docker", "pull", base).CombinedOutput()
+		child.Require(t, err, fmt.Sprintf("The Docker engine cannot pull %s: %.200s", base, out))
 	}
 	name := fmt.Sprintf("sluice-test-%x", time.Now().UnixNano())
 	docker(t, "build", "--build-arg", "GOPROXY="+strings.TrimSpace(string(proxy)), "-t", name, ".")
