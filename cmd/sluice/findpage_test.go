@@ -69,6 +69,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("wrong-filter")
 
 	tab.Open(s.url + "/dashboard?kind=entity&id=customer-03")
+	tab.Wait(`document.getElementById('record-events-count').textContent === '(14)'`) // moves what is below
 	tab.Click("#erase > summary")
 	tab.Click("#erase-id")
 	tab.Press("customer-04", kb.Enter)

@@ -94,7 +94,7 @@ func TestIndexesOfARunningServer(t *testing.T) {
 // The index has every entity in the end, and the counts have each once.
 func TestAKilledBuildContinues(t *testing.T) {
 	t.Parallel()
-	const entities, kills = 3000, 10
+	const entities, kills = 1500, 3
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
 	store, declarations := fillTable(t, client, table, entities)
 	declared, err := declarations.Put(t.Context(), index.Declaration{
@@ -127,7 +127,7 @@ func TestAKilledBuildContinues(t *testing.T) {
 			t.Fatal("the build ended before it was killed")
 		}
 	}
-	wantRun(t, build(), 0, "The index of person.n is ready: 2000 entities indexed, 500 without the attribute, 500 with a value that cannot be indexed.", "")
+	wantRun(t, build(), 0, "The index of person.n is ready: 1000 entities indexed, 250 without the attribute, 250 with a value that cannot be indexed.", "")
 	q := index.Query{Declaration: declared, Limit: 200}
 	if err := q.Where(index.Condition{Operator: index.GreaterOrEqual, Value: "0"}); err != nil {
 		t.Fatal(err)
@@ -140,8 +140,8 @@ func TestAKilledBuildContinues(t *testing.T) {
 		}
 		found, q.After, more = found+len(page.Records), page.Last.ID, page.More
 	}
-	if found != 2000 {
-		t.Errorf("found %d entities, want 2000", found)
+	if found != 1000 {
+		t.Errorf("found %d entities, want 1000", found)
 	}
 }
 

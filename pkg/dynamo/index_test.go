@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"sync/atomic"
@@ -29,6 +30,14 @@ func openIndexes(t *testing.T, client IndexesClient, table string) *Indexes {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// A random sequence takes a second on DynamoDB Local, so by default there are fewer of them than
+// in other packages.
+func init() {
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
+	}
 }
 
 func TestIndexes(t *testing.T) {

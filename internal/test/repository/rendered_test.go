@@ -71,14 +71,14 @@ func python(t *testing.T, venv, target string, stdin []byte, args ...string) []b
 	return out.Bytes()
 }
 
-// renderings are results of render, by its arguments, separated by spaces.
-var renderings struct {
+// renderings are results of render, by argument.
+var renderings = struct {
 	sync.Mutex
-	of map[string]map[string]rendered
-}
+	of map[string]rendered
+}{of: make(map[string]rendered)}
 
 // render runs testdata/render.py; without arguments, for the environments of samconfig.toml.
-// Tests share the result and must not change it.
+// Tests share the results and must not change them.
 func render(t *testing.T, arguments ...string) map[string]rendered {
 	t.Helper()
 	if len(arguments) == 0 {
@@ -88,18 +88,20 @@ func render(t *testing.T, arguments ...string) map[string]rendered {
 	}
 	renderings.Lock()
 	defer renderings.Unlock()
-	key := strings.Join(arguments, " ")
-	if all, ok := renderings.of[key]; ok {
-		return all
+	missing := slices.DeleteFunc(slices.Clone(arguments), func(a string) bool {
+		_, done := renderings.of[a]
+		return done
+	})
+	if len(missing) > 0 {
+		text := python(t, "sam", "template", nil, append([]string{"internal/test/repository/testdata/render.py"}, missing...)...)
+		if err := json.Unmarshal(text, &renderings.of); err != nil {
+			t.Fatal(err)
+		}
 	}
-	var all map[string]rendered
-	if err := json.Unmarshal(python(t, "sam", "template", nil, append([]string{"internal/test/repository/testdata/render.py"}, arguments...)...), &all); err != nil {
-		t.Fatal(err)
+	all := make(map[string]rendered)
+	for _, a := range arguments {
+		all[a] = renderings.of[a]
 	}
-	if renderings.of == nil {
-		renderings.of = make(map[string]map[string]rendered)
-	}
-	renderings.of[key] = all
 	return all
 }
 
