@@ -20,7 +20,7 @@ func TestSchemathesis(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), tester, "run", s.url+"/openapi.yaml",
 		"--header", "Authorization: Bearer "+createKey(t, []string{"DATA_DIR=" + dir}, "--scope", "import,export,dashboard"),
 		"--checks", "all", "--exclude-checks", "positive_data_acceptance,negative_data_rejection",
-		"--phases", "examples,coverage,fuzzing", "--max-examples", "50", "--no-color", "--generation-deterministic")
+		"--phases", "examples,coverage,fuzzing", "--max-examples", "20", "--no-color", "--generation-deterministic")
 	cmd.Dir = t.TempDir()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
