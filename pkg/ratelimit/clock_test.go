@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// jumping is a Store during whose charges the clock jumps.
+// jumping is a Store whose charges make the clock jump.
 type jumping struct {
 	ratelimit.Store
 	clock *clock
@@ -40,8 +40,8 @@ func TestAFarJumpDuringACharge(t *testing.T) {
 	}
 }
 
-// The exports ask for fewer and fewer records. In each window only one is read and then
-// refused, however many records are left.
+// The exports ask for fewer and fewer records. In each window, only one export is read and
+// then refused, however many records are left.
 func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	for _, left := range []int64{0, 1, 20, 150} {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {

@@ -21,8 +21,8 @@ type Decision struct {
 	Blocked  bool    // refused by ActionBlock, not by a rule
 	Observed bool    // over a limit, but ActionObserve allowed it without counting it
 	Local    bool    // decided without calling the store
-	Window   Window  // of the charge, or the current one if the clock jumped after it
-	Counts   []Count // at least one, for each rule that applies
+	Window   Window  // of the charge; the current one if the clock has jumped since
+	Counts   []Count // one for each rule that applies, at least one
 	Degraded error   // the store's error if the fallback or the action decided; otherwise nil
 }
 
@@ -31,11 +31,11 @@ type Count struct {
 	Rule Rule
 	Cost int64
 
-	// Used is the counter. It includes Cost, unless the request was refused or Decision.Observed
+	// Used is the counter. It includes Cost unless the request was refused or Decision.Observed
 	// is true. If Decision.Local is true, it is the last known value.
 	Used int64
 
-	// Unknown means that Used is not known, and 0.
+	// Unknown means that Used is not known; it is then 0.
 	Unknown bool
 }
 
@@ -63,7 +63,7 @@ func (d Decision) withAction(action Action) Decision {
 	return d
 }
 
-// uncounted returns the Decision for a request that passes although no store could count it.
+// uncounted returns the Decision for a request that passes although it could not be counted.
 func uncounted(key Key, costs []Cost, err error) Decision {
 	used := make([]int64, len(costs))
 	for i, c := range costs {
@@ -80,7 +80,7 @@ func blocked(key Key, costs []Cost) Decision {
 	return d
 }
 
-// exhausted returns a refusal that shows every counter at its limit.
+// exhausted returns a refusal in which every counter is at its limit.
 func exhausted(key Key, costs []Cost) Decision {
 	used := make([]int64, len(costs))
 	for i, c := range costs {
@@ -89,7 +89,7 @@ func exhausted(key Key, costs []Cost) Decision {
 	return newDecision(key, costs, Result{Used: used})
 }
 
-// Remaining returns the smallest remainder of any rule, or 0 for a refusal.
+// Remaining returns the smallest remainder of any rule, 0 for a refusal.
 func (d Decision) Remaining() int64 {
 	if !d.Allowed {
 		return 0
@@ -97,8 +97,8 @@ func (d Decision) Remaining() int64 {
 	return d.tightest().remaining()
 }
 
-// tightest returns the count with the smallest remainder, and of several the one with the
-// smallest limit.
+// tightest returns the count with the smallest remainder. If several have it, the one with the
+// smallest limit wins.
 func (d Decision) tightest() Count {
 	return slices.MinFunc(d.Counts, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), cmp.Compare(a.Rule.Limit, b.Rule.Limit))
@@ -120,8 +120,8 @@ func (d Decision) Violated() []string {
 	return policies
 }
 
-// RateLimit-Policy has w, the length of the window, and RateLimit has t, the time until the
-// reset, both in seconds.
+// w in RateLimit-Policy is the length of the window, and t in RateLimit the time until it
+// resets, both in seconds.
 var (
 	windowParameter = ";w=" + strconv.Itoa(int(WindowLength/time.Second))
 	resetParameter  = ";t=" + strconv.Itoa(RetryAfter)

@@ -88,7 +88,7 @@ func ExampleLimiter_Charge() {
 			http.Error(w, "no address", http.StatusBadRequest)
 			return
 		}
-		// The client may close its half of the connection before the charge.
+		// The client may have closed its half of the connection by now.
 		d, err := limiter.Charge(context.WithoutCancel(r.Context()), request)
 		if !passes(w, d, err) {
 			return
@@ -105,8 +105,8 @@ func ExampleLimiter_Charge() {
 	// 429 "imports";r=0;t=1, "requests";r=199;t=1
 }
 
-// A server charges an export for the records that it found, before it sends them. It reads
-// nothing if the request is known not to fit.
+// A server charges an export for the records that it found, before it sends them. If the
+// request is known not to fit, it reads nothing.
 func ExampleLimiter_Precheck() {
 	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{
 		Limits: ratelimit.Limits{Records: 5},
@@ -131,7 +131,7 @@ func ExampleLimiter_Precheck() {
 			return
 		}
 		songs := read()
-		if !known { // ActionObserve allows what is known not to fit, and does not count it
+		if !known { // ActionObserve lets the request pass, but does not count it
 			request.Records = int64(len(songs))
 			d, err = limiter.Charge(context.WithoutCancel(r.Context()), request)
 			if !passes(w, d, err) {

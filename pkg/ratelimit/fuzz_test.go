@@ -77,7 +77,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Add(true, int64(1_800_000_000), int64(200), int64(50), int64(50), int64(200), int64(1), int64(1))
 	f.Add(false, int64(1_800_000_000), int64(200), int64(180), int64(30), int64(200), int64(4), int64(1))
 	f.Add(true, int64(0), int64(1), int64(1), int64(1), int64(1), int64(1), int64(0))
-	f.Add(false, int64(-1), int64(5), int64(8), int64(1), int64(200), int64(0), int64(1)) // the counter is above a lowered limit
+	f.Add(false, int64(-1), int64(5), int64(8), int64(1), int64(200), int64(0), int64(1)) // the counter is above a limit that was lowered
 	f.Add(true, int64(253_402_300_799), int64(maxFieldInteger), int64(0), int64(0), int64(maxFieldInteger), int64(maxFieldInteger), int64(1))
 	f.Add(true, int64(1), int64(maxFieldInteger), int64(-1), int64(1<<62), int64(7), int64(1<<62), int64(1<<62))
 	f.Fuzz(func(t *testing.T, allowed bool, window, limit1, used1, cost1, limit2, used2, cost2 int64) {
@@ -126,7 +126,7 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// fieldItem is a member of a structured field, such as "name";key=1.
+// fieldItem is a member of a structured field list, such as "name";key=1.
 type fieldItem struct {
 	name       string
 	parameters map[string]int64

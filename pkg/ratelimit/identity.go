@@ -9,8 +9,8 @@ import (
 // No address begins with keyPrefix.
 const keyPrefix = "key:"
 
-// KeyIdentity returns key:<id>, the identity of requests with an API key that a row names. All
-// others are counted by their address, a result of ParseAddress.
+// KeyIdentity returns key:<id>, the identity of requests whose API key has a row. All others
+// are counted by their address, as ParseAddress returns it.
 func KeyIdentity(id string) string { return keyPrefix + id }
 
 // Named returns identity with its kind: key:7m3kq2xw9abc or address:192.0.2.1.
@@ -28,10 +28,10 @@ func KeyID(identity string) (id string, ok bool) { return strings.CutPrefix(iden
 // One subscriber usually has a whole /64.
 const DefaultIPv6Prefix = 64
 
-// ParseAddress returns the address under which a client at the IP address s is counted: an
-// IPv4 address as it is, an IPv4-mapped IPv6 address as the IPv4 address in it, and any other
-// IPv6 address without its zone as its first ipv6Prefix bits (1 to 128), such as
-// 2001:db8::/64. The error says that s is not an IP address or ipv6Prefix is out of range.
+// ParseAddress returns the address under which a client with the IP address s is counted: an
+// IPv4 address as it is, an IPv4-mapped IPv6 address as IPv4, and any other IPv6 address
+// without its zone as its first ipv6Prefix bits (1 to 128), such as 2001:db8::/64. It fails if
+// s is not an IP address or ipv6Prefix is out of range.
 func ParseAddress(s string, ipv6Prefix int) (string, error) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// maxKnown is how many counters a Limiter remembers. They take about 6 MB. For others, it
-// calls the store.
+// maxKnown is how many counters a Limiter remembers, about 6 MB. For any others, it calls the
+// store.
 const maxKnown = 1 << 15
 
-// known remembers counters of the current window if a request was refused because of them or
-// exhausted them. Counters only grow within a window, so a cost that did not fit once cannot
-// fit until the window ends. An identity within its limits takes no memory. known is safe for
-// concurrent use.
+// known remembers the counters of the current window that a request exhausted or was refused
+// by. Counters only grow within a window, so a cost that did not fit once cannot fit until the
+// window ends. Identities within their limits take no memory. known is safe for concurrent
+// use.
 type known struct {
 	current func() Window
 	window  atomic.Int64 // of the counters below; readable without mu
@@ -27,15 +27,16 @@ type counterID struct {
 }
 
 type seen struct {
-	used    int64 // last known value, or 0
+	used    int64 // last known value; 0 if there is none
 	unseen  bool  // unknown, because the store refused a cost above the limit without reading the counter
 	refused bool  // a request was refused because of this counter
 }
 
-// refuse returns the refusal of a request that is known not to fit, and false for any other.
+// refuse returns a refusal if the request is known not to fit, and otherwise false.
 //
-// unread means an export that has not been read, whose cost is the records that it asks for.
-// It may find fewer, so that cost counts only if an export was read and then refused in the
+// unread marks an export that has not been read yet, whose cost is the number of records it
+// asks for. It
+// may find fewer, so that cost counts only if an export was read and then refused in the
 // same window.
 func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused bool) {
 	if key.Window != Window(k.window.Load()) {
@@ -53,10 +54,10 @@ func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused 
 	return d, refused
 }
 
-// note remembers the counters of d if d is a refusal or the request exhausted a counter.
-// Otherwise it only updates what is remembered. It ignores decisions outside the current
-// window, which no later request needs. When the clock jumps, only counters of the window
-// before are lost.
+// note remembers the counters of d if d is a refusal or the request exhausted a counter;
+// otherwise it only updates counters already remembered. It ignores decisions outside the
+// current window, because no later request needs them. When the clock jumps, only the counters
+// of the previous window are lost.
 func (k *known) note(key Key, d Decision) {
 	full := d.Remaining() == 0
 	if !full && key.Window != Window(k.window.Load()) {

@@ -35,8 +35,7 @@ func from(address string, r ratelimit.Request) ratelimit.Request {
 	return r
 }
 
-// TestSimulation checks this, and Precheck, for random requests; here the clock also jumps
-// far.
+// TestSimulation checks this and Precheck with random requests; here the clock also jumps far.
 func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	const calls, local, allowed, refused = true, false, true, false
 	type step struct {
@@ -68,7 +67,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 		}},
 		{"a request that passes in another window changes nothing", repeat(200, create("create-event")), []step{
 			{from("192.0.2.2", general("usage")), allowed, calls, time.Second},
-			{create("create-event"), refused, local, -time.Second}, // still remembered, and not the later window
+			{create("create-event"), refused, local, -time.Second}, // still remembered, but not the later window
 			{create("create-event"), allowed, calls, time.Second},
 		}},
 		{"a refusal replaces the counters of an earlier or later window", repeat(200, create("create-event")), []step{
@@ -162,8 +161,8 @@ func TestAFailingFallbackRefuses(t *testing.T) {
 	}
 }
 
-// The 32,768 counters of maxKnown are those of 16,384 addresses here. For others, the Limiter
-// calls the store. The next window begins with none.
+// The 32,768 counters of maxKnown belong to 16,384 addresses here. For any others, the Limiter
+// calls the store. The next window starts empty.
 func TestAFullMemoryCallsTheStoreUntilTheNextWindow(t *testing.T) {
 	const most = 1 << 14
 	store := &counting{Store: memory.NewCounters()}

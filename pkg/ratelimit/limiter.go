@@ -10,16 +10,16 @@ import (
 
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
-	// Limits are the limits of identities for which LimitsFor returns none.
+	// Limits apply to identities for which LimitsFor returns none.
 	Limits Limits
 
-	// LimitsFor returns the limits of an identity, if it is not nil. Limits replaces zero fields
-	// of the result. It is called several times per request, from many goroutines at once, so it
-	// must be fast and do no I/O.
+	// LimitsFor, if not nil, returns the limits of an identity; Limits replaces its zero fields.
+	// It is called several times per request, from many goroutines at once, so it must be fast
+	// and do no I/O.
 	LimitsFor func(identity string) Limits
 
-	// Fallback, if not nil, is charged when the store fails. A fallback in memory lets each
-	// process count its own requests up to the limit.
+	// Fallback, if not nil, is charged when the store fails. With an in-memory fallback, each
+	// process admits requests up to the limit by its own count.
 	Fallback Store
 
 	// Now is the clock; time.Now if nil.
@@ -27,8 +27,8 @@ type Config struct {
 }
 
 // Limiter charges each request by the rules of its route: records, imports and requests. It
-// remembers exhausted counters and refuses, without calling the store, what cannot fit into
-// them. It is safe for concurrent use.
+// remembers exhausted counters, and refuses what cannot fit into them without calling the
+// store. It is safe for concurrent use.
 type Limiter struct {
 	store     Store
 	fallback  Store
@@ -38,8 +38,8 @@ type Limiter struct {
 	known     known
 }
 
-// New returns a Limiter with its counters in store. It fails if store is nil or cfg.Limits is
-// out of range; see [Limits.Check].
+// New returns a Limiter that keeps its counters in store. It fails if store is nil or
+// cfg.Limits is out of range; see [Limits.Check].
 func New(store Store, cfg Config) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("ratelimit: a store is required")
@@ -56,7 +56,7 @@ func New(store Store, cfg Config) (*Limiter, error) {
 	return l, nil
 }
 
-// LimitsFor returns the current limits of an identity, all of them set.
+// LimitsFor returns the current limits of an identity, with no zero field.
 func (l *Limiter) LimitsFor(identity string) Limits {
 	if l.limitsFor == nil {
 		return l.limits
@@ -64,13 +64,14 @@ func (l *Limiter) LimitsFor(identity string) Limits {
 	return l.limitsFor(identity).Or(l.limits)
 }
 
-// Charge charges r in the current window. If that ends before the store refuses r, Charge
-// charges once more, in the new window.
+// Charge charges r in the current window. If that window ends before the store refuses r,
+// Charge
+// charges once more, in the new one.
 //
 // If the store fails, Charge charges the fallback and sets Decision.Degraded to the store's
 // error. If there is no fallback, or it fails too, Charge returns an error and a refusal with
 // nothing remaining, so that the headers tell the client to wait. Under ActionUnlimited and
-// ActionObserve, the request is allowed instead, and Decision.Degraded is the error. A store
+// ActionObserve, the request passes instead, and Decision.Degraded is the error. A store
 // that failed may still have applied the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	limits := l.LimitsFor(r.Identity)
@@ -80,7 +81,7 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	}
 	d, err := l.decide(ctx, key, costs, limits.Action)
 	late := l.window() - key.Window
-	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // refused in another window; r may fit into the current one
+	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // refused in an earlier window; r may fit into the current one
 		key.Window += late
 		d, err = l.decide(ctx, key, costs, limits.Action)
 		late = l.window() - key.Window
@@ -94,11 +95,11 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	return d.withAction(limits.Action), err
 }
 
-// maxLate is how many windows a decision may come after its charge. If there are more, the
-// clock jumped or the process was stopped.
+// maxLate is the most windows by which a decision can come after its charge. If it is later,
+// the clock jumped or the process was suspended.
 const maxLate = 3
 
-// decide charges a request, unless it is known not to fit.
+// decide charges a request unless it is known not to fit.
 func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Action) (Decision, error) {
 	if action == ActionUnlimited {
 		return l.charge(ctx, key, costs, unconditional(costs))
@@ -110,8 +111,8 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 	return l.charge(ctx, key, costs, costs)
 }
 
-// charge charges the store or, if it fails, the fallback. The decision shows costs, which
-// differ from storeCosts only in the limits.
+// charge charges the store or, if that fails, the fallback. The decision reports costs, which
+// differ from storeCosts only in their limits.
 func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost) (Decision, error) {
 	result, err := l.store.Charge(ctx, key, storeCosts)
 	if err == nil {
@@ -132,10 +133,10 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 	return d, nil
 }
 
-// Precheck reports whether a charge of r is known to be refused, for exports that have not
-// been read: r.Records is the most records that the response can have, or 0 if that is
-// unknown. d is the decision if refused is true; only under ActionObserve does it allow the
-// request. Precheck charges nothing and does not call the store.
+// Precheck reports whether a charge of r is sure to be refused, for exports that have not
+// been read yet: r.Records is the most records that the response can have, or 0 if that is
+// unknown. If refused is true, d is the decision, which allows the request only under
+// ActionObserve. Precheck charges nothing and does not call the store.
 //
 // When an export is refused after it was read, the decision shows how many records are left.
 // For the rest of the window, Precheck refuses exports that ask for more, although they might
@@ -153,8 +154,8 @@ func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	return d.withAction(limits.Action), refused
 }
 
-// Uncharged returns the Decision about a request that cannot be charged, for example because
-// its address is invalid: a refusal with nothing remaining.
+// Uncharged returns the Decision for a request that cannot be charged, for example because its
+// address is invalid: a refusal with nothing remaining.
 func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), costs(r, l.limits)) }
 
 func (l *Limiter) key(r Request) Key {

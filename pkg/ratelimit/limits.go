@@ -9,24 +9,24 @@ import (
 // DefaultLimit is the default limit of each rule, per window.
 const DefaultLimit = 200
 
-// MaxPerPartition is the highest limit on imports and on requests, per window. Each is a write
-// to one partition key, and a DynamoDB partition takes 1,000 a second. The other 100 are for
-// refused charges, which are writes too.
+// MaxPerPartition is the highest limit on imports and on requests, per window. Each of them
+// writes to one partition key, and a DynamoDB partition takes 1,000 writes a second. The other
+// 100 are left for refused charges, which are writes too.
 const MaxPerPartition = 900
 
-// SafePerPartition is how many charges per second a partition key can admit while it also
-// refuses one per second from each of 200 instances.
+// SafePerPartition is how many charges per second a partition key can admit while 200
+// instances each get one refusal a second from it.
 const SafePerPartition = 800
 
-// Action says what happens to the requests of an identity.
+// Action says what to do with the requests of an identity.
 type Action string
 
 // The actions.
 const (
 	ActionLimit     Action = "limit"     // 429 beyond the limits; the default
 	ActionBlock     Action = "block"     // 403 for every request, without calling the store
-	ActionUnlimited Action = "unlimited" // count every request and refuse none
-	ActionObserve   Action = "observe"   // report requests beyond the limits, but allow and do not count them
+	ActionUnlimited Action = "unlimited" // count every request, refuse none
+	ActionObserve   Action = "observe"   // report requests beyond the limits, but let them pass without counting them
 )
 
 // Limits are the limit of each rule, per window, and the action. A zero field means the
@@ -48,10 +48,10 @@ func (l Limits) Or(defaults Limits) Limits {
 	}
 }
 
-// Check returns an error if a field is out of range. The exportRoutes export routes share one
-// partition key per identity, so an identity that calls all of them can stay within its limits
-// and still overload that key. Check warns if more than SafePerPartition charges per second
-// are possible.
+// Check returns an error if a field is out of range. The export routes, of which there are
+// exportRoutes, share one partition key per identity, so an identity that calls all of them
+// can stay within its limits and still overload that key. Check warns if more than
+// SafePerPartition charges per second are possible.
 func (l Limits) Check(exportRoutes int) (warning string, err error) {
 	for _, limit := range []struct {
 		name  string

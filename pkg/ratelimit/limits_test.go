@@ -45,7 +45,7 @@ func TestLimitsCheck(t *testing.T) {
 	}
 }
 
-// limited returns the limits of 192.0.2.1 too, which tests may change.
+// limited returns a Limiter, and the limits of 192.0.2.1, which tests may change.
 func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimit.Limits) {
 	t.Helper()
 	var own ratelimit.Limits
@@ -76,11 +76,12 @@ func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
 	}
 }
 
-// export does what a server does: it reads unless Precheck refuses, and charges what it found.
+// export does what a server does: unless Precheck refuses, it reads, and then charges what it
+// found.
 func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit.Decision, read bool, err error) {
 	t.Helper()
 	if d, refused := l.Precheck(list("list-entity", asked)); refused {
-		return d, d.Allowed, nil // ActionObserve allows what a limit would refuse
+		return d, d.Allowed, nil // ActionObserve lets pass what a limit would refuse
 	}
 	d, err = l.Charge(t.Context(), list("list-entity", found))
 	return d, true, err
@@ -88,7 +89,7 @@ func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit
 
 type outcome struct{ passed, refused, blocked, observed, failed int }
 
-// exhaust takes n exports of one record through l, alternating with n requests without a
+// exhaust sends n exports of one record through l, alternating with n requests without a
 // precheck.
 func exhaust(t *testing.T, l *ratelimit.Limiter, n int) (got outcome) {
 	t.Helper()
@@ -171,7 +172,7 @@ func TestABlockedRequestHasHeaders(t *testing.T) {
 	}
 }
 
-// Requests of unlimited and observed addresses pass, but were not counted.
+// Requests from unlimited and observed addresses pass, but are not counted.
 func TestDegradedIsTheErrorOfTheStore(t *testing.T) {
 	for _, action := range []ratelimit.Action{ratelimit.ActionUnlimited, ratelimit.ActionObserve} {
 		l, own := limited(t, brokenStore{})

@@ -11,17 +11,17 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The bounds of TestMemoryIsBounded, in bytes of heap after a garbage collection, except
+// The limits of TestMemoryIsBounded, in bytes of heap after a garbage collection, except
 // keptByMemory.
 const (
-	boundOfNothing = 1 << 20 // addresses within their limits take no memory
+	boundOfNothing = 1 << 20 // addresses within their limits should take no memory
 	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown
-	boundOfCounted = 450     // per address and window of a store in memory
-	keptByMemory   = 1 << 15 // how many keys memory.Counters keeps beside those of the last four windows
+	boundOfCounted = 450     // per address and window of an in-memory store
+	keptByMemory   = 1 << 15 // how many keys memory.Counters keeps besides those of the last four windows
 )
 
-// TestMemoryIsBounded charges a million addresses, 50,000 per second, and a tenth of them with
-// -race or -short. The heap must be as large after three quarters of them as at the end.
+// TestMemoryIsBounded charges a million addresses (a tenth of them with -race or -short),
+// 50,000 per second. The heap must not grow during the last quarter.
 func TestMemoryIsBounded(t *testing.T) {
 	addresses := 1_000_000
 	if testing.Short() || raceEnabled() {
@@ -33,7 +33,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		name  string
 		store ratelimit.Store
 		limit int64 // with a limit of 1, every address exhausts its counters
-		clock bool  // whether the clock moves
+		clock bool  // whether the clock advances
 		bound int64
 	}{
 		{"a store without memory, one window", admitting{}, 200, false, boundOfNothing},
@@ -73,8 +73,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// An address that was refused on several routes takes more memory; here it is on every export
-// route.
+// An address that was refused on several routes takes more memory; here, every address is
+// refused on every export route.
 func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	const bound = 24 << 20
 	l, _ := newLimiter(t, admitting{}, ratelimit.Limits{Records: 1})
@@ -111,7 +111,7 @@ func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Co
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // the first leaves objects in pools and with finalizers
+	runtime.GC() // the first only moves objects from pools and runs finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -28,7 +28,7 @@ func WindowAt(t time.Time) Window { return Window(t.Unix()) }
 // Reset returns the Unix time, in seconds, at which the window ends.
 func (w Window) Reset() int64 { return int64(w) + int64(WindowLength/time.Second) }
 
-// Class is a group of routes that share their rules.
+// Class is a group of routes with the same rules.
 type Class string
 
 // The classes.
@@ -51,8 +51,9 @@ type Route struct {
 	Class Class
 }
 
-// Scope returns the scope of the route's counters: one for all export routes, which share the
-// records rule, one for all import routes, and the route's name for a general route.
+// Scope returns the scope of the route's counters. All export routes have one, because they
+// share the records rule, and so have all import routes; the scope of a general route is its
+// name.
 func (r Route) Scope() Scope {
 	switch r.Class {
 	case Export, Import:
@@ -67,8 +68,8 @@ const counterPrefix = "r_"
 // counter returns the route's own counter: r_list_entity for list-entity.
 func (r Route) counter() string { return counterPrefix + strings.ReplaceAll(r.Name, "-", "_") }
 
-// counterRoute returns the name of the route whose own counter this is; ok is false for any
-// other counter.
+// counterRoute returns the name of the route that the counter belongs to; ok is false if it
+// belongs to several.
 func counterRoute(counter string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(counter, counterPrefix)
 	return strings.ReplaceAll(name, "_", "-"), ok
@@ -76,7 +77,7 @@ func counterRoute(counter string) (name string, ok bool) {
 
 // Request is a request to charge.
 type Request struct {
-	Identity string // who is counted: a result of ParseAddress or KeyIdentity
+	Identity string // who is counted, as returned by ParseAddress or KeyIdentity
 	Route    Route
 	Records  int64 // records in the response; Export only
 }
@@ -85,10 +86,10 @@ type Request struct {
 // name of a general route.
 type Scope string
 
-// Key identifies the counters of an identity, scope and window, which a Store keeps together
-// and changes atomically.
+// Key identifies the counters of an identity, scope and window. A Store keeps them together
+// and changes them atomically.
 type Key struct {
-	Identity string // who is counted: a result of ParseAddress or KeyIdentity
+	Identity string // who is counted, as returned by ParseAddress or KeyIdentity
 	Scope    Scope
 	Window   Window
 }
@@ -97,14 +98,14 @@ type Key struct {
 type Rule struct {
 	Policy  string // its name in the RateLimit headers
 	Counter string // its name within the Key
-	Limit   int64  // the most that the counter may reach, at least 1, or NoLimit
+	Limit   int64  // the highest value of the counter, at least 1, or NoLimit
 }
 
-// NoLimit is the Limit of a Rule that counts requests but refuses none.
+// NoLimit is the Limit of a Rule that counts requests but never refuses one.
 const NoLimit = math.MaxInt64
 
-// Fits reports whether cost fits below the limit of a counter with this value. A cost of 0
-// always does, even above a limit that was lowered.
+// Fits reports whether cost can be added to a counter with this value without exceeding the
+// limit. A cost of 0 always fits, even above a limit that was lowered.
 func (r Rule) Fits(value, cost int64) bool { return cost == 0 || cost <= r.Limit-value }
 
 // remaining is 0 if value exceeds the limit.
@@ -124,10 +125,12 @@ type Result struct {
 
 // Store keeps counters. Implementations are safe for concurrent use.
 type Store interface {
-	// Charge adds the amount of each cost to its counter under key. If one would exceed its
-	// limit, Charge refuses and changes no counter. There must be at least one cost, and no
-	// counter twice. Result.Used may be nil if an amount is above its limit.
+	// Charge adds the amount of each cost to its counter under key. If one of them would exceed
+	// its
+	// limit, Charge refuses and changes no counter. There must be at least one cost, and at most
+	// one
+	// per counter. Result.Used may be nil if an amount is above its limit.
 	//
-	// After an error the charge may have been applied, but never in part.
+	// After an error, the charge may have been applied, but never in part.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)
 }

@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxRows is how many rows a store has at most. Every process keeps all in memory.
+// MaxRows is the most rows that a store may have. Every process keeps all of them in memory.
 const MaxRows = 1000
 
 const (
 	maxNote       = 128       // in characters
-	maxRecords    = 1_000_000 // per second; as for the default limit
+	maxRecords    = 1_000_000 // per second; the same maximum as for the default limit
 	maxKeyID      = 64
 	keyCharacters = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
@@ -25,27 +25,27 @@ const (
 // ErrNoRow is the error for a CIDR block or an API key without a row.
 var ErrNoRow = errors.New("there is no such row")
 
-// ErrTooManyRows is the error for adding a row to a store with MaxRows.
+// ErrTooManyRows is the error for adding a row to a store that has MaxRows already.
 var ErrTooManyRows = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
 
-// Row sets the limits of its subject, or the action for its requests. The subject is a CIDR
-// block, whose addresses are still counted one by one, or an API key, which the row makes
-// count by itself, over all addresses. Of several blocks that contain an address, only the one
+// Row sets the limits of its subject, or an action for its requests. The subject is either a
+// CIDR block, whose addresses are still counted one by one, or an API key, which is then
+// counted by itself, whatever its address. If several blocks contain an address, only the one
 // with the longest prefix applies. Times are UTC, in whole seconds.
 type Row struct {
-	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero in a row of a key
-	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 of a-z 0-9; empty in a row of a block
+	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero if the row is for a key
+	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 of a-z 0-9; empty if the row is for a block
 	Action    Action       `json:"action"`
 	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
 	Imports   int64        `json:"imports,omitzero"`  // 1 to MaxPerPartition per second; 0 means the default
 	Requests  int64        `json:"requests,omitzero"` // 1 to MaxPerPartition per second; 0 means the default
 	Note      string       `json:"note,omitzero"`     // for operators; at most 128 characters, may be empty
 	UpdatedAt time.Time    `json:"updated_at"`
-	ExpiresAt time.Time    `json:"expires_at,omitzero"` // the row does not apply from then on; zero if it does not expire
+	ExpiresAt time.Time    `json:"expires_at,omitzero"` // when the row ceases to apply; zero if it does not expire
 }
 
 // NewRow returns r with UpdatedAt set to now, in whole seconds. It fails if a field is not
-// valid or r has expired by now.
+// valid or r has already expired.
 func NewRow(r Row, now time.Time) (Row, error) {
 	if r.Action == "" {
 		r.Action = ActionLimit
@@ -87,8 +87,8 @@ func (r Row) Validate() error {
 	return nil
 }
 
-// Subject returns what r is for, such as 192.0.2.0/24 or key:7m3kq2xw9abc, which is unique in
-// a store.
+// Subject returns what the row is for, such as 192.0.2.0/24 or key:7m3kq2xw9abc, which is
+// unique in a store.
 func (r Row) Subject() string {
 	if r.KeyID != "" {
 		return KeyIdentity(r.KeyID)
@@ -96,8 +96,8 @@ func (r Row) Subject() string {
 	return r.CIDR.String()
 }
 
-// ParseSubject returns a row without limits for a subject in the form of [Row.Subject], or for
-// an address. ipv6Prefix is that of [ParseCIDR].
+// ParseSubject returns a row without limits for an address, or for a subject as [Row.Subject]
+// returns it. ipv6Prefix is as in [ParseCIDR].
 func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
 	if id, ok := KeyID(s); ok {
 		r = Row{KeyID: id, Action: ActionLimit}
@@ -107,7 +107,7 @@ func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
 	return r, err
 }
 
-// Compare orders rows: those of keys by id, then those of blocks.
+// Compare orders rows: first those of keys, by id, then those of blocks.
 func (r Row) Compare(other Row) int {
 	return cmp.Or(r.CIDR.Compare(other.CIDR), strings.Compare(r.KeyID, other.KeyID))
 }
@@ -119,9 +119,9 @@ func (r Row) Limits() Limits {
 
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
-// ParseCIDR parses a CIDR block or an address, which is a block of one. ipv6Prefix is how many
-// leading bits identify an IPv6 client; a longer block is an error, because it would never
-// apply. If possible, errors suggest a valid block.
+// ParseCIDR parses a CIDR block, or an address as a block of one. ipv6Prefix is how many
+// leading bits identify an IPv6 client; a longer prefix is an error, because it would never
+// apply. Where possible, the error suggests a valid block.
 func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	block, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -149,18 +149,19 @@ func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	return block, nil
 }
 
-// InvalidRows says that rows do not apply because they are not valid. Each error names one.
+// InvalidRows lists the errors of rows that do not apply because they are invalid, one for
+// each.
 type InvalidRows []error
 
-// Error names the first row.
+// Error reports the first row.
 func (e InvalidRows) Error() string {
 	return fmt.Sprintf("the limits table has invalid rows, which do not apply (%d): %v", len(e), e[0])
 }
 
 // RowStore is safe for concurrent use.
 type RowStore interface {
-	// List returns all rows as they were last written, in the order of Row.Compare, perhaps
-	// without expired ones. If rows are not valid, it returns the others with InvalidRows.
+	// List returns all rows as last written, in the order of Row.Compare; expired ones may be
+	// missing. If some rows are invalid, it returns the others and InvalidRows.
 	List(ctx context.Context) ([]Row, error)
 }
 
@@ -168,9 +169,9 @@ type RowStore interface {
 type RowManager interface {
 	RowStore
 
-	// Put adds a row, which must be valid, or replaces the one of its subject. If other subjects
-	// already have MaxRows that have not expired by r.UpdatedAt, it returns ErrTooManyRows and
-	// changes nothing. Concurrent calls may exceed MaxRows by a few.
+	// Put adds a row, which must be valid, or replaces the one with the same subject. If other
+	// subjects already have MaxRows rows that have not expired by r.UpdatedAt, it returns
+	// ErrTooManyRows and changes nothing. Concurrent calls may exceed MaxRows by a few.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row of a subject, or returns ErrNoRow.

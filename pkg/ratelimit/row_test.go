@@ -121,7 +121,8 @@ func TestParseSubject(t *testing.T) {
 	}
 }
 
-// The block of an address comes first, then the row of the key, then that of the address.
+// The block of the address takes precedence, then the row of the key, then the row of the
+// address.
 func TestWhoIsCounted(t *testing.T) {
 	soon := rowStart.Add(time.Minute)
 	table := newTable(t,
@@ -135,7 +136,7 @@ func TestWhoIsCounted(t *testing.T) {
 		address, key string
 		now          time.Time
 		want         string // who is counted
-		records      int64  // of the limits of want
+		records      int64  // records limit of want
 	}{
 		{"203.0.113.1", "", rowStart, "203.0.113.1", 0},
 		{"203.0.113.1", "other", rowStart, "203.0.113.1", 0},

@@ -9,8 +9,8 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// MaxRowAge is how old the rows in a RowCache become by default. A change takes effect
-// everywhere within this time.
+// MaxRowAge is the default for how old the rows in a RowCache may become. A change takes
+// effect everywhere within this time.
 const MaxRowAge = snapshot.MaxAge
 
 // ErrRowsUnread is the error of a RowCache that has never read its rows.
@@ -20,7 +20,7 @@ var ErrRowsUnread = errors.New("the rows of the limits table have not been read 
 type RowCacheConfig = snapshot.Config
 
 // RowCache keeps the rows of a RowStore in memory. It is safe for concurrent use. While the
-// store cannot be read, the rows of the last successful read apply, or none.
+// store cannot be read, the rows of the last successful read apply, if there was one.
 type RowCache struct {
 	rows *snapshot.Cache[readRows]
 }
@@ -66,9 +66,11 @@ func (c *RowCache) Counted(address, keyID string) string {
 // Refresh must be called before each request. It reads the rows as [snapshot.Cache.Refresh]
 // does.
 //
-// It returns nil if they are younger than the maximum age and valid, and InvalidRows if some
-// are not, so that only the others apply. Any other error says why the rows are older; it
-// matches ErrRowsUnread if none were ever read. Limits may still be called.
+// It returns nil if the rows are recent enough and all valid. If some are invalid, it returns
+// InvalidRows,
+// and only the valid ones apply. Any other error says why the rows could not be refreshed in
+// time; it
+// matches ErrRowsUnread if they were never read. Limits may be called even then.
 func (c *RowCache) Refresh(ctx context.Context) error {
 	err := c.rows.Refresh(ctx)
 	stale, ok := errors.AsType[*snapshot.Stale](err)

@@ -15,7 +15,7 @@ import (
 var errRowsDown = errors.New("the table is down")
 
 type source struct {
-	takes time.Duration // duration of a read, unless its context is done first
+	takes time.Duration // how long a read takes, unless its context is done first
 
 	mu    sync.Mutex
 	rows  []ratelimit.Row
@@ -26,7 +26,7 @@ type source struct {
 func (s *source) List(ctx context.Context) ([]ratelimit.Row, error) {
 	s.mu.Lock()
 	s.reads++
-	rows, err, takes := s.rows, s.err, s.takes // as they are when the read begins
+	rows, err, takes := s.rows, s.err, s.takes // as of the beginning of the read
 	s.mu.Unlock()
 	select {
 	case <-time.After(takes):
@@ -109,8 +109,8 @@ func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 	})
 }
 
-// A freeze of an instance also stops the monotonic clock, which the Cache does not use. The
-// test cannot stop it.
+// Freezing an instance also stops the monotonic clock, which is why the Cache does not use it.
+// The test cannot stop that clock.
 func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
@@ -215,7 +215,7 @@ func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 	})
 }
 
-// One request waits for a second every five seconds, and no other.
+// Every five seconds, one request waits for a second, and no other waits.
 func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: time.Hour}

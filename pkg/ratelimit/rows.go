@@ -8,7 +8,8 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// Rows finds the row of an identity. It is safe for concurrent use. A nil *Rows has none.
+// Rows finds the row that applies to an identity. It is safe for concurrent use. A nil *Rows
+// has no rows.
 type Rows struct {
 	blocks bart.Table[Row]
 	keys   map[string]Row // by id
@@ -30,9 +31,10 @@ func NewRows(rows []Row) (*Rows, error) {
 	return t, nil
 }
 
-// Counted returns who is counted for a request with an API key from address, a result of
-// ParseAddress: the key if it has a row that has not expired by now, otherwise the address. A
-// blocked address is always counted, so that no key gets past the block.
+// Counted returns who is counted for a request with an API key from address, which
+// ParseAddress has returned: the key, if it has a row that has not expired by now, otherwise
+// the address. If the address is blocked, it is always the address, so that no key gets past
+// the block.
 func (t *Rows) Counted(address, keyID string, now time.Time) string {
 	key := KeyIdentity(keyID)
 	if _, ok := t.Find(key, now); !ok {
@@ -44,8 +46,8 @@ func (t *Rows) Counted(address, keyID string, now time.Time) string {
 	return key
 }
 
-// Find returns the row of an identity that has not expired by now. For an address, that is the
-// one with the longest prefix.
+// Find returns the row that applies to an identity now; for an address, the one with the
+// longest prefix.
 func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
 	if t == nil {
 		return Row{}, false
@@ -59,7 +61,7 @@ func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
 	if t.blocks.Size() == 0 {
 		return Row{}, false
 	}
-	client, err := netip.ParsePrefix(identity) // that of an IPv6 client is a prefix; see ParseAddress
+	client, err := netip.ParsePrefix(identity) // for an IPv6 client, identity is a prefix; see ParseAddress
 	if err != nil {
 		addr, err := netip.ParseAddr(identity)
 		if err != nil {

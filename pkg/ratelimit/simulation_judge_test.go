@@ -45,8 +45,8 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	w.judgeLocal(c, d, key)
 }
 
-// judgeRefusal checks a refusal, or a decision that only ActionObserve allows. full has the
-// policies that the request exceeded at that time.
+// judgeRefusal checks a refusal, or a decision that would be one but for ActionObserve. full
+// has the policies that the request exceeded at that time.
 func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
 		w.fail("refused although it fits: %+v; the counters are %v", d, w.applied)
@@ -69,8 +69,8 @@ func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, f
 	}
 }
 
-// judgeLocal checks that a decision without the store shows exactly what the instance had
-// received from it.
+// judgeLocal checks that a decision made without the store reports exactly what the instance
+// had received from it.
 func (w *world) judgeLocal(c *call, d ratelimit.Decision, key ratelimit.Key) {
 	if !d.Local {
 		w.fail("not a local decision: %+v", d)
@@ -133,8 +133,9 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.
 	}
 }
 
-// judgeWindow checks that a decision shows the window of its charge, or the current one if the
-// clock has jumped: the former is then in the future or more than three windows old.
+// judgeWindow checks that a decision is about the window of its charge or, if the clock has
+// jumped, about the current one. The clock has jumped if the window of the charge is in the
+// future or more than three windows old.
 func (w *world) judgeWindow(c *call, d ratelimit.Decision, current ratelimit.Window) {
 	want := c.key.Window
 	if late := current - want; late < 0 || late > 3 {
@@ -172,7 +173,7 @@ func sameRules(rules []rule, d ratelimit.Decision) bool {
 	})
 }
 
-// violatedBy returns the policies that the charge exceeds by the store's result.
+// violatedBy returns the policies that the charge exceeds according to the store's result.
 func violatedBy(c *call) (policies []string) {
 	for i, r := range c.rules {
 		if r.cost > 0 && c.result.Used[i]+r.cost > r.limit {
@@ -215,8 +216,8 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 }
 
 // learn remembers the store's result if it belongs to the current window. A Limiter need not
-// remember a request that was admitted and exhausted nothing, so it changes only what k
-// already has.
+// remember a request that was admitted and exhausted nothing; for such a request, learn only
+// updates counters already in k.
 func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	full := !c.result.Admitted
 	for i, r := range c.rules {
@@ -239,7 +240,7 @@ func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	}
 }
 
-// excludes reports whether the counters in k leave no room for at least one cost.
+// excludes reports whether at least one cost does not fit, according to the counters in k.
 func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
 		used, told := k.used[counterID{key, r.name}]
@@ -256,8 +257,8 @@ func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 	}
 }
 
-// acknowledge is called when a response has reached its client. It adds the costs to the
-// ledger w.acked, unless the decision is degraded or observed.
+// acknowledge is called when a response has reached its client. It adds the costs to w.acked,
+// unless the decision is degraded or observed.
 func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,8 +300,7 @@ func (w *world) audit() {
 	}
 }
 
-// checkStored compares the store with the ledger w.applied. It reads counters with a charge
-// whose costs are 0.
+// checkStored compares the store with w.applied. It reads counters by charging them 0.
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 	costs := make([]ratelimit.Cost, len(rules))
 	for i, r := range rules {

@@ -28,7 +28,7 @@ const (
 	simulatedSeedsRace = 300 // with -race or -short
 )
 
-// One seed in 200 may have crowd instances or more; the others have at most 40.
+// One seed in 200 may have as many instances as crowd or more; the others have at most 40.
 const crowd = 1000
 
 // TestSimulation runs many Limiters over one store. The network between them is slow, loses
@@ -120,7 +120,7 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// tally counts events, so that the test can fail if one never happened.
+// tally counts events, so that the test fails if one of them never happened.
 type tally struct {
 	instances, crashes, clocksSet                     int
 	acknowledged, refused, local, prechecked          int
@@ -128,8 +128,8 @@ type tally struct {
 	late                                              int // charges applied after the caller gave up
 	degradedAllowed, degradedRefused                  int
 	rows, blocked, unlimited, observed                int
-	byKey, forged, behindBlock                        int // requests with a key that has a row: counted by it, not valid, or from a blocked address
-	uncounted                                         int // allowed without a response of the store
+	byKey, forged, behindBlock                        int // requests with a key that has a row: counted by the key, with a forged key, or from a blocked address
+	uncounted                                         int // allowed although the store did not respond
 	repeated                                          int // refused, then charged again in the next window
 	jumped                                            int // decided after the clock had jumped away from the window of the charge
 }
@@ -187,7 +187,7 @@ func (l ledger) add(key ratelimit.Key, rules []rule) {
 	}
 }
 
-// full returns the policies whose costs do not fit.
+// full returns the policies under which the costs do not fit.
 func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	for _, r := range rules {
 		if r.cost > 0 && l[counterID{key, r.name}] > r.limit-r.cost {
@@ -197,7 +197,7 @@ func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	return policies
 }
 
-// rule is a rule of the specification, with its limit and a request's cost, which the
+// rule is a rule of the specification with its limit and a request's cost, which the
 // simulation computes without the code under test.
 type rule struct {
 	policy, name string
@@ -216,9 +216,9 @@ type world struct {
 	overriding bool // whether the limits of identities change
 	addresses  []string
 	keys       []string      // ids
-	timeout    time.Duration // of a call to the store
-	skewed     bool          // whether clocks are wrong by up to a second
-	concurrent bool          // whether an instance serves many requests at once, like a server, or one, like a Lambda function
+	timeout    time.Duration // for a call to the store
+	skewed     bool          // whether clocks are off by up to a second
+	concurrent bool          // whether an instance serves many requests at once, like a server, or one at a time, like a Lambda function
 	most       int           // maximum number of instances
 	requests   int
 	gap        time.Duration // mean time between requests
@@ -230,7 +230,7 @@ type world struct {
 	instances []*instance // those that have not crashed
 	calls     []*call
 	applied   ledger // what the store added
-	highest   ledger // highest limit of any charge of a counter
+	highest   ledger // the highest limit with which a counter was charged
 	acked     ledger // costs that were admitted and acknowledged to the client
 	tally     tally
 }
@@ -249,24 +249,24 @@ type instance struct {
 	// Guarded by world.mu.
 	skew     time.Duration               // how far its clock is ahead; may be negative
 	rows     map[string]ratelimit.Limits // by identity, as last read
-	table    *ratelimit.Rows             // the same rows
+	table    *ratelimit.Rows             // built from rows
 	busy     int                         // requests in progress
 	fallback ledger                      // costs that the fallback admitted
 	known    knowledge
 }
 
-// knowledge is what an instance received from the store. If it shows that a request does not
-// fit, the instance must not call the store.
+// knowledge is what an instance has learned from the store. If that shows that a request does
+// not fit, the instance must not call the store.
 type knowledge struct {
-	window  ratelimit.Window // of the counters; those of others may be forgotten
+	window  ratelimit.Window // of the counters; those of other windows may be forgotten
 	used    ledger
-	refused map[counterID]bool // those that caused a refusal
+	refused map[counterID]bool // counters that caused a refusal
 }
 
 type call struct {
 	inst    *instance
 	address string
-	keyID   string // that the token names; "" for none
+	keyID   string // that the token contains; "" for none
 	valid   bool   // whether the token has the key's secret
 	req     ratelimit.Request
 	class   ratelimit.Class
@@ -285,7 +285,7 @@ type call struct {
 	acked     bool
 }
 
-// contextKey is for the *call that a Limiter is charging.
+// contextKey is the key for the *call that a Limiter is charging.
 type contextKey struct{}
 
 var routes = []struct {
@@ -335,7 +335,7 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 		w.addresses = append(w.addresses, address)
 	}
 	w.keys = []string{"gold", "silver"}[:rng.IntN(3)]
-	if rng.IntN(5) > 0 { // else nothing fails
+	if rng.IntN(5) > 0 { // otherwise nothing fails
 		bad := pick(rng, 0.01, 0.05, 0.3)
 		w.faults = faults{refuse: rng.Float64() * bad, loseBefore: rng.Float64() * bad, loseAfter: rng.Float64() * bad,
 			fail: rng.Float64() * bad, crash: rng.Float64() * bad / 4, slow: rng.Float64() * bad}
@@ -345,8 +345,8 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// The store in memory keeps the newest window and three before it. A slower charge could find
-	// its window dropped.
+	// The in-memory store keeps the newest window and the three before it. A slower charge could
+	// find its window dropped.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond
@@ -402,8 +402,8 @@ func (w *world) run() {
 	w.audit()
 }
 
-// instance returns one for the next request, and starts it if necessary, or nil if w.most are
-// busy. The caller holds w.mu.
+// instance returns the instance for the next request, starting one if necessary, or nil if
+// w.most are busy. The caller holds w.mu.
 func (w *world) instance() *instance {
 	if w.concurrent && len(w.instances) > 0 && (len(w.instances) == w.most || w.rng.IntN(4) > 0) {
 		inst := pick(w.rng, w.instances...)
@@ -494,7 +494,7 @@ func (w *world) setRow(inst *instance) {
 	}
 }
 
-// identify sets who is counted, as the service does, and checks it against the rows that the
+// identify sets who is counted, as the service does, and checks that against the rows that the
 // instance knows.
 func (w *world) identify(c *call) {
 	w.mu.Lock()
@@ -531,7 +531,7 @@ func (w *world) crash(inst *instance) {
 	inst.die()
 }
 
-// rulesOf returns the rules for c, which is charged for records if it is an export.
+// rulesOf returns the rules for c. If it is an export, it is charged for records.
 func (w *world) rulesOf(c *call, records int64) []rule {
 	requests := rule{"requests", map[string]string{
 		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
@@ -609,14 +609,14 @@ func (w *world) serve(c *call) {
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, began)
 
-	// The work after the charge, and the sending of the response.
+	// What follows the charge, and sending the response.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
 	}
 }
 
 // network is a Store that forwards charges to the world's store over a simulated network. Like
-// a real store, it bounds the duration of a call.
+// a real store, it limits how long a call takes.
 type network struct{ w *world }
 
 var (
@@ -676,7 +676,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	}
 	sent := time.Now()
 	if sleep(ctx, there) != nil {
-		// The caller gave up, but the charge still reaches the store.
+		// The caller has given up, but the charge still reaches the store.
 		time.AfterFunc(there-time.Since(sent), func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()

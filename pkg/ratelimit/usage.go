@@ -10,15 +10,16 @@ import (
 // counters for that long.
 const UsageWindows = int(time.Minute / WindowLength)
 
-// FirstUsageWindow returns the first of the UsageWindows up to last.
+// FirstUsageWindow returns the first of the UsageWindows windows that end with last.
 func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) + 1 }
 
 // UsageStore reads the counters of a Store. Implementations are safe for
 // concurrent use.
 type UsageStore interface {
-	// Used returns the counters of an identity in scopes: a map for each of the UsageWindows up
-	// to last, oldest first. A map has the counters by name, which differ between scopes, and is
-	// nil or empty if there are none. The most recent charges may be missing.
+	// Used returns the counters of an identity in scopes, as one map for each of the UsageWindows
+	// windows that end with last, oldest first. A map has the counters by name, which is unique
+	// among all scopes, and is nil or empty if there are none. The most recent charges may be
+	// missing.
 	Used(ctx context.Context, identity string, scopes []Scope, last Window) ([]map[string]int64, error)
 }
 
@@ -30,9 +31,9 @@ type WindowUsage struct {
 	Requests map[string]int64 // by route name, such as list-entity; never nil
 }
 
-// Usage returns the usage of an identity on the routes of scopes: one WindowUsage for each of
-// the UsageWindows up to last, oldest first. Refused requests are not in it, and the most
-// recent charges may be missing. It fails if the store does.
+// Usage returns the usage of an identity on the routes of scopes, as one WindowUsage for each
+// of the UsageWindows windows that end with last, oldest first. Refused requests do not count,
+// and the most recent charges may be missing. It fails if the store does.
 func Usage(ctx context.Context, store UsageStore, identity string, scopes []Scope, last Window) ([]WindowUsage, error) {
 	used, err := store.Used(ctx, identity, scopes, last)
 	if err != nil {
