@@ -1,8 +1,8 @@
 // Package access has API keys. A key permits the routes of its scopes. An [Authenticator]
-// decides whether the token of a request belongs to a valid key.
+// decides whether the token in a request belongs to a valid key.
 //
 // The owner of a key sees its token, slc_<id>_<secret>, only once. Stores keep a [Key] with a
-// hash of the secret, so nobody can sign in with what is in a store.
+// hash of the secret, so nobody can sign in with what is stored.
 package access
 
 import (
@@ -26,17 +26,17 @@ type Scope string
 const (
 	Public    Scope = "public"    // for routes that need no key; no key has it
 	Import    Scope = "import"    // permits routes that write records
-	Export    Scope = "export"    // permits routes that read records, and export jobs with their files
-	Erase     Scope = "erase"     // permits reading erasure jobs and, beside Import, starting them
-	Dashboard Scope = "dashboard" // permits signing in to the dashboard, and reading the usage of what counts the caller
-	Operator  Scope = "operator"  // permits, beside Dashboard, reading the usage of any address or key
+	Export    Scope = "export"    // permits reading records, and creating export jobs and reading their files
+	Erase     Scope = "erase"     // permits reading erasure jobs and, together with Import, starting them
+	Dashboard Scope = "dashboard" // permits signing in to the dashboard, and reading the caller's own usage
+	Operator  Scope = "operator"  // permits, together with Dashboard, reading the usage of any address or key
 )
 
 // Scopes returns the scopes that a key can have, sorted.
 func Scopes() []Scope { return []Scope{Dashboard, Erase, Export, Import, Operator} }
 
-// DefaultWorkspace is the default of new keys, and the workspace of all records if API keys
-// are off.
+// DefaultWorkspace is the workspace of new keys by default, and of all records if API keys are
+// off.
 const DefaultWorkspace = "default"
 
 const (
@@ -64,12 +64,12 @@ type Key struct {
 	From       []netip.Prefix `json:"from,omitzero"` // CIDR blocks without host bits from which the key is accepted, at most 50; any address if empty
 	SecretHash Hash           `json:"secret_hash"`
 	CreatedAt  time.Time      `json:"created_at"`
-	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // the key is not valid from then on; zero if it does not expire
+	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // when the key expires; zero if it does not
 	RevokedAt  time.Time      `json:"revoked_at,omitzero"` // zero if it is not revoked
 }
 
-// Hash is the SHA-256 of a secret, in hexadecimal as text. A secret has 160 random bits, so it
-// needs no slow hash.
+// Hash is the SHA-256 of a secret; its text is hexadecimal. A secret has 160 random bits, so
+// it needs no slow hash.
 type Hash [sha256.Size]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
@@ -85,8 +85,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// New returns a new key, with the name, workspace, scopes, CIDR blocks and expiry of k, and
-// its token. It fails if one of them is not valid.
+// New returns a new key with the name, workspace, scopes, CIDR blocks and expiry of k, and its
+// token. It fails if one of them is not valid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()
@@ -139,7 +139,7 @@ func (k Key) validate() error {
 
 func (k Key) Has(scope Scope) bool { return slices.Contains(k.Scopes, scope) }
 
-// acceptedFrom counts an IPv4-mapped IPv6 address as the IPv4 address.
+// acceptedFrom treats an IPv4-mapped IPv6 address as IPv4.
 func (k Key) acceptedFrom(client netip.Addr) bool {
 	client = client.Unmap().WithZone("")
 	return len(k.From) == 0 || slices.ContainsFunc(k.From, func(block netip.Prefix) bool { return block.Contains(client) })
@@ -176,8 +176,7 @@ const (
 	idLength     = 12
 	secretLength = 32
 
-	// alphabet has 32 characters of 5 bits each, without 0 and o, and 1 and l, which are easily
-	// confused.
+	// alphabet has 32 characters, 5 bits each, without 0, o, 1 and l, which are easily confused
 	alphabet = "23456789abcdefghijkmnpqrstuvwxyz"
 )
 
@@ -196,8 +195,8 @@ func IsID(s string) bool { return isRandomText(s, idLength) }
 
 func isRandomText(s string, n int) bool { return len(s) == n && consistsOf(s, alphabet) }
 
-// consistsOf requires characters in ASCII. Compiling a regular expression would take 5 % of a
-// cold start.
+// consistsOf works for ASCII only. Compiling a regular expression would take 5 % of a cold
+// start.
 func consistsOf(s, characters string) bool { return strings.Trim(s, characters) == "" }
 
 // ParseToken parses slc_<id>_<secret>; ok is false if text is no token.

@@ -21,7 +21,7 @@ var ErrExists = errors.New("a key with this id already exists")
 
 // Store finds keys. It is safe for concurrent use.
 type Store interface {
-	// Get returns a key as it was last written, or ErrNotFound. After any other error it is
+	// Get returns a key as it was last written, or ErrNotFound. After any other error, it is
 	// unknown whether the key exists.
 	Get(ctx context.Context, id string) (Key, error)
 }
@@ -30,23 +30,23 @@ type Store interface {
 type Manager interface {
 	Store
 
-	// Create adds k. If its id exists, it returns ErrExists and changes nothing.
+	// Create adds k. If its id exists already, it returns ErrExists and changes nothing.
 	Create(ctx context.Context, k Key) error
 
-	// List returns the keys of all workspaces in order of creation.
+	// List returns the keys of all workspaces, oldest first.
 	List(ctx context.Context) ([]Key, error)
 
-	// Revoke sets RevokedAt, unless it is set, and returns the key, or ErrNotFound.
+	// Revoke sets RevokedAt unless it is set already, and returns the key, or ErrNotFound.
 	Revoke(ctx context.Context, id string, at time.Time) (Key, error)
 }
 
-// MaxAge is how old a key in the cache of an Authenticator becomes, and so how long a revoked
+// MaxAge is how old a key in an Authenticator's cache may become, and so how long a revoked
 // key may still be accepted.
 const MaxAge = time.Minute
 
 const (
-	readTimeout = 2 * time.Second // of a read of the store
-	maxCached   = 1 << 13         // most entries in each map of an Authenticator
+	readTimeout = 2 * time.Second // per read of the store
+	maxCached   = 1 << 13         // maximum number of entries in each map of an Authenticator
 )
 
 // Reason is why a token was refused. It is for logs only, because a client must not learn
@@ -60,27 +60,27 @@ const (
 	ReasonWrongSecret Reason = "wrong_secret"
 	ReasonRevoked     Reason = "revoked"
 	ReasonExpired     Reason = "expired"
-	ReasonAddress     Reason = "wrong_address" // not one from which the key is accepted
+	ReasonAddress     Reason = "wrong_address" // the key is not accepted from this address
 )
 
 // Decision says whether a token is accepted. A refusal is a Decision, not an error.
 type Decision struct {
 	Key     Key    // zero if the token was refused
-	KeyID   string // in the token; empty if that is malformed
+	KeyID   string // as in the token; empty if the token is malformed
 	Refused Reason // empty if the token was accepted
 }
 
-// Authenticator decides whether a token is valid. It remembers each key, or that there is
-// none, for MaxAge. So it reads a key at most once a minute, as long as there are at most
-// about 8,000. It is safe for concurrent use.
+// Authenticator decides whether a token is valid. For MaxAge, it remembers a key, or that
+// there is none. So it reads each key at most once a minute, if there are at most about 8,000.
+// It is safe for concurrent use.
 type Authenticator struct {
 	store Store
-	now   func() time.Time   // without monotonic reading
+	now   func() time.Time   // without the monotonic clock
 	reads singleflight.Group // in progress, by id
 
 	mu     sync.Mutex
 	known  map[string]entry // keys that exist, by id
-	absent map[string]entry // ids that do not exist; a map of their own, so that guessed ids cannot evict keys
+	absent map[string]entry // ids that do not exist; a separate map, so that guessed ids cannot evict keys
 }
 
 // NewAuthenticator reads keys from store, which must not be nil. now is time.Now if nil.
@@ -96,9 +96,10 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 
-// Authenticate decides whether text is a valid token at a client address. It does the same
-// work for unknown ids as for known ones, so its duration does not show whether an id exists.
-// It fails if the store does, a read takes longer than 2 seconds, or ctx is done first.
+// Authenticate decides whether text is a valid token when it comes from the address client. It
+// does the same work for unknown ids as for known ones, so its duration does not reveal
+// whether an id exists. It fails if the store does, if a read takes longer than 2 seconds, or
+// if ctx is done first.
 func (a *Authenticator) Authenticate(ctx context.Context, text string, client netip.Addr) (Decision, error) {
 	token, ok := ParseToken(text)
 	if !ok {
@@ -155,8 +156,8 @@ func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
 	}
 }
 
-// cached returns false if there is no entry, it is too old, or its time is in the future
-// because the clock was set back.
+// cached returns false if there is no entry, if it is too old, or if it seems to be from the
+// future because the clock was set back.
 func (a *Authenticator) cached(id string) (entry, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,7 +169,7 @@ func (a *Authenticator) cached(id string) (entry, bool) {
 	return e, ok && age >= 0 && age < MaxAge
 }
 
-// put first empties a full map. That is simpler than evicting entries, which expire after a
+// put empties a full map first. That is simpler than evicting entries, which expire after a
 // minute anyway.
 func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	a.mu.Lock()
@@ -179,8 +180,8 @@ func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	(*entries)[id] = e
 }
 
-// read caches what it reads. A panic of the store becomes an error, because in singleflight it
-// would end the process.
+// read caches what it reads. It turns a panic of the store into an error, because within
+// singleflight a panic would end the process.
 func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -74,7 +74,7 @@ func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *acc
 
 var client = netip.MustParseAddr("192.0.2.1")
 
-// want checks the reason of a decision; "" if the token must be accepted.
+// want checks why a token is refused; "" if it must be accepted.
 func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
 	t.Helper()
 	d, err := a.Authenticate(t.Context(), text, client)
@@ -103,12 +103,12 @@ func TestDecisions(t *testing.T) {
 		want(t, a, swapped(token, revokedToken), access.ReasonWrongSecret)
 		want(t, a, revokedToken.Reveal(), access.ReasonRevoked)
 		want(t, a, expiredToken.Reveal(), access.ReasonExpired)
-		// Without the right secret, the reason does not show that the key is revoked.
+		// Whoever lacks the secret must not learn that the key is revoked.
 		want(t, a, swapped(revokedToken, token), access.ReasonWrongSecret)
 	}
 }
 
-// It is refused elsewhere as if it did not exist.
+// From elsewhere, the key is refused as if it did not exist.
 func TestAKeyIsAcceptedOnlyFromItsBlocks(t *testing.T) {
 	k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes(), From: []netip.Prefix{
 		netip.MustParsePrefix("2001:db8::/126"), netip.MustParsePrefix("192.0.2.0/25"), netip.MustParsePrefix("192.0.2.0/25"),
@@ -130,7 +130,7 @@ func TestAKeyIsAcceptedOnlyFromItsBlocks(t *testing.T) {
 	}
 }
 
-// Each is read once a minute, however often it is used.
+// Each of them is read once a minute, however often it is used.
 func TestKeysThatAreNotValidAreCachedToo(t *testing.T) {
 	revoked, revokedToken := newKey(t)
 	revoked.RevokedAt = now()
@@ -160,10 +160,10 @@ func TestARevokedKeyIsRefusedWithinAMinuteAndAtOnceIfItIsNotCached(t *testing.T)
 		time.Sleep(time.Millisecond)
 		s.revoke(k.ID, time.Now())
 		time.Sleep(time.Minute - 2*time.Millisecond)
-		want(t, a, token.Reveal(), "") // the cached key is 59.999 seconds old
+		want(t, a, token.Reveal(), "") // the cached key is 59.999 s old
 		want(t, newAuthenticator(t, s, nil), token.Reveal(), access.ReasonRevoked)
 		time.Sleep(time.Millisecond)
-		want(t, a, token.Reveal(), access.ReasonRevoked) // 59.999 seconds after the revocation
+		want(t, a, token.Reveal(), access.ReasonRevoked) // 59.999 s after the revocation
 	})
 }
 
@@ -198,7 +198,7 @@ func TestAKeyIsReadOnceAMinute(t *testing.T) {
 		_, unknown := newKey(t)
 		s := newStore(k)
 		a := newAuthenticator(t, s, nil)
-		for range 600 { // ten minutes with one request per second for each id
+		for range 600 { // one request per second for each id, for ten minutes
 			want(t, a, token.Reveal(), "")
 			want(t, a, unknown.Reveal(), access.ReasonUnknown)
 			time.Sleep(time.Second)
@@ -209,7 +209,7 @@ func TestAKeyIsReadOnceAMinute(t *testing.T) {
 	})
 }
 
-// Cached keys then seem to be from the future.
+// The cached keys then seem to be from the future.
 func TestKeysAreReadAgainAfterTheClockWasSetBack(t *testing.T) {
 	k, token := newKey(t)
 	s, clock := newStore(k), now()
@@ -283,7 +283,7 @@ func TestAFailedReadIsAnErrorAndIsRepeated(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.err = errors.New("away")
 		for range 2 {
-			// The cached key is too old to take the place of the failed read.
+			// The cached key is too old to be used instead of the failed read.
 			if d, err := a.Authenticate(t.Context(), token.Reveal(), client); !errors.Is(err, s.err) || d.Key.ID != "" || d.KeyID != k.ID || strings.Contains(err.Error(), token.Reveal()) {
 				t.Errorf("%+v, %v", d, err)
 			}

@@ -50,7 +50,7 @@ func TestUnknownIDsAreBoundedAndEvictNoKeys(t *testing.T) {
 	}
 }
 
-// A cache always has the entry that was added last, and never more than maxCached.
+// A cache always keeps the entry that was added last, and never has more than maxCached.
 func TestTheCacheIsBounded(t *testing.T) {
 	a, err := NewAuthenticator(new(oneKey), nil)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// TakeUp is how long after a change of a declaration every process writes by it, and every
-// index has what was written before.
+// TakeUp is how long after a declaration changes every process writes according to it, and
+// every index contains what was written before.
 const TakeUp = snapshot.MaxAge + record.SyncLag
 
 var (
@@ -22,12 +22,12 @@ var (
 	ErrRemoving = errors.New("the index of the attribute is being removed; wait until that is complete")
 )
 
-// addTries is how often Add looks again because declarations have changed. The build of another
-// one changes it a few times a second.
+// addTries is how often Add tries again when declarations change meanwhile. While another
+// index is being built, its declaration changes a few times a second.
 const addTries = 5
 
-// Add stores a declaration of an attribute, or returns the one that exists, in any state but
-// Removing.
+// Add stores a declaration of an attribute, or returns the one that exists. It returns
+// ErrRemoving if that is being removed.
 func Add(ctx context.Context, s Store, d Declaration) (stored Declaration, err error) {
 	if err := d.Validate(); err != nil {
 		return d, err
@@ -74,7 +74,7 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 	return s.Add(ctx, d, others)
 }
 
-// Remove gives a declaration the state Removing, or returns ErrNotFound. Builder.Run then
+// Remove sets the state of a declaration to Removing, or returns ErrNotFound. Builder.Run then
 // removes its keys.
 func Remove(ctx context.Context, s Store, workspace, typ, attribute string) (Declaration, error) {
 	all, err := s.List(ctx)
@@ -94,17 +94,17 @@ func Remove(ctx context.Context, s Store, workspace, typ, attribute string) (Dec
 	return Declaration{}, ErrNotFound
 }
 
-// Keeper keeps the keys of declarations beside the entities.
+// Keeper keeps the keys of declarations alongside the entities.
 type Keeper interface {
-	// CountType returns about how many entities a type has.
+	// CountType returns roughly how many entities of a type there are.
 	CountType(ctx context.Context, workspace, typ string) (int64, error)
 
-	// BuildKeys gives keys for d to the next entities of its type in order of id, at most limit.
-	// After an error, some may have theirs.
+	// BuildKeys adds the keys of d to the next entities of its type in order of id, at most
+	// limit. After an error, some of them may have their keys.
 	BuildKeys(ctx context.Context, d Declaration, after string, limit int) (Step, error)
 
 	// ClearKeys removes at most limit keys of d. found is how many there were; 0 means that no
-	// key is left.
+	// keys are left.
 	ClearKeys(ctx context.Context, d Declaration, limit int) (found int, err error)
 }
 
@@ -114,7 +114,7 @@ type Step struct {
 	More                   bool   // whether others may follow
 }
 
-// Count counts an entity by the results of Declaration.Key.
+// Count counts an entity according to the results of Declaration.Key.
 func (s *Step) Count(key string, present bool) {
 	switch {
 	case key != "":
@@ -128,17 +128,17 @@ func (s *Step) Count(key string, present bool) {
 
 // BuilderConfig tunes a Builder. Its zero value is ready to use.
 type BuilderConfig struct {
-	TakeUp time.Duration // wait after a change of state; negative for none; 0 means the constant
+	TakeUp time.Duration // how long to wait after a change of state; negative for no wait; 0 means the constant TakeUp
 	Rate   int           // maximum number of entities per second; 0 means DefaultRate
 	Page   int           // maximum number of entities between two changes of the declaration; 0 means 100
 
-	// Progress is called after every page, and with waiting before Run waits for TakeUp. May be
-	// nil.
+	// Progress is called after every page, and with waiting before Run waits for TakeUp. It may
+	// be nil.
 	Progress func(d Declaration, waiting bool)
 }
 
-// DefaultRate leaves three quarters of a DynamoDB partition to others: each key takes a write
-// unit of the partition with the entities of a type, and one of that of its index.
+// DefaultRate leaves three quarters of a DynamoDB partition to other writers: each key takes a
+// write unit of the partition that has the entities of a type, and one of the index partition.
 const DefaultRate = 250
 
 // Builder takes declarations through their states.
@@ -159,7 +159,7 @@ func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
 }
 
 // Run takes d to the state Ready, or removes it if its state is Removing. If Run fails or ctx
-// is done, another Run continues where it stopped. The error is ErrChanged if another process
+// is done, another Run continues where it stopped. It returns ErrChanged if another process
 // builds or removes d at the same time.
 func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err error) {
 	if d.State == Writing || d.State == Removing {
@@ -192,10 +192,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Step takes d to the next state, or on by a page of entities. removed says whether d has been
-// removed. In the states Writing and Removing, the caller has waited for TakeUp. If d is not
-// what is stored, Step changes nothing and returns ErrChanged: a process that was suspended
-// must not touch the keys of a later declaration.
+// Step takes d to the next state, or continues its build by one page of entities. removed says
+// whether d has been removed. In the states Writing and Removing, the caller must have waited
+// for TakeUp. If d is not what is stored, Step changes nothing and returns ErrChanged: a
+// process that was suspended must not touch the keys of a later declaration.
 func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, removed bool, err error) {
 	all, err := b.store.List(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package index finds entities by the values of their attributes. It has the declarations of
-// indexed attributes, the keys that sort their values, and the life of a declaration.
+// Package index finds entities by the values of their attributes. It defines the declarations
+// of indexed attributes, the keys by which their values sort, and the states of a declaration.
 package index
 
 import (
@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// Places is how many attributes of a type can be indexed, in a workspace.
+	// Places is how many attributes of a type can be indexed in a workspace.
 	Places = 4
 
-	// MaxDeclarations is how many declarations a service has at most. Every process keeps all in
-	// memory.
+	// MaxDeclarations is the most declarations that a service may have. Every process keeps all
+	// of them in memory.
 	MaxDeclarations = 1000
 
 	maxWorkspace = 64
 )
 
-// Kind is the JSON type of the values that are indexed. Others are not.
+// Kind is the JSON type of the values that are indexed. Values of other types are not.
 type Kind string
 
 // The kinds.
@@ -34,30 +34,31 @@ const (
 	Boolean Kind = "boolean"
 )
 
-// State is where a declaration is in its life, in this order.
+// State is a step in the life of a declaration. They follow in this order.
 type State string
 
 // The states.
 const (
-	Writing  State = "writing"  // every process adds the keys to what it writes
-	Building State = "building" // what existed before gets its keys
+	Writing  State = "writing"  // every process adds keys to what it writes
+	Building State = "building" // entities that existed before get their keys
 	Ready    State = "ready"    // queries are served
-	Removing State = "removing" // no process adds keys; those that exist are removed, and then the declaration
+	Removing State = "removing" // no process adds keys; the existing ones are removed, and then the declaration
 )
 
-// Declaration says that an attribute of a workspace's entities of a type is indexed.
+// Declaration says that an attribute of the entities of a type is indexed in a workspace.
 type Declaration struct {
 	Workspace string `json:"workspace"`
 	Type      string `json:"type"`
 	Attribute string `json:"attribute"` // name of a member, taken literally
 	Kind      Kind   `json:"kind"`
-	Place     int    `json:"place"` // 1 to Places; unique in the workspace and type
+	Place     int    `json:"place"` // 1 to Places; unique among the declarations of a type in a workspace
 	State     State  `json:"state"`
 	Build     Build  `json:"build"`
 	Revision  int64  `json:"revision"` // increases with every change; see NextRevision
 }
 
-// Build is how far the entities that existed before a declaration have their keys.
+// Build is how far the build of an index has come, which gives keys to the entities that
+// existed before the declaration.
 type Build struct {
 	After    string `json:"after,omitzero"`  // id of the last entity that was read
 	Expected int64  `json:"expected"`        // about how many entities there are
@@ -67,7 +68,7 @@ type Build struct {
 	Unfit    int64  `json:"unfit,omitzero"`  // have a value that cannot be indexed
 }
 
-// Done returns the part that is done, from 0 to 1.
+// Done returns the share of the build that is done, from 0 to 1.
 func (d Declaration) Done() float64 {
 	switch {
 	case d.State == Ready:
@@ -100,7 +101,7 @@ func (d Declaration) Partition() string {
 	return fmt.Sprintf("%s#%d#%s#%s", d.Workspace, len(d.Type), d.Type, d.Attribute)
 }
 
-// Validate says what to change in a new declaration.
+// Validate returns an error that says what to change in a new declaration.
 func (d Declaration) Validate() error {
 	switch {
 	case d.Workspace == "" || len(d.Workspace) > maxWorkspace || strings.Contains(d.Workspace, "#"):
@@ -118,28 +119,29 @@ func (d Declaration) Validate() error {
 	return nil
 }
 
-// NextRevision returns the revision after d's: the time in microseconds, so that a declaration
-// that is removed and added again has none of its earlier revisions.
+// NextRevision returns the revision that follows d's: the time in microseconds, so that a
+// declaration that is removed and added again does not reuse an earlier revision.
 func (d Declaration) NextRevision() int64 { return max(d.Revision+1, time.Now().UnixMicro()) }
 
 // ErrChanged means that another process has changed a declaration. Nothing was stored.
 var ErrChanged = errors.New("another process has changed the indexed attribute; try again")
 
-// Store keeps declarations. It is safe for concurrent use. After any error but ErrChanged, a
+// Store keeps declarations. It is safe for concurrent use. After any error but ErrChanged, the
 // change may have been stored.
 type Store interface {
-	// List returns all declarations in the order of Compare, by a strongly consistent read.
+	// List returns all declarations in the order of Compare. The read is strongly consistent.
 	List(ctx context.Context) ([]Declaration, error)
 
-	// Add stores d, which is new, with a revision, which it returns. If the declarations of its
-	// workspace and type are no longer others, in the order of Compare, Add returns ErrChanged.
+	// Add stores d, which is new, and returns it with its first revision. It returns ErrChanged
+	// if the other declarations of its workspace and type are no longer those in others, which is
+	// in the order of Compare.
 	Add(ctx context.Context, d Declaration, others []Declaration) (Declaration, error)
 
-	// Put stores d with the next revision, which it returns. If what is stored at the place of
-	// d, if anything, has another revision than d, Put returns ErrChanged. The revision of a
-	// new declaration is 0.
+	// Put stores d and returns it with its next revision. It returns ErrChanged if what is stored
+	// at the place of d has another revision than d. The revision of a new declaration is 0.
 	Put(ctx context.Context, d Declaration) (Declaration, error)
 
-	// Remove removes d, or returns ErrChanged as Put does. It succeeds if there is nothing.
+	// Remove removes d, or returns ErrChanged as Put does. It succeeds if nothing is stored
+	// there.
 	Remove(ctx context.Context, d Declaration) error
 }

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	maxTextBytes = 800 // of the key, in which U+0000 takes two; a DynamoDB key has at most 1,024
-	maxDigits    = 38  // significant, of a number
+	maxTextBytes = 800 // of the text's code, in which U+0000 takes two; a DynamoDB key has at most 1,024 bytes
+	maxDigits    = 38  // significant digits of a number
 	maxExponent  = 125 // of a number in the form d.ddde±nnn
 
-	// MaxKeyBytes is the size of the largest key, that of a text.
+	// MaxKeyBytes is the size of the largest key, which has the longest text.
 	MaxKeyBytes = maxTextBytes + len(endOfText) + record.MaxIDLength
 )
 
@@ -39,8 +39,8 @@ const (
 	last  = "\xff"
 )
 
-// Key returns the key of an entity for d, "" if it has none. present says whether the entity
-// has the attribute.
+// Key returns the key of an entity for d, or "" if it has none. present says whether the
+// entity has the attribute.
 func (d Declaration) Key(id string, attributes json.RawMessage) (key string, present bool) {
 	value := member(attributes, d.Attribute)
 	if value == nil {
@@ -53,7 +53,7 @@ func (d Declaration) Key(id string, attributes json.RawMessage) (key string, pre
 	return code + id, true
 }
 
-// member requires a well-formed object, and returns nil if it lacks the member.
+// member returns nil if the object, which must be well-formed, lacks the member.
 func member(object json.RawMessage, name string) jsontext.Value {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := dec.ReadToken(); err != nil {
@@ -79,14 +79,14 @@ func member(object json.RawMessage, name string) jsontext.Value {
 	return nil
 }
 
-// They say what a value must be.
+// The errors say what a value must be.
 var (
 	errText    = fmt.Errorf("must be a text of at most %d bytes, because longer ones are not indexed", maxTextBytes)
 	errNumber  = fmt.Errorf("must be a JSON number, such as 1815, of at most %d digits and from 1e-%d to 1e%[2]d", maxDigits, maxExponent)
 	errBoolean = errors.New("must be true or false")
 )
 
-// code fails if value is not indexed as this kind.
+// code fails if value cannot be indexed as this kind.
 func (k Kind) code(value jsontext.Value) (string, error) {
 	switch {
 	case k == Text && value.Kind() == '"':

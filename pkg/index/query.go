@@ -9,7 +9,7 @@ import (
 
 type Operator string
 
-// Prefix is only for texts, and a boolean can only be equal.
+// Prefix is only for texts, and booleans can only be equal.
 const (
 	Equal          Operator = ""
 	Greater        Operator = "gt"
@@ -34,14 +34,14 @@ func Cut(name string) (attribute string, op Operator) {
 	return name, Equal
 }
 
-// Query requests entities in order of an indexed attribute's value, and then of id.
+// Query requests entities in order of the value of an indexed attribute, and then of id.
 type Query struct {
 	Declaration Declaration
 	Descending  bool
-	After       string // only entities after this key, in the direction of the list; "" for the first page
+	After       string // only entities after this key in the direction of the list; "" for the first page
 	Limit       int    // at least 1
 
-	low, high string // keys that match are between the two, which no key equals
+	low, high string // matching keys lie between the two; no key equals either
 }
 
 // Where adds a condition. Its error says what to change in the value.
@@ -75,8 +75,8 @@ func (q *Query) Where(c Condition) error {
 	return nil
 }
 
-// Bounds returns two texts between which are the keys that q selects. No key equals either.
-// low is greater than high if q selects nothing.
+// Bounds returns two texts between which the keys lie that q selects. No key equals either. If
+// q selects nothing, low is greater than high.
 func (q Query) Bounds() (low, high string) {
 	low, high = q.low, q.high
 	switch n := len(q.After) - 1; {
@@ -91,7 +91,7 @@ func (q Query) Bounds() (low, high string) {
 	return low, high
 }
 
-// Key returns an entity's key for the attribute of q, "" if it has none.
+// Key returns an entity's key for the attribute of q, or "" if it has none.
 func (q Query) Key(id string, attributes json.RawMessage) (key string) {
 	key, _ = q.Declaration.Key(id, attributes)
 	return key

@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// Set is a set of declarations that does not change. Its zero value is empty.
+// Set is an immutable set of declarations. Its zero value is empty.
 type Set struct {
 	all    []Declaration
 	byType map[owner][]Declaration
@@ -27,10 +27,10 @@ func NewSet(all []Declaration) Set {
 	return s
 }
 
-// Of returns a type's declarations, which the caller must not change.
+// Of returns the declarations of a type, which the caller must not change.
 func (s Set) Of(workspace, typ string) []Declaration { return s.byType[owner{workspace, typ}] }
 
-// All returns declarations that the caller must not change.
+// All returns all declarations, which the caller must not change.
 func (s Set) All() []Declaration { return s.all }
 
 // In returns a workspace's declarations.
@@ -40,7 +40,7 @@ func (s Set) In(workspace string) []Declaration {
 
 // Source returns the declarations that apply. It is safe for concurrent use.
 type Source interface {
-	// Refresh must be called before a request, and lets At return a Set.
+	// Refresh must be called before a request, so that At can return a Set.
 	Refresh(ctx context.Context) error
 
 	// At returns the declarations that apply at t. The error has kind Unavailable if they are not
@@ -48,9 +48,9 @@ type Source interface {
 	At(t time.Time) (Set, error)
 }
 
-// Cache is a Source of declarations in a Store, which other processes may change. Changes take
-// effect within snapshot.MaxAge. After as long without a successful read, At fails, because
-// writers would not know which keys to add, nor queries which are there.
+// Cache is a Source of declarations in a Store, which other processes may change. A change
+// takes effect within snapshot.MaxAge. If no read has succeeded for that long, At fails,
+// because writers would not know which keys to add, nor queries which keys exist.
 type Cache struct {
 	sets *snapshot.Cache[Set]
 }

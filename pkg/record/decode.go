@@ -18,7 +18,7 @@ type Member struct {
 	Quoted []byte // as in the JSON text, with quotes
 	Value  []byte // in JSON
 
-	// The value, instead of Value, if it is an object and was read by readMembers with deep.
+	// The value, in place of Value, if it is an object and readMembers has read it with deep.
 	members []Member
 }
 
@@ -28,11 +28,11 @@ var (
 )
 
 // Members returns the members of a JSON object in order. They share its bytes. It fails if
-// object is not exactly one JSON object, or has a duplicate name at any level, invalid UTF-8
-// or a lone surrogate.
+// object is not exactly one JSON object, or contains duplicate names at any level, invalid
+// UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
-// readMembers is Members. With deep, members whose value is an object have Member.members
+// readMembers is Members, but with deep, a member whose value is an object gets Member.members
 // instead of Member.Value, at all levels.
 func readMembers(object []byte, deep bool) ([]Member, error) {
 	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder does not copy a bytes.Buffer
@@ -111,7 +111,7 @@ type Decoders map[string]Decoder
 
 // Decode decodes a JSON object (RFC 8259, without duplicate names and lone surrogates). A
 // member that is null counts as absent. The error has kind Malformed if object is not exactly
-// one JSON object, and kind Invalid, with the name of each, if members are unknown or invalid.
+// one JSON object, and kind Invalid, naming each unknown or invalid member, otherwise.
 func (d Decoders) Decode(object []byte) error {
 	members, err := Members(object)
 	if err != nil {
@@ -130,9 +130,9 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember adds err, from the Decoder of the member name, to f. For an error of
+// checkMember adds err, from the Decoder of the member name, to f. If err is from
 // Decoders.Decode, it adds each invalid member with its path, or errNotObject if the value is
-// no object.
+// not an object.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {
@@ -171,7 +171,7 @@ func Boolean(into *bool) Decoder {
 	}
 }
 
-// Instant decodes a time (ParseTime), to which *into then points.
+// Instant decodes a time (ParseTime) and makes *into point to it.
 func Instant(into **Time) Decoder {
 	return Text(new(string), func(text string) error {
 		t, err := ParseTime(text)

@@ -17,11 +17,11 @@ const (
 	Conflict                    // a record with this id has other content; nothing was written
 	TooMany                     // the quota of unfinished export jobs is reached; nothing was written
 	Malformed                   // the text is not a JSON object; nothing was written
-	Unavailable                 // the store did not respond in time, or other requests changed the record; it may have been written
+	Unavailable                 // the store did not respond in time, or other requests kept changing the record; the write may have happened
 )
 
-// Error is the error of record rules and stores. Any other error of a store is a fault of the
-// service.
+// Error is an error of a record's rules or of a store that a client can understand. Any other
+// error of a store is a fault of the service.
 type Error struct {
 	Kind   Kind
 	Detail string       // one sentence for the client, without the cause
@@ -31,7 +31,7 @@ type Error struct {
 
 // FieldError is an invalid field.
 type FieldError struct {
-	Field  string `json:"field"`  // its name, or path, such as attributes/a/0
+	Field  string `json:"field"`  // its name or path, such as attributes/a/0
 	Detail string `json:"detail"` // what to change
 }
 
@@ -60,7 +60,7 @@ func KindOf(err error) Kind {
 // Fields are the invalid fields of a record.
 type Fields []FieldError
 
-// maxFields keeps an error small.
+// maxFields keeps errors short.
 const maxFields = 20
 
 // Add does nothing if detail is empty or f already has maxFields fields.
@@ -85,13 +85,13 @@ func (f Fields) Err() error {
 	return &Error{Kind: Invalid, Detail: "the record has fields that cannot be accepted", Fields: f}
 }
 
-// UnavailableError says that a store did not respond. op is what failed with err.
+// UnavailableError says that a store did not respond when op failed with err.
 func UnavailableError(op string, err error) error {
 	return &Error{Kind: Unavailable, Detail: "the record store did not respond", Err: fmt.Errorf("%s: %w", op, err)}
 }
 
-// NotFoundError says that no record has the id. noun is what it would be, such as "entity" or
-// "export job".
+// NotFoundError says that there is no record with the id. noun says what kind of record, such
+// as "entity" or "export job".
 func NotFoundError(noun, id string) error {
 	return &Error{Kind: NotFound, Detail: fmt.Sprintf("there is no %s with the id %q", noun, id)}
 }
@@ -101,8 +101,8 @@ func ConflictError(noun, id string) error {
 	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
 }
 
-// Shorten returns the first 64 characters of a client's text, for errors, with an ellipsis if
-// there are more.
+// Shorten returns the first 64 characters of a client's text, followed by an ellipsis if there
+// are more. It is for error messages.
 func Shorten(s string) string {
 	const most = 64
 	if utf8.RuneCountInString(s) <= most {

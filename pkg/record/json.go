@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ObjectWriter appends the JSON object of a record to bytes, member by member. It does not
-// escape names. End returns the error of the first invalid member.
+// ObjectWriter appends a record to a byte slice as a JSON object, member by member. It does
+// not escape names. End returns the error of the first invalid member.
 type ObjectWriter struct {
 	b   []byte
 	err error
@@ -25,7 +25,7 @@ func (w *ObjectWriter) name(name string) {
 	w.b = append(w.b, `":`...)
 }
 
-// String requires valid UTF-8.
+// String fails if value is not UTF-8.
 func (w *ObjectWriter) String(name, value string) {
 	if w.err != nil {
 		return
@@ -58,7 +58,7 @@ func (w *ObjectWriter) Time(name string, value Time) {
 	w.b = append(w.b, '"')
 }
 
-// Attributes only checks that value begins and ends like an object.
+// Attributes writes value as it is. It only checks that value begins and ends like an object.
 func (w *ObjectWriter) Attributes(name string, value Attributes) {
 	if w.err != nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// written has a member of each kind that an ObjectWriter writes.
+// written has a member of every kind that an ObjectWriter can write.
 type written struct {
 	Text       string            `json:"text"`
 	Optional   *string           `json:"optional"`
@@ -73,7 +73,7 @@ func FuzzObjectWriter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, optional, attributes string, at int64) {
 		object := jsontext.Value(attributes)
 		if !object.IsValid() || object.Kind() != '{' || object.Compact() != nil {
-			return // no store ever holds such attributes
+			return // no store ever contains such attributes
 		}
 		checkJSON(t, text, optional, record.TimeOf(time.UnixMilli(at%(200*365*24*3600e3))), string(object))
 	})

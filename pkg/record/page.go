@@ -2,17 +2,17 @@ package record
 
 import "slices"
 
-// MaxPageBytes is about the size of the records on a page. A Lambda function can return 6 MB
-// (6,291,556 bytes, AWS Lambda quotas), and Lambda encodes the body as a JSON string, which
+// MaxPageBytes is the approximate size at which a page is full. A Lambda function can return 6
+// MB (6,291,556 bytes, AWS Lambda quotas), and Lambda encodes the body as a JSON string, which
 // can double its size.
 const MaxPageBytes = 2_500_000
 
-// MaxPassedBytes is how many bytes of deleted records a page may pass over. DynamoDB ends a
+// MaxPassedBytes is how many bytes of deleted records a page may skip. DynamoDB ends a
 // response at the same size.
 const MaxPassedBytes = 1 << 20
 
-// PageFull reports whether a page of count records and pageBytes has no room for size more
-// bytes. An empty page always has.
+// PageFull reports whether a page with count records of pageBytes in all has no room for
+// another size bytes. An empty page always has room.
 func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }
@@ -20,8 +20,8 @@ func PageFull(count, pageBytes, size int) bool {
 // Page is a page of a list.
 type Page[R any] struct {
 	Records []R
-	More    bool     // whether others follow
-	Last    Position // the last record that was read, if Records may lack it; the next page starts after it
+	More    bool     // whether more records follow
+	Last    Position // position of the last record that was read, which may not be in Records; the next page starts after it
 }
 
 // Filter keeps the records that show accepts. Last is the position of the last record that was

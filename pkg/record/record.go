@@ -15,18 +15,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Inclusive bounds of a record's fields.
+// Bounds on a record's fields, inclusive.
 const (
 	MaxIDLength   = 128 // characters; at least 1
-	MaxNameLength = 128 // characters in a type or name; at least 1
-	MaxDepth      = 32  // levels of nesting in attributes, with the object itself
+	MaxNameLength = 128 // characters of a type or name; at least 1
+	MaxDepth      = 32  // levels of nesting in attributes, counting the object itself
 
-	// MaxAttributesBytes is also the maximum of a request for one record. With the other fields,
-	// attributes stay well below the 400 KB of a DynamoDB item.
+	// MaxAttributesBytes is also the maximum size of a request for one record. Together with the
+	// other fields, attributes stay well below the 400 KB of a DynamoDB item.
 	MaxAttributesBytes = 256 << 10
 )
 
-// Resource is a kind of records that clients import and export.
+// Resource is a kind of record that clients import and export.
 type Resource string
 
 // The resources.
@@ -68,14 +68,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Attributes is the content that a client defines: one JSON object, without insignificant
-// white space. All other bytes are as the client sent them, so that numbers keep their digits.
-// The zero value is not valid; the empty object is `{}`.
+// Attributes is what a client stores in a record: one JSON object, without insignificant white
+// space. All other bytes are as the client sent them, so that numbers keep their digits. The
+// zero value is not valid; the empty object is `{}`.
 type Attributes = json.RawMessage
 
 // SameAttributes reports whether a and b are the same JSON value. The order of members does
-// not matter, but the digits of a number do: 1 differs from 1.0. What is not JSON is compared
-// by its bytes.
+// not matter, but the digits of a number do: 1 differs from 1.0. If one is not JSON, their
+// bytes are compared.
 func SameAttributes(a, b Attributes) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -86,15 +86,16 @@ func SameAttributes(a, b Attributes) bool {
 }
 
 // Time is an instant in UTC to the millisecond, in the years 0000 to 9999. Its text is RFC
-// 3339 with a fixed width, such as 2026-01-02T15:04:05.000Z, which sorts in order of time. The
+// 3339 in fixed width, such as 2026-01-02T15:04:05.000Z, so texts sort in order of time. The
 // zero value is the Unix epoch. Times can be compared with ==.
 type Time struct{ unixMilli int64 }
 
 // TimeOf truncates a clock reading to the millisecond. Use ParseTime for times from clients.
 func TimeOf(t time.Time) Time { return Time{t.UnixMilli()} }
 
-// ParseTime parses an RFC 3339 date-time with any offset and decimals, truncated to the
-// millisecond. It fails if the time is outside the years 0000 to 9999 in UTC.
+// ParseTime parses an RFC 3339 date-time with any offset and any number of decimals, and
+// truncates it to the millisecond. It fails if the time is outside the years 0000 to 9999 in
+// UTC.
 func ParseTime(s string) (Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil || !strictRFC3339(s) {
@@ -136,7 +137,7 @@ func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 // AppendText never fails.
 func (t Time) AppendText(b []byte) ([]byte, error) {
 	b = t.Time().AppendFormat(b, time.RFC3339) // three times as fast as a layout with milliseconds
-	ms := (t.unixMilli%1000 + 1000) % 1000     // also before 1970
+	ms := (t.unixMilli%1000 + 1000) % 1000     // also correct before 1970
 	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'), nil
 }
 

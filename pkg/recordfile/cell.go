@@ -36,7 +36,7 @@ func attributeCell(value jsontext.Value) (cell, error) {
 	return cell{text: text, quoted: text == "" || jsonKind(text) != 0}, err
 }
 
-// appendAttribute appends the value in c to b, in JSON.
+// appendAttribute appends the value of c, in JSON, to b.
 func appendAttribute(b []byte, c cell) []byte {
 	text := c.text
 	bare := strings.TrimLeft(text, "'")
@@ -66,7 +66,7 @@ func jsonKind(text string) jsontext.Kind {
 }
 
 // neutralize puts an apostrophe before each part of a cell that a spreadsheet would run as a
-// formula. With keep, it does so only where a part already begins with an apostrophe, which
+// formula. With keep, it does so only for parts that already begin with an apostrophe, which
 // restore would otherwise remove.
 func neutralize(text string, keep bool) string {
 	return eachFormula(text, func(formula string) string {
@@ -83,12 +83,12 @@ func restore(text string) string {
 }
 
 // separators are characters after which some spreadsheets begin a new cell, even within
-// quotes. For example, one that separates cells at semicolons takes a quote after a comma for
-// an ordinary character, so that a semicolon after it begins a new cell.
+// quotes. For example, a spreadsheet that splits cells at semicolons treats a quote after a
+// comma as an ordinary character, so a semicolon inside those quotes begins a new cell.
 const separators = ";\t\r\n"
 
 // eachFormula replaces each part of text that a spreadsheet would run as a formula. A part
-// ends at the next separator. Leading apostrophes do not matter, so restore and neutralize
+// ends at the next separator. Leading apostrophes are ignored, so that restore and neutralize
 // find the same parts.
 func eachFormula(text string, replace func(formula string) string) string {
 	if isNumber(text) {
@@ -111,8 +111,8 @@ func eachFormula(text string, replace func(formula string) string) string {
 	return b.String()
 }
 
-// isFormula ignores leading apostrophes, NULs and quotes. Spreadsheets remove NULs, and quotes
-// after a separator.
+// isFormula ignores leading apostrophes, NULs and quotes, because spreadsheets remove NULs,
+// and quotes after a separator.
 func isFormula(text string) bool {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, "'\"\x00"))
 	return strings.ContainsRune("=+-@＝＋－＠", first)
@@ -126,7 +126,7 @@ func isControl(text string) bool {
 
 func isNumber(text string) bool { return number().MatchString(strings.TrimLeft(text, "'")) }
 
-// number is compiled on first use, because it would slow down every cold start.
+// number is compiled on first use, because compiling it would slow down every cold start.
 var number = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 })

@@ -54,7 +54,7 @@ func (r *Reader) readHeader(layout Layout) error {
 	return nil
 }
 
-// checkDelimiter fails if a header of one column seems to have another delimiter.
+// checkDelimiter fails if a header with only one column seems to use another delimiter.
 func checkDelimiter(header []cell) error {
 	if len(header) > 1 || header[0].quoted {
 		return nil
@@ -73,9 +73,9 @@ type row struct {
 	text  []byte // as in the file, with the line break
 	line  int64  // of its first line
 	cells []cell
-	err   error // the first one; the rest of the row is still read
+	err   error // the first error; the rest of the row is still read
 
-	quoted strings.Builder // text so far of a cell whose closing quote is on a later line
+	quoted strings.Builder // the text so far of a cell whose closing quote is on a later line
 	open   bool            // whether there is such a cell
 }
 
@@ -111,7 +111,7 @@ func (r *Reader) nextRow() (*row, error) {
 	return next, nil
 }
 
-// add adds the cells of the next line.
+// add adds the cells of the row's next line.
 func (r *row) add(line, delimiter string) {
 	content := trimEnd(line)
 	end := line[len(content):]
@@ -202,7 +202,7 @@ func (r *Reader) object(cells []cell) ([]byte, error) {
 	return append(members, '}'), nil
 }
 
-// appendName appends the name of an object's next member to b, and begins the object if b is
+// appendName appends the name of the next member to an object, and begins the object if b is
 // empty.
 func appendName(b []byte, name string) []byte {
 	if len(b) == 0 {

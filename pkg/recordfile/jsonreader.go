@@ -9,19 +9,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// arrayReader reads the elements of a JSON array, or objects that follow each other.
+// arrayReader reads the elements of a JSON array, or a sequence of objects.
 type arrayReader struct {
 	json  *jsontext.Decoder
 	file  io.Reader
-	room  int   // bytes that may still be read for the next element
-	count int64 // elements that were read
+	room  int   // how many bytes may still be read for the next element
+	count int64 // number of elements read so far
 }
 
 var errLongElement = fmt.Errorf("an element is longer than %d bytes; the file must be an array of records, not an object with an array in it", MaxRecordBytes)
 
 func newArrayReader(file io.Reader) *arrayReader {
 	r := &arrayReader{file: file}
-	// The parsers of entities and events reject what is allowed here, record by record.
+	// The parsers of entities and events reject, for each record by itself, what is allowed here.
 	r.json = jsontext.NewDecoder(readerFunc(r.fill), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	return r
 }
@@ -30,7 +30,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// fill reads for the decoder, which reads ahead by as much as it has buffered.
+// fill reads for the decoder, which reads ahead as far as its buffer allows.
 func (r *arrayReader) fill(p []byte) (int, error) {
 	if r.room <= 0 {
 		return 0, errLongElement

@@ -18,15 +18,15 @@ const MaxRecordBytes = 1 << 20
 var GzipMagic = [2]byte{0x1f, 0x8b}
 
 type Record struct {
-	Line     int64  // its first line, from 1; in a JSON file, its number
+	Line     int64  // number of its first line, from 1; in a JSON file, number of the element
 	LastLine int64  // greater than Line only in CSV
-	Offset   int64  // bytes of the file that were read up to its end
+	Offset   int64  // how many bytes of the file were read up to its end
 	Text     string // its bytes, without the line break; empty if it is too long
-	JSON     []byte // in JSON, not validated if the file is NDJSON; nil if Err is not nil
+	JSON     []byte // the record in JSON, not validated if the file is NDJSON; nil if Err is not nil
 	Err      error  // why Text is not a record, or nil
 }
 
-// Reader reads one record after the other. It is not safe for concurrent use.
+// Reader reads records one after another. It is not safe for concurrent use.
 type Reader struct {
 	lines     lineReader
 	delimiter string
@@ -36,10 +36,10 @@ type Reader struct {
 }
 
 type Layout struct {
-	Columns   []string                    // that a CSV file may have beside those of attributes: entity.Columns or event.Columns
+	Columns   []string                    // columns that a CSV file may have besides its attributes: entity.Columns or event.Columns
 	Delimiter string                      // of a CSV file; a comma if empty
-	Rename    func(column string) string  // the name to read a CSV column by, or "" to leave it out; nil keeps the names
-	Decode    func(r io.Reader) io.Reader // the text of r in UTF-8; nil if it is UTF-8
+	Rename    func(column string) string  // returns the name to read a CSV column by, or "" to leave it out; nil keeps the names
+	Decode    func(r io.Reader) io.Reader // converts r to UTF-8; nil if r is UTF-8 already
 }
 
 // NewReader reads a file that may be compressed with gzip and may begin with a byte order
@@ -62,12 +62,12 @@ func NewReader(file io.Reader, format Format, layout Layout) (*Reader, error) {
 	return r, nil
 }
 
-// Read returns the next record, or io.EOF after the last. The Err of an invalid record says
-// why, and the next call continues after it. Any other error means that the rest of the file
+// Read returns the next record, or io.EOF after the last. If a record is invalid, its Err says
+// why, and the next call continues after it. After any other error, the rest of the file
 // cannot be read.
 func (r *Reader) Read() (Record, error) { return r.read() }
 
-// HasColumn looks at the header of a CSV file.
+// HasColumn reports whether the header of a CSV file has the column.
 func (r *Reader) HasColumn(name string) bool { return slices.Contains(r.header, name) }
 
 // readNDJSON skips blank lines.
@@ -91,8 +91,8 @@ func (r *Reader) readNDJSON() (Record, error) {
 
 type lineReader struct {
 	in     *bufio.Reader
-	number int64        // of the last line that was read, from 1
-	offset func() int64 // bytes of the file that were read, perhaps with later lines if it is compressed or decoded
+	number int64        // of the last line read, from 1
+	offset func() int64 // how many bytes of the file were read; may include later lines if the file is compressed or decoded
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d bytes", MaxRecordBytes)
@@ -137,8 +137,8 @@ func (l *lineReader) begins(prefix string) bool {
 	return string(text) == prefix
 }
 
-// next returns the next line with its line break, which the last may lack. It skips a line
-// longer than MaxRecordBytes and returns errLongLine.
+// next returns the next line with its line break, which the last line may lack. If a line is
+// longer than MaxRecordBytes, it skips it and returns errLongLine.
 func (l *lineReader) next() (line []byte, err error) {
 	for length := 0; ; {
 		part, err := l.in.ReadSlice('\n')

@@ -48,7 +48,7 @@ const (
 	JSON   Format = "json" // only for a Reader
 )
 
-// FormatOf returns the format that a file's extension names, before a .gz, or "".
+// FormatOf returns the format that a file's extension stands for, ignoring .gz, or "".
 func FormatOf(name string) Format {
 	switch filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz")) {
 	case ".ndjson", ".jsonl":

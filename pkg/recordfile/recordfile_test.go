@@ -42,7 +42,7 @@ func writeCSV(t tester, keepFormulas bool, attributes []string, records ...strin
 	return file.String()
 }
 
-// readJSON requires valid records.
+// readJSON fails the test if a record is invalid.
 func readJSON(t tester, file string, format recordfile.Format) (records []string) {
 	t.Helper()
 	r, err := recordfile.NewReader(strings.NewReader(file), format, recordfile.Layout{Columns: columns})
@@ -62,7 +62,7 @@ func readJSON(t tester, file string, format recordfile.Format) (records []string
 }
 
 // roundTrip writes an event to a CSV file, and returns the cell of attribute "a" as it is in
-// the file, and the event that a Reader returns.
+// the file and the event as a Reader returns it.
 func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back string) {
 	t.Helper()
 	file := writeCSV(t, keepFormulas, []string{"a"}, `{"id":"x","name":"n","entity_id":null,"attributes":`+attributes+`}`)
@@ -101,7 +101,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// sameRecord ignores escapes in strings.
+// sameRecord compares records, ignoring how strings are escaped.
 func sameRecord(t tester, a, b string) bool {
 	t.Helper()
 	canonical := func(s string) string {
@@ -117,7 +117,7 @@ func sameRecord(t tester, a, b string) bool {
 func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	t.Parallel()
 	// text is the attribute in JSON, without quotes, and want its cell. kept is the cell with
-	// keepFormulas, or "" if that is the decoded text.
+	// keepFormulas; "" if it is the same as the decoded text.
 	for _, tt := range []struct{ text, want, kept string }{
 		{`=1+1`, `'=1+1`, ``}, {`+1+1`, `'+1+1`, ``}, {`-1+1`, `'-1+1`, ``}, {`@SUM(A1)`, `'@SUM(A1)`, ``},
 		{`＝1`, `'＝1`, ``}, {`＋1`, `'＋1`, ``}, {`－1`, `'－1`, ``}, {`＠1`, `'＠1`, ``},
@@ -159,7 +159,7 @@ func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	}
 }
 
-// For any text in members, names and attributes.
+// This holds for any text in members, names and attributes.
 func TestReaderReturnsTheRecordsOfCSVWriter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -251,7 +251,7 @@ func spreadsheetCells(file string, separator byte) (cells []string) {
 	return append(cells, string(cell))
 }
 
-// Clients choose the names of attributes.
+// Clients choose attribute names.
 func TestAHeaderContainsNoFormula(t *testing.T) {
 	t.Parallel()
 	file := writeCSV(t, false, []string{"=1", "a;=1"})

@@ -9,7 +9,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// attributePrefix keeps attributes apart from other members in a header.
+// attributePrefix distinguishes attributes from other members in a header.
 const attributePrefix = "attributes."
 
 // NDJSONWriter does not buffer.
@@ -33,14 +33,14 @@ type CSVWriter struct {
 	w            io.Writer
 	keepFormulas bool
 	header       []cell
-	place        map[string]int // of the columns, by name
+	place        map[string]int // index of each column, by name
 	cells        []cell
 	line         []byte
 }
 
-// NewCSVWriter writes columns for the members (entity.Columns, event.Columns) and for the
-// named attributes. With keepFormulas, cells that a spreadsheet would run as formulas stay as
-// they are.
+// NewCSVWriter writes columns for the members (entity.Columns, event.Columns) and the named
+// attributes. With keepFormulas, it does not neutralize cells that a spreadsheet would run as
+// formulas.
 func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
 	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}
 	columns = slices.Clone(columns)

@@ -1,4 +1,4 @@
-// Package snapshot keeps a copy of data in memory and reads it again as it ages.
+// Package snapshot keeps a copy of data in memory and refreshes it as it ages.
 package snapshot
 
 import (
@@ -11,24 +11,25 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// MaxAge is how old a copy becomes by default. A change takes effect in every process within
-// this time.
+// MaxAge is the default for how old a copy may become. A change takes effect in every process
+// within this time.
 const MaxAge = time.Minute
 
 const (
 	readTimeout = time.Second     // Refresh waits for two reads at most
-	retryAfter  = 5 * time.Second // from a failed read to the next
+	retryAfter  = 5 * time.Second // from a failed read to the next one
 )
 
 // Config tunes a Cache. Its zero value is ready to use.
 type Config struct {
-	MaxAge time.Duration    // of the copy; the constant by default
+	MaxAge time.Duration    // the maximum age of the copy; the constant MaxAge by default
 	Now    func() time.Time // time.Now by default
 }
 
 // Cache keeps data that a function reads. It is safe for concurrent use.
 //
-// Refresh reads in the background once the copy has three quarters of the maximum age. A
+// Refresh reads in the background once the copy has reached three quarters of the maximum age.
+// A
 // request waits for a read only at the maximum age, for example because Lambda had frozen the
 // process.
 type Cache[T any] struct {
@@ -79,7 +80,7 @@ func (e *Stale) Error() string {
 
 func (e *Stale) Unwrap() error { return e.Err }
 
-// Value returns the result of the last successful read, of any age.
+// Value returns the result of the last successful read, however old it is.
 func (c *Cache[T]) Value() T { return c.state().value }
 
 // Now reads the clock without its monotonic part, which stops while Lambda freezes the process
@@ -95,12 +96,12 @@ func (c *Cache[T]) At(t time.Time) (T, error) {
 	return s.value, nil
 }
 
-// Refresh must be called before each request. It starts a read if the copy has three quarters
-// of the maximum age, and waits for it, or for ctx, at the maximum age. A read takes at most
-// one second. For 5 seconds after a failed one, Refresh neither reads nor waits. It returns a
-// *Stale unless the copy is younger than the maximum age.
+// Refresh must be called before each request. It starts a read if the copy has reached three
+// quarters of the maximum age, and at the maximum age it waits for the read, or until ctx is
+// done. A read takes at most one second. For 5 seconds after a failed one, Refresh neither
+// reads nor waits. It returns a *Stale unless the copy is younger than the maximum age.
 func (c *Cache[T]) Refresh(ctx context.Context) error {
-	// If the first read began before the process was frozen, its result may be too old.
+	// If a read began before the process was frozen, its result may already be too old.
 	for range 2 {
 		s, now := c.state(), c.Now()
 		if within(c.maxAge*3/4, s.readAt, now) {
@@ -143,8 +144,8 @@ func (c *Cache[T]) state() state[T] {
 	return c.known
 }
 
-// within reports whether less than d has passed from t to now. It is false if t is zero, or
-// after now because the clock was set back.
+// within reports whether less than d has passed from t to now. It is false if t is zero, and
+// if t is after now because the clock was set back.
 func within(d time.Duration, t, now time.Time) bool {
 	age := now.Sub(t)
 	return !t.IsZero() && age >= 0 && age < d
