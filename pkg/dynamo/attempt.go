@@ -14,20 +14,20 @@ import (
 	"sluice/pkg/record"
 )
 
-// attempts watches the attempts to send one stamped write. The SDK repeats a write that
-// failed, and a process may be paused before it sends one.
+// attempts watches the attempts to send one stamped write. The SDK retries a write that
+// failed, and a process may be suspended before it sends one.
 type attempts struct {
 	now   func() time.Time
-	until time.Time // no attempt is sent from then on
-	lost  bool      // whether a failed attempt may still have been applied
+	until time.Time // no attempt is sent at this time or later
+	lost  bool      // whether an attempt that failed may still have been applied
 }
 
 func newAttempts(now func() time.Time, at time.Time) *attempts {
-	// Without its monotonic reading, the time includes pauses of the machine.
+	// Without the monotonic clock, the time includes pauses of the machine.
 	return &attempts{now: now, until: at.Round(0).Add(record.WriteTimeout)}
 }
 
-// watch is a call option.
+// watch is an option of a call.
 func (a *attempts) watch(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("Attempts", a.send), "Retry", middleware.After)

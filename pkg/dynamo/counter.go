@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// counterRetention is how long an item is kept after its window. ratelimit.Usage needs a
-// minute.
+// counterRetention is how long an item is kept after its window. ratelimit.Usage needs the
+// last minute.
 const counterRetention = 5 * time.Minute
 
 // CountersClient is the part of *dynamodb.Client that Counters uses.
@@ -47,7 +47,8 @@ type CountersClient interface {
 // twice the write units and fail if it met another charge. A read followed by a write would
 // be a race.
 type Counters struct {
-	// Timeout bounds a charge: 2 seconds, unless changed before the first one.
+	// Timeout is the longest that a charge may take: 2 seconds, unless changed before the first
+	// charge.
 	Timeout time.Duration
 
 	client  CountersClient
@@ -55,7 +56,7 @@ type Counters struct {
 	retryer aws.Retryer // for charges
 }
 
-// NewCounters fails if an argument is missing.
+// NewCounters fails if client is nil or table is empty.
 func NewCounters(client CountersClient, table string) (*Counters, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -64,8 +65,8 @@ func NewCounters(client CountersClient, table string) (*Counters, error) {
 }
 
 // counterOptions turns off the validation of response checksums. It would only log warnings,
-// and does so for every refused charge in DynamoDB Local, which sends no checksum with errors.
-// TLS protects the responses.
+// one for every refused charge in DynamoDB Local, which sends no checksum with errors. TLS
+// protects the responses.
 func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.Retryer = retryer
@@ -73,8 +74,8 @@ func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 	}
 }
 
-// newRetryer repeats a charge once if DynamoDB throttled it or no connection was opened,
-// because only then it was certainly not applied. The SDK's default retryer also repeats
+// newRetryer retries a charge once if DynamoDB throttled it or no connection was opened,
+// because only then it was certainly not applied. The SDK's default retryer also retries
 // charges that may have been applied, which would count them twice.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
@@ -93,9 +94,9 @@ func notConnected(err error) aws.Ternary {
 	return aws.BoolTernary(errors.As(err, &op) && op.Op == "dial")
 }
 
-// Charge implements ratelimit.Store with one UpdateItem of one write unit. It refuses an
-// amount above its limit without a call, because the condition would admit that amount while
-// the counter does not exist.
+// Charge implements ratelimit.Store with one UpdateItem, which takes one write unit. It
+// refuses an amount above its limit without a call, because the condition would admit that
+// amount while the counter does not exist.
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
@@ -126,10 +127,10 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	return result, nil
 }
 
-// Connect opens the connection that the first charge needs, with an UpdateItem whose condition
+// Connect opens the connection that the first charge needs, by an UpdateItem whose condition
 // is false because the item does not exist. It changes nothing, takes one write unit and needs
-// no permission beyond that of a charge. The partition key is random, so that instances that
-// start together do not meet in one partition.
+// no other permission than a charge. The partition key is random, so that instances that start
+// at the same time do not all use one partition.
 func (s *Counters) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,
@@ -144,7 +145,7 @@ func (s *Counters) Connect(ctx context.Context) error {
 	return fmt.Errorf("connect to the counters: %w", err)
 }
 
-// update leaves out costs of 0, which always fit. The response has their counters anyway.
+// update leaves out costs of 0, which always fit. The response contains their counters anyway.
 func (s *Counters) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.UpdateItemInput {
 	names := map[string]string{"#expires_at": "expires_at"}
 	values := attributeValues{":expires_at": number(key.Window.Reset() + int64(counterRetention/time.Second))}

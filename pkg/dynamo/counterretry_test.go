@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// response responds to one call, or breaks the connection.
+// response sends one response, or breaks the connection.
 type response func(w http.ResponseWriter, r *http.Request)
 
 func admits(w http.ResponseWriter, _ *http.Request) {
@@ -49,7 +49,7 @@ func resets(w http.ResponseWriter, _ *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // without it, the connection is closed instead of reset
+	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // so that Close resets the connection
 	conn.Close()                     //nolint:errcheck // the connection is to fail
 }
 
@@ -72,7 +72,7 @@ type script struct {
 }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	io.Copy(io.Discard, r.Body) //nolint:errcheck // the server notices a disconnect only after it has read the body
+	io.Copy(io.Discard, r.Body) //nolint:errcheck // a server notices a disconnect only after it has read the body
 	s.mu.Lock()
 	s.calls++
 	next := admits
@@ -118,7 +118,7 @@ func charge(ctx context.Context, s *Counters) (ratelimit.Result, error) {
 	return s.Charge(ctx, ratelimit.Key{Identity: "192.0.2.1", Scope: "import", Window: 1_800_000_000}, one("imports", 200))
 }
 
-// A charge is repeated at most once, and only if it cannot have been applied.
+// A charge is retried at most once, and only if it cannot have been applied.
 func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	throttled := failsWith(http.StatusBadRequest, "ProvisionedThroughputExceededException")
 	tests := []struct {
@@ -165,7 +165,7 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	}
 }
 
-// A used connection may break before or after the server has read the charge, so nobody knows
+// An open connection may break before or after the server has read the charge, so nobody knows
 // whether it was applied.
 func TestADroppedResponseOnAUsedConnectionIsNotRepeated(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,8 @@ type transactor interface {
 // call created it. One API call is enough, because the response to a failed put contains the
 // existing item. edit may change the put, or be nil.
 //
-// If the SDK repeats a put whose response was lost, it finds its own item: created is false,
+// If the SDK retries a put whose response was lost, it finds its own item: created is then
+// false,
 // and stored equals r.
 func createItem[R any](ctx context.Context, client putter, table, hashKey string, r R, item attributeValues, decode func(attributeValues) (R, error), edit func(*dynamodb.PutItemInput), opts ...func(*dynamodb.Options)) (stored R, created bool, err error) {
 	in := &dynamodb.PutItemInput{
@@ -76,7 +77,7 @@ func createItem[R any](ctx context.Context, client putter, table, hashKey string
 	return stored, false, err
 }
 
-// getItem reads consistently and reports whether the table has the item.
+// getItem reads consistently. found says whether the table has the item.
 func getItem[R any](ctx context.Context, client getter, table string, key attributeValues, decode func(attributeValues) (R, error)) (r R, found bool, err error) {
 	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
 	switch {
@@ -106,9 +107,10 @@ func scanItems[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dy
 	return all, nil
 }
 
-// storeError wraps an error of the SDK. If DynamoDB rejects the call itself, because a table
-// is missing or access is denied, the service has a fault, and the result is not a
-// *record.Error. Anything else may succeed later, so it has kind Unavailable.
+// storeError wraps an error of the SDK. If DynamoDB rejects the call itself, for example
+// because a table is missing or access is denied, that is a fault of the service, and the
+// result is not a *record.Error. Any other call may succeed later, so the error has kind
+// Unavailable.
 func storeError(op string, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)
@@ -116,9 +118,9 @@ func storeError(op string, err error) error {
 	return record.UnavailableError(op, err)
 }
 
-// isRefusal reports whether DynamoDB rejects the call itself, so that a retry would fail too.
-// It goes by the HTTP status, because the SDK has no types for many errors. Throttling also
-// has status 400, but may succeed later.
+// isRefusal reports whether DynamoDB rejected the call itself, so that a retry would fail too.
+// It looks at the HTTP status, because the SDK has no types for many errors. Throttling has
+// status 400 as well, but may pass.
 func isRefusal(err error) bool {
 	var apiError smithy.APIError
 	var response *smithyhttp.ResponseError
@@ -127,7 +129,7 @@ func isRefusal(err error) bool {
 	}
 	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
 	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
-	// Their usual cause is a conflict with another request.
+	// These usually mean a conflict with another request.
 	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction")
 	status := response.HTTPStatusCode()
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction

@@ -67,7 +67,7 @@ type Entities struct {
 	indexes index.Source
 }
 
-// NewEntities fails if an argument is missing or a number of shards is out of range.
+// NewEntities fails if client is nil, table is empty or a number of shards is out of range.
 func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Entities, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -108,7 +108,7 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 const maxBatchGet = 100
 
 // unreadWait is the longest random wait before reading what DynamoDB left unread, because the
-// items exceeded 16 MB or the table is throttled.
+// items exceeded 16 MB or the table was throttled.
 const unreadWait = 100 * time.Millisecond
 
 // GetEach implements entity.Store with strongly consistent reads.
@@ -157,13 +157,13 @@ func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (
 	return page, err
 }
 
-// Count implements entity.Store, as consistent as List.
+// Count implements entity.Store. It is as consistent as List.
 func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
 	return countItems(ctx, s.client, until, s.query(workspace, q.Type, ""))
 }
 
-// query selects the entities of a type after an id, or of all types if typ is empty; then a
-// filter drops tombstones.
+// query selects the entities of a type after an id, or of all types if typ is empty. A filter
+// drops tombstones.
 func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
@@ -186,7 +186,7 @@ func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	return in
 }
 
-// Changes implements entity.Store from an index, which is eventually consistent.
+// Changes implements entity.Store with reads of an index, which are eventually consistent.
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
 	ins := s.shards.syncQueries(s.table, "by_updated_at", "change", workspace, q)
 	return queryPage(ctx, s.client, "change", q.Limit, changeFromItem, ins...)
@@ -196,7 +196,7 @@ func entityKey(workspace, id string) attributeValues {
 	return attributeValues{"workspace": text(workspace), "id": text(id)}
 }
 
-// typeKey is unique, because the name of a workspace cannot contain '#'.
+// typeKey is unique, because a workspace's name cannot contain '#'.
 func typeKey(workspace, typ string) string { return workspace + "#" + typ }
 
 func changeFromItem(item attributeValues) (entity.Change, error) {

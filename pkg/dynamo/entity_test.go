@@ -51,7 +51,7 @@ func TestWalks(t *testing.T) {
 	storetest.WalkEntities(t, func(t *testing.T) func(entity.Clock) (entity.Store, error) { return entitiesIn(t, 1) })
 }
 
-// callLog records calls and their units.
+// callLog records calls and the units that they consume.
 type callLog struct {
 	*dynamodb.Client
 	mu    sync.Mutex
@@ -64,7 +64,7 @@ func (l *callLog) add(format string, args ...any) {
 	l.calls = append(l.calls, fmt.Sprintf(format, args...))
 }
 
-// take returns the calls since it was last called.
+// take returns the calls since the previous take.
 func (l *callLog) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +110,8 @@ func (l *callLog) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...fu
 	return out, err
 }
 
-// An entity below 1 KB takes one write unit for the table and for each index whose item
-// changes, and two if the key in the index changes.
+// An entity of less than 1 KB takes one write unit for the table and one for each index whose
+// item changes; two if its key in the index changes.
 func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 	t.Parallel()
 	l := &callLog{Client: dynamolocal.Client(t)}
@@ -189,7 +189,7 @@ func (c *counter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, 
 	return c.EntitiesClient.UpdateItem(ctx, in, opts...)
 }
 
-// TestConcurrentUpdatesBackOff in package entity bounds the number of writes too.
+// TestConcurrentUpdatesBackOff in package entity also limits the number of writes.
 func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	t.Parallel()
 	const updates = 200

@@ -85,7 +85,7 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	item(live)
 }
 
-// TestReadUnitsOfChanges lists the changes of SYNC_CHANGES of SYNC_ENTITIES entities in pages
+// TestReadUnitsOfChanges lists the changes to SYNC_CHANGES of SYNC_ENTITIES entities in pages
 // of 200. Both are environment variables.
 func TestReadUnitsOfChanges(t *testing.T) {
 	total, changed := count(t, "SYNC_ENTITIES", 2_000), count(t, "SYNC_CHANGES", 400)
@@ -117,8 +117,7 @@ func TestReadUnitsOfChanges(t *testing.T) {
 			for _, item := range m.items {
 				bytes += item.bytes
 			}
-			// A page takes one query per shard, and DynamoDB rounds up the read units of
-			// each query.
+			// A page takes one query per shard, and DynamoDB rounds up the units of each.
 			own := math.Ceil(float64(bytes)/4096) / 2
 			most := 1.25 * own
 			if shards > 1 {
@@ -143,7 +142,7 @@ func count(t *testing.T, variable string, n int) int {
 	return n
 }
 
-// fill creates total entities at noon and then updates some.
+// fill creates total entities at noon and then updates changed of them.
 func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shards Shards, total, changed int) {
 	t.Helper()
 	at := record.TimeOf(noon).String()
@@ -169,5 +168,5 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shar
 	}
 }
 
-// spread returns ids whose order by bytes is random.
+// spread returns ids in random order.
 func spread(i int) string { return fmt.Sprintf("%032x", uint64(i)*0x9e3779b97f4a7c15) }

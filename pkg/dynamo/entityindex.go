@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// indexKey is the key of an item in an index by_attribute_N; zero if it has none.
+// indexKey is an item's key in an index by_attribute_N; zero if it has none.
 type indexKey struct{ partition, key string }
 
 // indexKeys are an item's keys by place.
@@ -35,8 +35,8 @@ func keysOf(workspace string, c entity.Change, indexed index.Set) (keys indexKey
 	return keys
 }
 
-// setKeys writes the keys of every place. Setting a key to what it is costs nothing, nor does
-// removing one that is not there.
+// setKeys writes the keys of every place. It costs nothing to set a key to its present value,
+// or to remove one that does not exist.
 func (u *updateExpression) setKeys(keys indexKeys) {
 	for i, k := range keys {
 		u.setKey(i+1, k)
@@ -59,8 +59,8 @@ func placeNames(place int) (partition, key string) {
 	return fmt.Sprintf("index_%d", place), fmt.Sprintf("key_%d", place)
 }
 
-// Find implements entity.Finder. It reads keys from an eventually consistent index, but the
-// entities consistently, so it never returns an erased entity or a value that an entity no
+// Find implements entity.Finder. It reads keys from an eventually consistent index, but then
+// the entities consistently, so it never returns an erased entity or a value that an entity no
 // longer has.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	const op = "find entities"
@@ -139,7 +139,7 @@ func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64,
 const keyWriters = 8
 
 // BuildKeys implements index.Keeper. It writes a key only if the item has not changed since it
-// was read, and otherwise reads the item again.
+// was read; otherwise it reads the item again.
 func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (step index.Step, err error) {
 	in := s.query(d.Workspace, d.Type, after)
 	in.Limit = aws.Int32(int32(limit))

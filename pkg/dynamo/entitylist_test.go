@@ -56,7 +56,7 @@ func (m *pageMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...
 	return out, nil
 }
 
-// TOMBSTONES sets how many there are. An export reads pages of 2,000.
+// TOMBSTONES is how many there are. An export reads pages of 2,000.
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	const live = 100
 	tombstones := count(t, "TOMBSTONES", 20_000)
@@ -107,7 +107,7 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 		if slices.Sort(ids); len(slices.Compact(ids)) != live || len(ids) != live {
 			t.Errorf("by %d: %d entities, want %d", limit, len(ids), live)
 		}
-		// A megabyte is 128 units, and each call rounds up. A page of one entity also reads the next
+		// A megabyte is 128 units, and each call rounds up. Even a page of one entity reads the next
 		// one, to learn whether it exists.
 		if most.units > 128+4 || slowest > 3*time.Second || all.items > 3*(tombstones+live) || limit > 1 && all.items > (tombstones+live)*11/10 {
 			t.Errorf("by %d: %.1f units and %s for a page, %d items in all", limit, most.units, slowest, all.items)
@@ -115,7 +115,7 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	}
 }
 
-// To know whether more follow, a list reads one more than it returns.
+// A list reads one more than it returns, to know whether more follow.
 func TestAListWithoutTombstonesReadsWhatItReturns(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")

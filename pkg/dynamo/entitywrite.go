@@ -16,9 +16,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// unseen has the condition of a write that has not read the item, and seen that of one that
-// has. An item with expires_at is a tombstone. Texts of positions with the same id sort by
-// their stamps.
+// unseen has the condition of a write that has not read the item, seen that of one that has.
+// An item with expires_at is a tombstone. The texts of positions with the same id sort by
+// stamp.
 var unseen = map[entity.Kind]string{
 	entity.CreateWrite:  "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change",
 	entity.ReplaceWrite: "attribute_not_exists(expires_at) AND " + seen,
@@ -29,12 +29,14 @@ var unseen = map[entity.Kind]string{
 const seen = "#change = :was"
 
 // Write implements entity.Store with one conditional UpdateItem. If the condition is false,
-// the response contains the item. Then the write either has nothing to change, or is sent
-// again with a later stamp, on the condition that the item still has the stamp that was seen.
+// the response contains the item. Then either there is nothing to change, or Write sends the
+// update
+// again with a later stamp, on the condition that the item still has the stamp that it had.
 //
-// The SDK repeats an UpdateItem whose response was lost. If the second one finds what the
-// first stored, all is well. If it finds anything else, the outcome is unknown: others may
-// have changed the item after the first was applied, and another try could undo their changes.
+// The SDK retries an UpdateItem whose response was lost. If the second one finds what the
+// first has stored, all is well. If it finds anything else, the outcome is unknown: others may
+// have changed the item after the first one was applied, and another try could undo their
+// changes.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	op := string(w.Kind) + " entity"
 	latest, condition := presumed(w), unseen[w.Kind]
@@ -75,7 +77,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 	}
 }
 
-// presumed returns the change that w expects to find.
+// presumed returns the change that w expects to replace.
 func presumed(w entity.Write) entity.Change {
 	switch w.Kind {
 	case entity.ReplaceWrite:
@@ -86,8 +88,8 @@ func presumed(w entity.Write) entity.Change {
 	return entity.Change{}
 }
 
-// update returns the UpdateItem that puts next in place of latest. It does not touch what this
-// kind of change keeps, because latest may only be presumed.
+// update returns the UpdateItem that replaces latest with next. It does not touch what such a
+// change keeps, because latest may only be presumed.
 func (s *Entities) update(workspace string, latest, next entity.Change, condition string, indexed index.Set) *dynamodb.UpdateItemInput {
 	u := newUpdateExpression()
 	u.set("shard", text(s.shards.key(workspace, next.ID)))
@@ -117,7 +119,7 @@ func (s *Entities) update(workspace string, latest, next entity.Change, conditio
 	return in
 }
 
-// conditional returns an UpdateItem whose error has the item if condition is false.
+// conditional returns an UpdateItem whose error contains the item if condition is false.
 func (s *Entities) conditional(workspace, id, condition string, u updateExpression) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,

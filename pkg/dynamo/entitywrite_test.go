@@ -23,7 +23,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// lossy forwards requests and loses responses to writes, one at a time.
+// lossy forwards requests one at a time, and loses some responses to writes.
 type lossy struct {
 	next aws.HTTPClient
 	lose func() bool // called after each write
@@ -107,14 +107,14 @@ func ada(t *testing.T, s entity.Store) string {
 	}
 }
 
-// The SDK repeats the write, but others may have changed the entity in between. Changing it
-// again could undo what they did.
+// The SDK retries the write, but others may have changed the entity in between. Applying it
+// again could undo their changes.
 func TestAWriteWhoseResponseIsLost(t *testing.T) {
 	t.Parallel()
 	create := creates("person", `{"a":1}`)
 	for name, tt := range map[string]struct {
 		before, write, between step
-		known                  bool // whether the call knows that it has succeeded
+		known                  bool // whether the caller learns that the write has succeeded
 		want                   string
 	}{
 		"create":                                 {steps(), create, steps(), true, `person {"a":1}`},
@@ -187,7 +187,7 @@ func TestAThrottledWriteIsNotLost(t *testing.T) {
 	}
 }
 
-// Attempts sent before WriteTimeout may have been applied.
+// An attempt sent before WriteTimeout may have been applied.
 func TestNoAttemptIsSentTooLate(t *testing.T) {
 	t.Parallel()
 	entities, events := dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EventsTable")
@@ -239,8 +239,8 @@ func (s *serial) Do(r *http.Request) (*http.Response, error) {
 	return s.next.Do(r)
 }
 
-// Twelve clients update one entity with values of their own, while a proxy loses a third of
-// the responses. Nobody repeats a request. A value that was replaced does not come back.
+// Twelve clients update one entity, each with its own values, while a proxy loses a third of
+// the responses. No client repeats a request. A value that was replaced must not come back.
 func TestNoValueComesBackAfterLostResponses(t *testing.T) {
 	t.Parallel()
 	const clients, each = 12, 4
@@ -258,7 +258,7 @@ func TestNoValueComesBackAfterLostResponses(t *testing.T) {
 		}
 		return dynamoproxy.Fault{Drop: drop}
 	})
-	var values []string // in the order of storage
+	var values []string // in the order in which they were stored
 	s := openEntities(t, dynamolocal.Client(t, func(o *dynamodb.Options) {
 		o.BaseEndpoint = &proxy.URL
 		o.HTTPClient = &serial{next: o.HTTPClient, then: func() {

@@ -40,7 +40,7 @@ type EventsConfig struct {
 //     entity_key is the workspace, '#' and entity_id.
 //   - by_created_at has the keys shard and change, and lists the events of a workspace in
 //     order of creation. change is the text of Event.SyncPosition. The index projects
-//     neither id nor created_at, which are in it, nor the keys of the others.
+//     neither id nor created_at, which change contains, nor the keys of the other indexes.
 type Events struct {
 	client EventsClient
 	table  string
@@ -48,7 +48,7 @@ type Events struct {
 	now    func() time.Time
 }
 
-// NewEvents fails if an argument is missing or a number of shards is out of range.
+// NewEvents fails if client is nil, table is empty or a number of shards is out of range.
 func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -98,25 +98,25 @@ func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, er
 	return e, err
 }
 
-// List implements event.Store from an index, which is eventually consistent: a new event may
-// be missing for a moment.
+// List implements event.Store with reads of an index, which are eventually consistent: a new
+// event may be missing for a moment.
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error) {
 	return queryPage(ctx, s.client, "position", q.Limit, eventFromItem, s.queries(workspace, q)...)
 }
 
-// Changes implements event.Store, as consistent as List.
+// Changes implements event.Store. It is as consistent as List.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Event], error) {
 	ins := s.shards.syncQueries(s.table, "by_created_at", "change", workspace, q)
 	return queryPage(ctx, s.client, "change", q.Limit, eventFromItem, ins...)
 }
 
-// Count implements event.Store, as consistent as List.
+// Count implements event.Store. It is as consistent as List.
 func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After = nil
 	return countItems(ctx, s.client, until, s.queries(workspace, q)...)
 }
 
-// queries returns none if q cannot select any event.
+// queries returns nil if q cannot select any event.
 func (s *Events) queries(workspace string, q event.Query) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	if q.EntityID == "" {
@@ -129,8 +129,8 @@ func (s *Events) queries(workspace string, q event.Query) []*dynamodb.QueryInput
 	return []*dynamodb.QueryInput{in}
 }
 
-// eventKey returns the partition key of an event in the table, or, if name is the id of an
-// entity, that of its events in by_entity.
+// eventKey returns the partition key of an event in the table or, if name is an entity's id,
+// the key of its events in by_entity.
 func eventKey(workspace, name string) string { return workspace + "#" + name }
 
 func (s *Events) toItem(workspace string, e event.Event) attributeValues {

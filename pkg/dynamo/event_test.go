@@ -79,7 +79,7 @@ func TestItemsOfEventsHaveTheDocumentedAttributes(t *testing.T) {
 	}
 }
 
-// Events stay in their shards, and ids stay unique over all shards.
+// Events stay in their shards, and ids stay unique across all shards.
 func TestTheNumberOfShardsMayGrow(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")

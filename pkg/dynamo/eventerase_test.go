@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// staleIndex calls change after each query, and then returns the result from before.
+// staleIndex calls change after each query, but returns the result from before.
 type staleIndex struct {
 	*dynamodb.Client
 	change func()
@@ -25,7 +25,7 @@ func (c staleIndex) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...
 }
 
 // While the index still has an expired event, an event with the same id is created for another
-// entity, before the Until of the erasure.
+// entity, before the erasure's Until.
 func TestEraseLeavesAnEventOfAnotherEntityWithTheSameID(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")

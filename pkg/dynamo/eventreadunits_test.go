@@ -14,12 +14,11 @@ import (
 
 func textOf(v types.AttributeValue) string { return v.(*types.AttributeValueMemberS).Value }
 
-// units returns the read units of an eventually consistent query. Each takes at least half a
-// unit.
+// units returns the read units of an eventually consistent query, at least half a unit.
 func units(bytes int) float64 { return max(math.Ceil(float64(bytes)/4096), 1) / 2 }
 
 // The units of a page are compared with two figures:
-//   - ideal: what one query for exactly the returned items would take.
+//   - ideal: what a single query for exactly the returned items would take.
 //   - least: what one query per shard for exactly its returned items would take.
 func TestWalksAndTheirReadUnits(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {

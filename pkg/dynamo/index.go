@@ -16,10 +16,11 @@ import (
 )
 
 // IndexesPartition is the partition of EntitiesTable that holds the declarations of indexed
-// attributes. No workspace has that name, because names cannot contain '#'.
+// attributes. No workspace can have that name, because names cannot contain '#'.
 const IndexesPartition = "#indexes"
 
-// IndexesClient is the part of *dynamodb.Client that Indexes uses. Functions need only Query.
+// IndexesClient is the part of *dynamodb.Client that Indexes uses. The Lambda functions call
+// only Query.
 type IndexesClient interface {
 	querier
 	putter
@@ -35,7 +36,7 @@ type Indexes struct {
 	table  string
 }
 
-// NewIndexes fails if an argument is missing.
+// NewIndexes fails if client is nil or table is empty.
 func NewIndexes(client IndexesClient, table string) (*Indexes, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -43,7 +44,7 @@ func NewIndexes(client IndexesClient, table string) (*Indexes, error) {
 	return &Indexes{client, table}, nil
 }
 
-// List implements index.Store. It takes one read unit for each 4 KB, and at least one.
+// List implements index.Store. It takes one read unit per 4 KB, at least one.
 func (s *Indexes) List(ctx context.Context) (all []index.Declaration, err error) {
 	pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
 		TableName: &s.table, ConsistentRead: aws.Bool(true),
@@ -121,7 +122,7 @@ func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declarati
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, repeatConflicts)
 	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		// The SDK repeats a put whose response was lost, and finds its own item.
+		// The SDK retries a put whose response was lost, and finds its own item.
 		if stored, err := declarationFromItem(refused.Item); err == nil && stored == d {
 			return d, nil
 		}

@@ -32,8 +32,8 @@ func openIndexes(t *testing.T, client IndexesClient, table string) *Indexes {
 	return s
 }
 
-// A random sequence takes a second on DynamoDB Local, so by default there are fewer of them than
-// in other packages.
+// A random sequence takes a second on DynamoDB Local, so there are fewer of them by default
+// than in other packages.
 func init() {
 	if err := flag.Set("rapid.checks", "25"); err != nil {
 		panic(err)
@@ -46,7 +46,7 @@ func TestIndexes(t *testing.T) {
 	})
 }
 
-// Each first try meets the transaction in which another process adds a declaration.
+// Every first attempt meets the transaction by which another process adds a declaration.
 func TestAWriteOfADeclarationIsRepeated(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -95,15 +95,15 @@ func (c *testClock) pass(d time.Duration) {
 	c.Store(&now)
 }
 
-// instance is a function instance whose copy of the declarations may be old.
+// instance is an instance of a function, whose copy of the declarations may be old.
 type instance struct {
 	*Entities
 	indexes *index.Cache
 }
 
-// While an attribute is indexed and its index removed, two instances write entities with
-// copies of the declarations of different ages. Whenever the index is ready, it has every
-// entity.
+// While an attribute is being indexed and its index removed, two instances write entities,
+// using copies of the declarations that differ in age. Whenever the index is ready, it
+// contains every entity.
 func TestWritersWhoseDeclarationsDifferInAge(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
@@ -129,7 +129,7 @@ type writers struct {
 	instances    []instance
 	declarations *Indexes
 	declared     index.Declaration // zero if the attribute is not indexed
-	changed      time.Time         // when the state of declared changed
+	changed      time.Time         // when the state of declared last changed
 	written      int
 	values       map[string]string // by id
 }
@@ -232,7 +232,7 @@ func (u *unreadable) List(ctx context.Context) ([]index.Declaration, error) {
 }
 
 // Without the declarations, an instance could store an entity that the indexes lack. A
-// deletion only removes keys.
+// deletion needs none, because it only removes keys.
 func TestWritesNeedTheDeclarations(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
@@ -276,7 +276,7 @@ func TestWritesNeedTheDeclarations(t *testing.T) {
 	}
 }
 
-// unreadablePage is a client whose page of a type ends with an item that cannot be read.
+// unreadablePage is a client whose queries return a page that ends with an unreadable item.
 type unreadablePage struct {
 	EntitiesClient
 	updates atomic.Int64
@@ -293,7 +293,7 @@ func (c *unreadablePage) UpdateItem(context.Context, *dynamodb.UpdateItemInput, 
 	return new(dynamodb.UpdateItemOutput), nil
 }
 
-// An item that cannot be read stops the build before it writes, and leaves nothing running.
+// The build writes nothing once an item cannot be read, and leaves no goroutine running.
 func TestABuildStopsAtAnUnreadableItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := new(unreadablePage)

@@ -9,7 +9,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// attributeValues is an item, by the names of its attributes.
+// attributeValues is an item: the values of its attributes by name.
 type attributeValues = map[string]types.AttributeValue
 
 func text(s string) types.AttributeValue {
@@ -24,8 +24,8 @@ func blob(s string) types.AttributeValue {
 	return &types.AttributeValueMemberB{Value: []byte(s)}
 }
 
-// itemSize is about the size of the record as JSON, in bytes. It adds up names and values, as
-// DynamoDB does.
+// itemSize is roughly the size of the record as JSON, in bytes. It adds up names and values,
+// as DynamoDB does.
 func itemSize(item attributeValues) int {
 	n := 0
 	for name, value := range item {
@@ -37,8 +37,8 @@ func itemSize(item attributeValues) int {
 	return n
 }
 
-// itemReader reads attributes and keeps the first error. What it returns after an error has no
-// meaning.
+// itemReader reads attributes and keeps the first error. After an error, what it returns has
+// no meaning.
 type itemReader struct {
 	item  attributeValues
 	first error

@@ -54,7 +54,7 @@ type Jobs struct {
 	table  string
 }
 
-// NewJobs fails if an argument is missing.
+// NewJobs fails if client is nil or table is empty.
 func NewJobs(client JobsClient, kind job.Kind, table string) (*Jobs, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -73,9 +73,9 @@ func OpenJobs(client JobsClient, kind job.Kind, getenv func(string) string) (*Jo
 	return s, nil
 }
 
-// A write that conflicts with a transaction, and a transaction that is throttled, is tried
-// again after a random wait. The first wait is at most firstWait, and the bound doubles with
-// each try.
+// A write that conflicts with a transaction, or a transaction that is throttled, is retried
+// after a random wait: at most firstWait the first time, and at most twice as long with each
+// further try.
 const (
 	maxTries  = 10
 	firstWait = 5 * time.Millisecond
@@ -98,7 +98,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 			return j, true, nil
 		case err == nil:
 			stored, err = jobFromItem(there)
-			// The SDK repeats a put whose response was lost, and finds its own item.
+			// The SDK retries a put whose response was lost, and finds its own item.
 			return stored, !counts(j) && reflect.DeepEqual(there, item), err
 		case errors.As(err, &conflict), errors.As(err, &cancelled) && hasCode(cancelled.CancellationReasons, passing...):
 		case record.KindOf(err) != 0:
@@ -114,7 +114,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 	return job.Job{}, false, record.UnavailableError(op, err)
 }
 
-// passing are the codes of cancelled transactions that may succeed if repeated.
+// passing lists the codes of transactions that were cancelled, but may succeed if retried.
 var passing = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
 // counts reports whether a put of j changes the number of unfinished jobs.
@@ -122,7 +122,7 @@ func counts(j job.Job) bool { return j.Quota > 0 && (j.StartedAt == nil || j.Sta
 
 // write tries once to put j, whose item is item. If a condition is false, it returns the item
 // that is there, or an error of kind NotFound or TooMany. If the response was lost, the SDK
-// repeats the transaction with the same token, and DynamoDB reports success without writing
+// retries the transaction with the same token, and DynamoDB reports success without writing
 // again.
 func (s *Jobs) write(ctx context.Context, j job.Job, item attributeValues) (there attributeValues, err error) {
 	condition, names, values := aws.String("attribute_not_exists(#revision)"), map[string]string{"#revision": "revision"}, attributeValues(nil)
@@ -170,7 +170,7 @@ func hasCode(reasons []types.CancellationReason, codes ...string) bool {
 	return slices.ContainsFunc(reasons, func(r types.CancellationReason) bool { return slices.Contains(codes, aws.ToString(r.Code)) })
 }
 
-// count returns the update of the workspace's unfinished jobs that goes with a put of j.
+// count returns the update of the workspace's unfinished jobs that belongs to a put of j.
 func (s *Jobs) count(j job.Job) *types.Update {
 	u := &types.Update{
 		TableName:                 &s.table,
@@ -196,8 +196,8 @@ func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 	return j, err
 }
 
-// List implements job.Store from an index, which is eventually consistent: a job may be
-// missing or in an earlier state for a moment.
+// List implements job.Store with reads of an index, which are eventually consistent: for a
+// moment, a job may be missing or in an earlier state.
 func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[job.Job], error) {
 	low, high := record.Bounds(nil, nil, after, false)
 	in := between(s.table, "by_position", "workspace", workspace, "position", low, high, false)
@@ -218,9 +218,9 @@ func (s *Jobs) Unfinished(ctx context.Context) ([]job.Key, error) {
 	})
 }
 
-// OldestUnfinished returns when the oldest job that is queued or running was created, over all
-// workspaces; ok is false if there is none. It reads two items of the index by_status, which
-// is eventually consistent.
+// OldestUnfinished returns when the oldest queued or running job of all workspaces was
+// created; ok is false if there is none. It reads two items of the index by_status, which is
+// eventually consistent.
 func (s *Jobs) OldestUnfinished(ctx context.Context) (created record.Time, ok bool, err error) {
 	op := "find the oldest unfinished " + s.kind.String()
 	for _, status := range []job.Status{job.Queued, job.Running} {

@@ -49,7 +49,7 @@ func putJob(t *testing.T, s *Jobs, j job.Job) job.Job {
 	return j
 }
 
-// loses sends every request, and loses the first responses.
+// loses sends every request, but loses the first responses.
 type loses struct {
 	next aws.HTTPClient
 	left atomic.Int64 // how many responses are still to be lost
@@ -64,7 +64,7 @@ func (c *loses) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-// A repeated call must neither apply the change twice nor report that it was not applied.
+// A retried call must neither apply the change twice nor report that it was not applied.
 func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	t.Parallel()
 	for _, quota := range []int{0, 1} {
@@ -79,7 +79,7 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 		network.left.Store(1)
 		j = putJob(t, s, j)
 		for _, changed := range []func(*job.Job){
-			func(j *job.Job) { j.Progress = json.RawMessage(`{"n":2}`) }, // same revision and run, but other content
+			func(j *job.Job) { j.Progress = json.RawMessage(`{"n":2}`) }, // same revision and run, but different content
 			func(j *job.Job) { j.Run = "other" },
 		} {
 			again := j
@@ -99,7 +99,7 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	}
 }
 
-// cancels cancels the first transactions with codes as reasons.
+// cancels cancels the first transactions, with codes as the reasons.
 type cancels struct {
 	*dynamodb.Client
 	left  int // how many are still to be cancelled
@@ -181,7 +181,7 @@ func TestItemsOfJobsHaveTheDocumentedAttributes(t *testing.T) {
 	j.Status, j.StartedAt, j.Run, j.Tries, j.Progress = job.Running, &j.CreatedAt, "r", 1, json.RawMessage(`{"after":"x"}`)
 	wants(attributeValues{"status": text("running"), "progress": text(`{"after":"x"}`), "job": text(head + `"running","created_at":"` + at + `","started_at":"` + at + `","until":"` + at + `","quota":1,"revision":2,"run":"r","tries":1,"details":{"events":5}}`)})
 
-	// A job that expired before its end would count towards the quota forever.
+	// A job that expired before it ended would count towards the quota forever.
 	j = reports.Finish(j, job.Succeeded, noon.Add(time.Hour))
 	wants(attributeValues{
 		"status": text("succeeded"), "expires_at": number(noon.Add(time.Hour).AddDate(0, 0, 30).Unix()),
@@ -249,8 +249,7 @@ func TestOldestUnfinished(t *testing.T) {
 	}
 	want("no jobs", time.Time{}, false)
 
-	// The oldest job is neither the first by id nor the first created, and there are two
-	// workspaces.
+	// The oldest job is neither first by id nor created first here, and there are two workspaces.
 	var oldest job.Job
 	for _, tt := range []struct {
 		workspace, id string

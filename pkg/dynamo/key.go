@@ -17,7 +17,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// KeysClient is the part of *dynamodb.Client that Keys uses. Functions need only GetItem.
+// KeysClient is the part of *dynamodb.Client that Keys uses. The Lambda functions call only
+// GetItem.
 type KeysClient interface {
 	putter
 	getter
@@ -43,7 +44,7 @@ type Keys struct {
 	table  string
 }
 
-// NewKeys fails if an argument is missing.
+// NewKeys fails if client is nil or table is empty.
 func NewKeys(client KeysClient, table string) (*Keys, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -51,8 +52,8 @@ func NewKeys(client KeysClient, table string) (*Keys, error) {
 	return &Keys{client: client, table: table}, nil
 }
 
-// Get implements access.Store with a strongly consistent read, so a revocation takes effect at
-// once.
+// Get implements access.Store with a strongly consistent read, so that a revocation takes
+// effect at once.
 func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
 	k, found, err := getItem(ctx, s.client, s.table, attributeValues{"id": text(id)}, keyFromItem)
 	if err == nil && !found {
@@ -61,7 +62,7 @@ func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
 	return k, err
 }
 
-// Create implements access.Manager. If the SDK repeats a put whose response was lost, it finds
+// Create implements access.Manager. If the SDK retries a put whose response was lost, it finds
 // its own key, and Create succeeds.
 func (s *Keys) Create(ctx context.Context, k access.Key) error {
 	stored, _, err := createItem(ctx, s.client, s.table, "id", k, keyToItem(k), keyFromItem, nil)
@@ -171,7 +172,8 @@ func keyFromItem(item attributeValues) (access.Key, error) {
 	return k, nil
 }
 
-// blocksFrom fails rather than leave a block out: a key without blocks is accepted from anywhere.
+// blocksFrom fails rather than leave out a block: a key without blocks is accepted from
+// anywhere.
 func blocksFrom(v types.AttributeValue) (blocks []netip.Prefix, err error) {
 	texts, ok := v.(*types.AttributeValueMemberSS)
 	if !ok {

@@ -15,7 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// LimitsClient is the part of *dynamodb.Client that Limits uses. Functions need only Scan.
+// LimitsClient is the part of *dynamodb.Client that Limits uses. The Lambda functions call
+// only Scan.
 type LimitsClient interface {
 	putter
 	deleter
@@ -38,7 +39,7 @@ type Limits struct {
 	table  string
 }
 
-// NewLimits fails if an argument is missing.
+// NewLimits fails if client is nil or table is empty.
 func NewLimits(client LimitsClient, table string) (*Limits, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -47,7 +48,7 @@ func NewLimits(client LimitsClient, table string) (*Limits, error) {
 }
 
 // List implements ratelimit.RowStore with a strongly consistent Scan. It takes one read unit
-// for each 4 KB, and at least one.
+// per 4 KB, at least one.
 func (s *Limits) List(ctx context.Context) ([]ratelimit.Row, error) {
 	var rows []ratelimit.Row
 	var invalid ratelimit.InvalidRows
@@ -106,7 +107,7 @@ func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err e
 }
 
 // Remove implements ratelimit.RowManager with one DeleteItem. If its response is lost, the SDK
-// repeats it and finds no row, so Remove returns ErrNoRow.
+// retries it and finds no row, so Remove returns ErrNoRow.
 func (s *Limits) Remove(ctx context.Context, subject string) error {
 	out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table, Key: attributeValues{"cidr": text(subject)}, ReturnValues: types.ReturnValueAllOld,

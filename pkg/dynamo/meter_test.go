@@ -12,7 +12,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// meter adds up the read units of queries, and keeps what decides the price of the items.
+// meter adds up the read units of queries, and records what the price of the items depends on.
 type meter struct {
 	*dynamodb.Client
 

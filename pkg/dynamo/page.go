@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	readUnitBytes  = 4096 // by which DynamoDB bills a query
-	fillFactor     = 0.9  // part of the billed units to fill; less than 1, because sizes vary
-	maxConcurrency = 16   // of the queries for one page
+	readUnitBytes  = 4096 // the unit by which DynamoDB bills a query
+	fillFactor     = 0.9  // share of the billed units to fill; less than 1, because sizes vary
+	maxConcurrency = 16   // of the queries for a page
 
-	// aheadBytes bounds what the queries that continue at the same time may return, because the
-	// page may not need it. As many continue as items of the mean size fit, and at least one. It
-	// is the size of one large item.
+	// aheadBytes limits what queries that continue at the same time may return, because the page
+	// may not need it all. As many of them continue as would return this much in items of the
+	// mean size, at least one. It is the size of one large item.
 	aheadBytes = record.MaxAttributesBytes
 
-	// With at least manyParts queries, a query requests a single item until the size of items is
-	// known, because full shares of the page could be too large together. With fewer, a single
-	// item would often cost a second call.
+	// If there are manyParts queries or more, each requests a single item until the size of items
+	// is known, because all their shares of the page could be too large together. With fewer, a
+	// single item would often cost a second call.
 	manyParts = 48
 
-	// countLimit is how many items one call counts at most. DynamoDB ends a response after a
+	// countLimit is the most items that one call counts. DynamoDB ends a response after a
 	// megabyte, but DynamoDB Local would read all items of the query first.
 	countLimit = 1000
 )
 
-// countItems counts what queries find that was created by until and had not expired by then.
-// created_at (S) is the text of a record.Time. expires_at (N, Unix time in seconds) is absent
-// from items that do not expire. DynamoDB bills a count like a read of all items, but does not
-// send them.
+// countItems counts the items that the queries find, that were created by until and that had
+// not expired by then. created_at (S) is the text of a record.Time. expires_at (N, Unix time
+// in seconds) is absent from items that do not expire. DynamoDB bills a count like reading all
+// items, but does not send them.
 func countItems(ctx context.Context, client querier, until record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
 		in.Select, in.Limit = types.SelectCount, aws.Int32(countLimit)
@@ -65,19 +65,24 @@ func countItems(ctx context.Context, client querier, until record.Time, ins ...*
 
 // queryPage merges the results of queries and returns the first records: at most limit, and
 // fewer if the page is full before (record.PageFull, by the size of items). page.More says
-// whether others follow. Several queries must return their items in the order of the string
+// whether others follow. If there are several queries, they must return their items in the
+// order of the string
 // attribute sortKey, in the direction of the first query, and no item twice. queryPage sets
 // their Limit and ExclusiveStartKey. DynamoDB ends a response after a megabyte, so there is at
-// least one call for each.
+// least one call per megabyte.
 //
-// A query with a filter passes about record.MaxPassedBytes of dropped items at most. Then the
+// A query with a filter may skip at most about record.MaxPassedBytes of dropped items. Then
+// the
 // page ends, and page.Last.ID is the id of the last item that was read.
 //
-// queryPage reads few items that it does not return. It runs the first query for its share of
-// the page, to learn the size of items, and then all others at once. Then it continues those
+// queryPage reads few items that it does not return. To learn the size of items, it first runs
+// one
+// query for its share of the page, and then all the others at once. After that, it continues
+// those
 // that may have further items of the page, as many at a time as aheadBytes allows. The limit
-// of a query follows from the mean size of the items that it has returned, or that all have
-// returned if it has returned none.
+// of a query depends on the mean size of the items that it has returned so far or, if it has
+// returned
+// none, of those that all queries have returned.
 func queryPage[R any](ctx context.Context, client querier, sortKey string, limit int, decode func(attributeValues) (R, error), ins ...*dynamodb.QueryInput) (page record.Page[R], err error) {
 	if len(ins) == 0 {
 		return page, nil
@@ -108,7 +113,7 @@ type merger struct {
 	mu      sync.Mutex // guards the other fields while queries run
 	parts   []*part
 	sizes   mean            // over all parts
-	stopped attributeValues // key of the last item that was read, if a query has passed too much
+	stopped attributeValues // key of the last item read, if a query has skipped too much
 }
 
 func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, err error) {
@@ -137,12 +142,12 @@ func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, 
 	}
 }
 
-// part is one query and what it has returned.
+// part is one query and what it has returned so far.
 type part struct {
 	in      *dynamodb.QueryInput
 	items   []candidate
 	sizes   mean // of items
-	scanned int  // how many items DynamoDB has read, with those that the filter dropped
+	scanned int  // how many items DynamoDB has read, including those that the filter dropped
 	bytes   int  // their size
 	done    bool // whether the query has ended
 }
@@ -160,7 +165,7 @@ type mean struct{ sum, count int }
 
 func (m *mean) add(n int) { m.sum, m.count = m.sum+n, m.count+1 }
 
-// value returns 0 for no numbers.
+// value returns 0 if there are no numbers.
 func (m mean) value() float64 { return float64(m.sum) / float64(max(m.count, 1)) }
 
 // compare orders keys in the direction of the page.
@@ -172,7 +177,7 @@ func (m *merger) compare(a, b string) int {
 }
 
 // merge returns as much of the page as has been read. end is the first item after it, or nil
-// if that has not been read.
+// if that has not been read yet.
 func (m *merger) merge() (page []candidate, end *candidate) {
 	var all []candidate
 	for _, p := range m.parts {
@@ -190,7 +195,7 @@ func (m *merger) merge() (page []candidate, end *candidate) {
 }
 
 // missing returns the parts that may have unread items before end, sorted by the earliest
-// possible position of such an item.
+// position that such an item can have.
 func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
 		if !p.done && (end == nil || !m.reached(p, end.key)) {
@@ -211,7 +216,7 @@ func (m *merger) reached(p *part, key string) bool {
 	return len(p.items) > 0 && m.compare(p.items[len(p.items)-1].key, key) >= 0
 }
 
-// read reads further items from parts at the same time. settled is how many items have their
+// read reads further items of parts at the same time. settled is how many items have their
 // final place on the page.
 func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -222,8 +227,8 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	return group.Wait()
 }
 
-// share returns how many items to request from p: what the page lacks, divided by the
-// unfinished parts. DynamoDB rounds a query up to whole read units, so share also fills the
+// share returns how many items to request from p: what the page lacks, divided by the number
+// of unfinished parts. DynamoDB rounds a query up to whole read units, so share also fills the
 // last unit with items that the page lacks. They cost nothing and may save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
@@ -236,7 +241,7 @@ func (m *merger) share(p *part, settled int) int {
 			unread++
 		}
 	}
-	lacking := m.limit + 1 - settled // and one more, which shows that the list continues
+	lacking := m.limit + 1 - settled // plus one more, which shows that the list continues
 	if mean := m.sizes.value(); mean > 0 {
 		lacking = min(lacking, int(record.MaxPageBytes/mean)+2-settled)
 	}
@@ -248,7 +253,8 @@ func (m *merger) share(p *part, settled int) int {
 	if p.scanned <= len(p.items) {
 		return n
 	}
-	// Expect the filter to drop the same share of the next items, and keep to MaxPassedBytes.
+	// Assume that the filter drops the same share of the next items, and stay within
+	// MaxPassedBytes.
 	room := (record.MaxPassedBytes - p.passed()) * p.scanned / max(p.bytes, 1)
 	if len(p.items) > 0 {
 		room = min(room, n*p.scanned/len(p.items))

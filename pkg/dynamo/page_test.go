@@ -19,7 +19,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// responses returns one response after another, and keeps the limits and start keys of the
+// responses returns one response after another, and records the limits and start keys of the
 // calls.
 type responses struct {
 	outputs []dynamodb.QueryOutput
@@ -96,7 +96,7 @@ func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func
 	for _, key := range keys[:n] {
 		out.Items = append(out.Items, attributeValues{"key": text(key)})
 	}
-	if n == int(*in.Limit) { // as DynamoDB does, even if no items follow
+	if n == int(*in.Limit) { // as in DynamoDB, even if no items follow
 		out.LastEvaluatedKey = out.Items[n-1]
 	}
 	p.asks[name]++
@@ -145,7 +145,7 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 	}
 }
 
-// A merge exceeds a shard's share only if the page needs more of its items.
+// A merge requests more than a shard's share only if the page needs more of its items.
 func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
@@ -172,7 +172,7 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 }
 
 // sized has parts whose items differ in size from part to part, in random order. As in
-// DynamoDB, a call returns about a megabyte at most.
+// DynamoDB, a call returns at most about a megabyte.
 type sized struct {
 	sizes []int      // of each part's items, in bytes
 	keys  [][]string // sorted, by part
@@ -217,7 +217,7 @@ func (s *sized) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dyn
 	return out, nil
 }
 
-// merge reads a page of at most 200 items and checks that it has the first ones.
+// merge reads a page of at most 200 items and checks that they are the first ones.
 func (s *sized) merge(t *testing.T) []attributeValues {
 	t.Helper()
 	var ins []*dynamodb.QueryInput
@@ -252,7 +252,7 @@ func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
 	}
 }
 
-// The parts that are read first have small items, and the others large ones.
+// The parts that are read first have small items, the others large ones.
 func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
 	t.Parallel()
 	const parts, bound = 64, 36 << 20

@@ -9,18 +9,18 @@ import (
 )
 
 // ServicePartition is the partition of EntitiesTable that holds the id of the service. No
-// workspace has that name, because names cannot contain '#'.
+// workspace can have that name, because names cannot contain '#'.
 const ServicePartition = "#service"
 
-// Service is the id of the service's data. It is one item of the table of entities, so that it
-// is restored and deleted with them. The key is ServicePartition and "id"; the attribute
-// service_id is the id (S). It is safe for concurrent use.
+// Service is the id of the service's data. It is an item in the table of entities, so that it
+// is restored and deleted together with them. The key is ServicePartition and "id"; the
+// attribute service_id (S) is the id. It is safe for concurrent use.
 type Service struct {
 	client updater
 	table  string
 }
 
-// NewService fails if an argument is missing.
+// NewService fails if client is nil or table is empty.
 func NewService(client updater, table string) (*Service, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -28,7 +28,7 @@ func NewService(client updater, table string) (*Service, error) {
 	return &Service{client: client, table: table}, nil
 }
 
-// ID returns the id and creates it if there is none.
+// ID returns the id, and creates one if there is none.
 func (s *Service) ID(ctx context.Context) (string, error) {
 	update := "SET service_id = if_not_exists(service_id, :new)"
 	out, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -9,7 +9,8 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// The first readers agree on one id. If an operator removes it, the next creates another.
+// Concurrent first readers agree on one id. If an operator removes it, the next reader creates
+// another.
 func TestTheIDOfTheServiceIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")

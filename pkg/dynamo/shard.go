@@ -18,15 +18,16 @@ const maxShards = 64
 // Shards says over how many partition keys an index in order of time spreads the records of a
 // workspace. Each shard takes 1,000 write units a second, and a list reads every shard.
 //
-// Every reader must read n shards before any writer writes n, because two versions run at the
-// same time while one is deployed or rolled back. So there are two numbers: raise Read one
+// Every reader must read n shards before any writer writes to n, because two versions run at
+// the
+// same time during a deployment or a rollback. So there are two numbers: raise Read one
 // deployment before Write, and never lower it.
 type Shards struct {
-	Write int // how many are written, from 1 (the default) to Read
-	Read  int // how many lists read, up to maxShards; Write by default
+	Write int // how many shards are written, from 1 (the default) to Read
+	Read  int // how many shards lists read, up to maxShards; Write by default
 }
 
-// checked returns s with its defaults, or an error if a number is out of range.
+// checked returns s with its defaults set, or an error if a number is out of range.
 func (s Shards) checked() (Shards, error) {
 	s.Write = cmp.Or(s.Write, 1)
 	s.Read = cmp.Or(s.Read, s.Write)
@@ -37,8 +38,7 @@ func (s Shards) checked() (Shards, error) {
 }
 
 // LoadShards reads EVENT_SHARDS (Write) and EVENT_READ_SHARDS (Read). A function sets only the
-// one that it needs; EVENT_READ_SHARDS is EVENT_SHARDS by default. An error names the
-// variable.
+// one that it needs; EVENT_READ_SHARDS defaults to EVENT_SHARDS. Errors name the variable.
 func LoadShards(getenv func(string) string) (Shards, error) {
 	var n [2]int
 	for i, name := range []string{"EVENT_SHARDS", "EVENT_READ_SHARDS"} {
@@ -58,20 +58,20 @@ func LoadShards(getenv func(string) string) (Shards, error) {
 	return s, nil
 }
 
-// key returns the partition key to which a record is written. A hash of the id spreads records
-// evenly, even if ids are consecutive.
+// key returns the partition key under which a record is written. A hash of the id spreads
+// records evenly, even if ids are consecutive.
 func (s Shards) key(workspace, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return shardKey(workspace, int(binary.BigEndian.Uint64(sum[:8])%uint64(s.Write)))
 }
 
-// shardKey is unique, because the name of a workspace cannot contain '#'.
+// shardKey is unique, because a workspace's name cannot contain '#'.
 func shardKey(workspace string, n int) string { return workspace + "#" + strconv.Itoa(n) }
 
 // queries returns one query for each shard, for the items whose sort keys are between low and
 // high, inclusive. The sort key (S) begins with the text of a record.Time, and the partition
-// key of the index is the attribute shard (S). An empty bound is none. queries returns nil if
-// low is greater than high.
+// key of the index is the attribute shard (S). An empty bound means none. If low is greater
+// than high, queries returns nil.
 func (s Shards) queries(table, index, sortKey, workspace, low, high string, ascending bool) (ins []*dynamodb.QueryInput) {
 	for n := range s.Read {
 		in := between(table, index, "shard", shardKey(workspace, n), sortKey, low, high, ascending)
@@ -86,7 +86,7 @@ func (s Shards) queries(table, index, sortKey, workspace, low, high string, asce
 // between returns a query for the items under key whose sort keys are between low and high, or
 // nil if low is greater than high, which DynamoDB rejects.
 func between(table, index, partitionKey, key, sortKey, low, high string, ascending bool) *dynamodb.QueryInput {
-	// Times begin with a digit, so all of them sort after "0" and before ":".
+	// The texts of times begin with a digit, so they sort after "0" and before ":".
 	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")
 	if low > high {
 		return nil
@@ -103,7 +103,7 @@ func between(table, index, partitionKey, key, sortKey, low, high string, ascendi
 	}
 }
 
-// syncQueries is queries with the bounds and the direction of q.
+// syncQueries returns queries with the bounds and the direction of q.
 func (s Shards) syncQueries(table, index, sortKey, workspace string, q record.SyncQuery) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	return s.queries(table, index, sortKey, workspace, low, high, !q.Descending)

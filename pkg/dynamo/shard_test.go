@@ -37,15 +37,15 @@ func TestShardsAreInRange(t *testing.T) {
 	}
 }
 
-// Two versions read and write while one is deployed or rolled back. If readers get the higher
-// number first, each returns every event at every step. If all get it at once, old readers
-// miss what new writers store.
+// Two versions read and write during a deployment or a rollback. If readers get the higher
+// number first, every reader returns every event at every step. If all get it at once, old
+// readers miss what new writers store.
 func TestTheNumberOfShardsIsRaisedInTwoDeployments(t *testing.T) {
 	t.Parallel()
 	const each = 10 // how many events each version writes in a step
 	client := dynamolocal.Client(t)
 	for name, tt := range map[string]struct {
-		deployed []Shards // one version after the other
+		deployed []Shards // one version after another
 		complete bool
 	}{
 		"readers first":                 {[]Shards{{1, 1}, {1, 4}, {4, 4}}, true},

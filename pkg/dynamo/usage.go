@@ -15,17 +15,17 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// UsageReaders is how many queries a call of Usage.Used runs at once.
+// UsageReaders is how many queries Usage.Used runs at once.
 const UsageReaders = 4
 
-// Usage is a ratelimit.UsageStore on the table of Counters. Its reads are eventually
+// Usage is a ratelimit.UsageStore that reads the table of Counters. Its reads are eventually
 // consistent, so charges of the last second may be missing. It is safe for concurrent use.
 type Usage struct {
 	client querier
 	table  string
 }
 
-// NewUsage fails if an argument is missing.
+// NewUsage fails if client is nil or table is empty.
 func NewUsage(client querier, table string) (*Usage, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -33,9 +33,9 @@ func NewUsage(client querier, table string) (*Usage, error) {
 	return &Usage{client: client, table: table}, nil
 }
 
-// Used implements ratelimit.UsageStore with a Query for each scope and minute. The windows are
-// in one minute or two. A Query takes half a read unit for each 4 KB that it finds, and at
-// least half a unit.
+// Used implements ratelimit.UsageStore with one Query for each scope and minute; the windows
+// are in one minute or two. A Query takes half a read unit per 4 KB that it finds, at least
+// half a unit.
 func (s *Usage) Used(ctx context.Context, identity string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	used := make([]map[string]int64, ratelimit.UsageWindows)
 	for i := range used {
