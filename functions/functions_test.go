@@ -241,13 +241,14 @@ func (d *deployment) countCalls(t *testing.T) *calls {
 // decrease. In each window, the functions make one call for each admitted request, and at most
 // one more per instance.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
-	const address, processes, windowsWanted = "198.51.100.7", 8, 5
+	const address, processes, windowsWanted, limit = "198.51.100.7", 8, 5, 80
 	d := deploy(t, dynamolocal.Endpoint(t))
+	d.env = append(d.env, fmt.Sprint("LIMIT_IMPORTS=", limit))
 	calls := d.countCalls(t)
 	windows := flood(t, d.start(t, "create-event", processes), demand{full: windowsWanted, event: func(worker, n int) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
 	}})
-	total := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Scope: "import"}, "imports", 200, processes)
+	total := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Scope: "import"}, "imports", limit, processes)
 	if n := count(t, d.events); n != total {
 		t.Errorf("%d events are stored after %d were admitted", n, total)
 	}
