@@ -21,11 +21,11 @@ const (
 // Entities is an entity.Store. It is safe for concurrent use. Its records are the latest
 // changes of entities, including tombstones, in the table "entities" with these indexes:
 //
-//   - by_type has a bucket for each type, with the entities of that type by their ids.
+//   - by_type has a bucket for each type, with the entities of that type by id.
 //   - by_updated_at has all records, by the text of Change.SyncPosition.
 //   - by_expiry has the tombstones.
 //   - by_attribute has a bucket for each indexed attribute (Declaration.Partition), with the
-//     entities that have a key by that key.
+//     entities that the index contains, by their keys in it.
 type Entities struct {
 	table   *table[entity.Change]
 	clock   entity.Clock
@@ -34,7 +34,7 @@ type Entities struct {
 
 // NewEntities fails if db or its tables cannot be used. Other stores may share db, which the
 // caller closes. indexes may be nil for none. A transaction writes keys for the indexes that
-// it finds.
+// exist when it runs.
 func NewEntities(db *bbolt.DB, clock entity.Clock, indexes *index.Current) (*Entities, error) {
 	if indexes == nil {
 		indexes = new(index.Current)
@@ -75,7 +75,7 @@ func (s *Entities) entries(workspace string, c entity.Change) []entry {
 }
 
 // Write implements entity.Store. It reads the clock inside the transaction, so that writes are
-// committed in the order of their stamps. Each write also drops some expired tombstones.
+// committed in the order of their stamps. Each write also removes some expired tombstones.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	var was entity.Change
 	err = s.table.update(ctx, string(w.Kind)+" entity", workspace, func(changes records[entity.Change]) (err error) {
@@ -154,8 +154,8 @@ func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, 
 		func(c entity.Change) bool { return !c.Deleted && c.CreatedAt.Compare(until) <= 0 })
 }
 
-// scanEntities iterates over the entities of a type from the id low on. If typ is empty, it
-// iterates over everything, tombstones included.
+// scanEntities iterates over the entities of a type, starting at the id low. If typ is empty,
+// it iterates over everything, including tombstones.
 func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]byte, []byte] {
 	if typ == "" {
 		return scan(changes.index(byKey), low, "", true)

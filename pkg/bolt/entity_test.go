@@ -45,8 +45,8 @@ func TestWalksOfEntities(t *testing.T) {
 	storetest.WalkEntities(t, openEntities)
 }
 
-// bbolt has one writing transaction at a time, and a merge may take long, so it comes before
-// the transaction: updates that write nothing return while the test holds one.
+// bbolt has one write transaction at a time, and a merge may take long, so it happens before
+// the transaction: updates that change nothing return while the test holds one.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
@@ -93,7 +93,7 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// transactions counts the writing transactions so far.
+// transactions returns the number of write transactions so far.
 func transactions(t *testing.T, db *bbolt.DB) (n int) {
 	t.Helper()
 	if err := db.View(func(tx *bbolt.Tx) error { n = tx.ID(); return nil }); err != nil {

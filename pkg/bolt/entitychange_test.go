@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Each write, of any kind, drops at most ten expired tombstones and adds at most one.
+// Each write, of any kind, removes at most ten expired tombstones and adds at most one.
 func TestWritesSweepExpiredTombstones(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -54,7 +54,8 @@ func TestAnEntityThatIsCreatedAgainDoesNotExpire(t *testing.T) {
 }
 
 // Creates wait while the test holds the write transaction. Their stamps must be from when they
-// are stored, because a sync that ended in between would never return earlier ones.
+// are stored, because a sync that ended in between would never return records with earlier
+// ones.
 func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
@@ -101,7 +102,7 @@ func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	}
 }
 
-// lateContext is done from the second look on.
+// lateContext is done from the second time that somebody looks at it.
 type lateContext struct {
 	context.Context
 	looks int
@@ -126,7 +127,7 @@ func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
 	}
 }
 
-// A page passes a megabyte of tombstones at most, so it may be empty.
+// A page skips at most a megabyte of tombstones, so it may be empty.
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	t.Parallel()
 	const tombstones = 9_000

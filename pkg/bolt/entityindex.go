@@ -16,8 +16,8 @@ func attributePath(d index.Declaration) []string { return []string{byAttribute, 
 
 var errIndexRemoved = errors.New("the index has been removed")
 
-// Find implements entity.Finder. The error has kind Unavailable if the index was removed since
-// the caller looked, because some of its keys may be gone.
+// Find implements entity.Finder. The error has kind Unavailable if the index was removed after
+// the caller had looked it up, because some of its keys may be gone.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	low, high := q.Bounds()
 	if low > high {
@@ -55,7 +55,7 @@ func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64,
 // BuildKeys implements index.Keeper in one transaction.
 func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (step index.Step, err error) {
 	err = s.table.update(ctx, "build index", d.Workspace, func(changes records[entity.Change]) error {
-		step = index.Step{} // the transaction may be repeated
+		step = index.Step{} // the transaction may be retried
 		read := 0
 		for _, value := range scanEntities(changes, d.Type, following(after)) {
 			if step.More = read == limit; step.More {

@@ -18,7 +18,8 @@ const (
 )
 
 // Events is an event.Store. It is safe for concurrent use. The keys of its table "events" are
-// texts of Event.Position, so that a long list reads the file in order. The table has these
+// texts of Event.Position, so that a long list reads the file sequentially. The table has
+// these
 // indexes:
 //
 //   - by_id has all events.
@@ -119,7 +120,7 @@ func scanEvents(events records[event.Event], q event.Query) iter.Seq2[[]byte, []
 	return scanBetween(events, q, low, high)
 }
 
-// scanBetween is scanEvents with bounds other than q's.
+// scanBetween is scanEvents with other bounds than q's.
 func scanBetween(events records[event.Event], q event.Query, low, high string) iter.Seq2[[]byte, []byte] {
 	if q.EntityID == "" {
 		return scan(events.index(byKey), low, high, q.Ascending)
@@ -156,7 +157,7 @@ func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (
 }
 
 // removeEmpty removes the bucket of an entity's events if it is empty, because its name is the
-// id of the entity, which must not remain after an erasure.
+// entity's id, which must not remain after an erasure.
 func removeEmpty(entities *bbolt.Bucket, entityID string) error {
 	b := nested(entities, entityID)
 	if b == nil {

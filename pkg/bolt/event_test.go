@@ -54,7 +54,7 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	}
 }
 
-// The file can grow only when no transaction reads it, and meanwhile all requests wait.
+// The file can grow only while no transaction reads it, and until then all requests wait.
 func TestACountIsSeveralShortTransactions(t *testing.T) {
 	t.Parallel()
 	const n = 11_000

@@ -9,11 +9,11 @@ import (
 )
 
 // fields reads or writes a record field by field. One function per kind of record names its
-// fields, for both directions. As JSON, a list would take twice the processor time and the
-// file half as much again. A field is a uvarint: a time in milliseconds, or the length of the
-// text that follows.
+// fields, for both directions. With JSON, a list would take twice the processor time, and the
+// file would be half as large again. A field is a uvarint, which is a time in milliseconds or
+// the length of the text that follows.
 type fields struct {
-	value   []byte // what is left to read, or has been written
+	value   []byte // what is left to read, or what has been written
 	writing bool
 	err     error // of the first field that could not be read
 }
@@ -33,8 +33,8 @@ func (f *fields) number(n *uint64) {
 	*n, f.value = read, f.value[size:]
 }
 
-// text reads or writes a string or bytes, which share no memory with the value. That is valid
-// only during its transaction.
+// text reads or writes a string or bytes. The result shares no memory with the value, which is
+// valid only during its transaction.
 func text[T ~string | ~[]byte](f *fields, s *T) {
 	n := uint64(len(*s))
 	f.number(&n)

@@ -18,8 +18,9 @@ const lockTimeout = time.Second
 // open only during an operation, and several processes can use it. It is safe for concurrent
 // use.
 //
-// A method whose context is done when it is called returns an error and does nothing. It does
-// not check again.
+// If its context is already done, a method returns an error and does nothing. After that, it
+// does
+// not look at the context again.
 type lockedFile struct {
 	path   string // in an existing directory
 	bucket string
@@ -27,7 +28,7 @@ type lockedFile struct {
 
 // view calls read with the bucket, which is nil before the first update.
 func (f lockedFile) view(ctx context.Context, op string, read func(*bbolt.Bucket) error) error {
-	// A process that was killed while it created the file has left an empty one.
+	// A process that was killed while creating the file leaves an empty one.
 	info, err := os.Stat(f.path)
 	if absent := errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0; absent && ctx.Err() == nil {
 		return read(nil)
@@ -37,8 +38,8 @@ func (f lockedFile) view(ctx context.Context, op string, read func(*bbolt.Bucket
 	})
 }
 
-// update calls write with the bucket, which it creates with the file if necessary. If write
-// fails, nothing changes.
+// update calls write with the bucket. If necessary, it creates the bucket and the file. If
+// write fails, nothing changes.
 func (f lockedFile) update(ctx context.Context, op string, write func(*bbolt.Bucket) error) error {
 	return f.withDB(ctx, op, &bbolt.Options{Timeout: lockTimeout}, func(db *bbolt.DB) error {
 		return db.Update(func(tx *bbolt.Tx) error {

@@ -19,7 +19,7 @@ import (
 
 type opened struct {
 	write, remove func(context.Context) error
-	read          func(context.Context) (found bool, err error) // whether the store has what write wrote and remove did not remove
+	read          func(context.Context) (found bool, err error) // whether the store has what write has stored
 }
 
 func files(t *testing.T) map[string]func(path string) opened {
@@ -54,7 +54,7 @@ func files(t *testing.T) map[string]func(path string) opened {
 	}
 }
 
-// A process that was killed while it created the file left an empty one.
+// A process that was killed while creating the file leaves an empty one.
 func TestAFileOfZeroBytesIsEmpty(t *testing.T) {
 	for name, open := range files(t) {
 		path := filepath.Join(t.TempDir(), name)

@@ -20,8 +20,8 @@ const (
 // the kind, such as "report_jobs", and has these indexes:
 //
 //   - by_position has all jobs, by the text of Job.Position.
-//   - unfinished has those that have not ended, by their ids.
-//   - by_expiry has the others.
+//   - unfinished has those that have not ended, by id.
+//   - by_expiry has those that have ended.
 type Jobs struct {
 	table *table[job.Job]
 	kind  job.Kind
@@ -37,7 +37,7 @@ func NewJobs(db *bbolt.DB, kind job.Kind) (*Jobs, error) {
 	return &Jobs{table: t, kind: kind}, nil
 }
 
-// jobFields keeps a job in JSON.
+// jobFields stores a job as JSON.
 func jobFields(f *fields, j *job.Job) {
 	if f.writing {
 		f.value, f.err = encode(j)
@@ -59,7 +59,7 @@ func jobEntries(_ string, j job.Job) []entry {
 	return entries
 }
 
-// Put implements job.Store. If j has ended, it also removes some jobs that have expired.
+// Put implements job.Store. If j has ended, Put also removes some jobs that have expired.
 func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, err error) {
 	err = s.table.update(ctx, "put "+s.kind.String(), j.Workspace, func(jobs records[job.Job]) error {
 		was, exists, err := jobs.get(j.ID)

@@ -40,7 +40,7 @@ func listRows(b *bbolt.Bucket) ([]ratelimit.Row, error) {
 	return rows, err
 }
 
-// Put implements ratelimit.RowManager and removes all expired rows.
+// Put implements ratelimit.RowManager. It also removes all expired rows.
 func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	return s.file.update(ctx, "put limits", func(b *bbolt.Bucket) error {
 		rows, err := listRows(b)

@@ -14,11 +14,13 @@ import (
 )
 
 // table is the bucket of one kind of records R, in a database that other tables share. It has
-// a bucket for each workspace, with a bucket for the records, by key, and one for each index.
+// a bucket for each workspace, which contains a bucket for the records, by key, and one for
+// each index.
 // An index maps its own keys to those of records, or to nothing if they are the same. bbolt
 // sorts keys by bytes. A table is safe for concurrent use.
 //
-// A method whose context is done when it is called, or when its turn to write comes, does
+// If its context is done when a method is called, or when its turn to write comes, the method
+// does
 // nothing and returns an error of kind Unavailable. A transaction cannot be interrupted.
 type table[R any] struct {
 	db     *bbolt.DB
@@ -30,18 +32,18 @@ type table[R any] struct {
 type schema[R any] struct {
 	key     func(R) string // an id, unless the table has the index by_id
 	fields  func(*fields, *R)
-	entries func(workspace string, r R) []entry // where the indexes have a record
+	entries func(workspace string, r R) []entry // the entries of a record in the indexes
 }
 
 type entry struct {
 	key   string
-	index []string // path of its bucket in that of the workspace
+	index []string // path of its bucket within that of the workspace
 }
 
 const (
 	byKey    = "by_key"    // the records
-	byID     = "by_id"     // its keys are ids, in a table whose records have other keys
-	byExpiry = "by_expiry" // its keys are texts of a record.Position with the time at which a record expires
+	byID     = "by_id"     // its keys are ids; in a table whose records have other keys
+	byExpiry = "by_expiry" // its keys are texts of a record.Position, whose time is that at which the record expires
 )
 
 // openTable leaves it to the caller to close db.
@@ -52,7 +54,7 @@ func openTable[R any](db *bbolt.DB, name string, s schema[R]) (*table[R], error)
 	return &table[R]{db: db, writer: newWriter(db), name: name, schema: s}, nil
 }
 
-// update calls write in a transaction, which commits if write succeeds, as writer.update does.
+// update calls write in a transaction, which commits if write succeeds. See writer.update.
 func (t *table[R]) update(ctx context.Context, op, workspace string, write func(records[R]) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -95,8 +97,8 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 	return nil
 }
 
-// get reads in a transaction of its own. The error of a missing record has kind NotFound and
-// calls it noun.
+// get reads in a transaction of its own. If there is no such record, the error has kind
+// NotFound and calls the record noun.
 func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, err error) {
 	exists := false
 	err = t.view(ctx, "get "+noun, workspace, func(all records[R]) (err error) {
@@ -109,11 +111,11 @@ func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, er
 	return r, err
 }
 
-// countLimit is how many records a transaction counts, in about 20 ms. While a transaction
-// reads, the file cannot grow, and if it must, everything else waits.
+// countLimit is how many records one transaction counts, which takes about 20 ms. While a
+// transaction reads, the file cannot grow, and if it has to, everything else waits.
 const countLimit = 5_000
 
-// count counts the records that counts accepts, of those that scan finds from low on.
+// count counts those records that counts accepts, among those that scan finds from low on.
 func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan func(all records[R], low string) iter.Seq2[[]byte, []byte], counts func(R) bool) (n int64, err error) {
 	for more := true; more && err == nil; {
 		err = t.view(ctx, op, workspace, func(all records[R]) error {
@@ -199,11 +201,11 @@ func (s records[R]) at(key []byte) (r R, exists bool, err error) {
 	return r, true, err
 }
 
-// fill is how full bbolt leaves a page that it splits. Keys in order of time never fill that
-// page further, so the default of half wastes space, but random keys need room.
+// fill is how full bbolt leaves a page that it splits. If keys are in order of time, that page
+// is never filled further, so the default of a half wastes space, but random keys need room.
 const fill = 0.7
 
-// put stores r, which must not exist.
+// put stores r, which must not exist yet.
 func (s records[R]) put(r R) error {
 	value, err := s.encode(r)
 	key := s.key(r)
@@ -269,7 +271,7 @@ func (s records[R]) sweep(now record.Time) error {
 	return nil
 }
 
-// lookup yields the key of each entry of an index with the value of its record.
+// lookup yields the key of each entry of an index and the value of its record.
 func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		b := s.index(byKey)
@@ -284,7 +286,7 @@ func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, 
 	}
 }
 
-// page decodes values until the page has limit records, is full (record.PageFull) or has
+// page decodes values until the page has limit records, is full (record.PageFull), or has
 // passed record.MaxPassedBytes of values that skip drops; skip may be nil. Last.ID is the key
 // of the last value that was read.
 func (t *table[R]) page(values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {

@@ -8,12 +8,13 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// writer shares transactions, and their fsync, among concurrent writes. A write that finds no
-// transaction under way starts one, and takes along all that arrive before it commits; the
-// others share the next. DB.Batch instead lets each wait for others until a timer ends.
+// writer lets concurrent writes share transactions and their fsync. A write that finds no
+// transaction under way starts one, and takes along all that arrive before it commits; later
+// ones share the next. DB.Batch, in contrast, makes each write wait for others until a timer
+// ends.
 type writer struct {
 	db      *bbolt.DB
-	turn    chan struct{} // a lock: who holds it commits for all that wait
+	turn    chan struct{} // a lock: its holder commits for all that wait
 	mu      sync.Mutex
 	waiting []write
 }
@@ -25,11 +26,11 @@ type write struct {
 
 func newWriter(db *bbolt.DB) *writer { return &writer{db: db, turn: make(chan struct{}, 1)} }
 
-// errSolo tells a write that it failed in a shared transaction.
+// errSolo tells a write to retry by itself because a shared transaction failed.
 var errSolo = errors.New("repeat the write in a transaction of its own")
 
 // update is like DB.Update, but may call apply more than once. A write that fails or panics is
-// repeated by itself, to get its own error, and those that shared its transaction are repeated
+// retried by itself, to get its own error, and those that shared its transaction are retried
 // without it. Only the last call takes effect.
 func (w *writer) update(apply func(*bbolt.Tx) error) error {
 	c := write{apply, make(chan error, 1)}
@@ -58,7 +59,7 @@ func (w *writer) take() []write {
 }
 
 // commit applies the writes that wait, and those that arrive meanwhile, in one transaction,
-// and starts again without one that fails. The caller has the turn, and commit ends it.
+// and starts again without any that fails. The caller has the turn, and commit ends it.
 func (w *writer) commit() {
 	writes, err := w.take(), errSolo // errSolo remains if bbolt panics
 	defer func() {

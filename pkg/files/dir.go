@@ -24,22 +24,23 @@ import (
 // DirPrefix begins the path of every link of a Dir.
 const DirPrefix = "/export_file/"
 
-// LinkLifetime is how long a link is valid. Nothing ends it sooner, not even the revocation of
-// the key that asked for it.
+// LinkLifetime is how long a link is valid. Nothing ends it sooner, not even revoking the key
+// with which it was requested.
 const LinkLifetime = 5 * time.Minute
 
-// uploads is a directory that no workspace has, because keys escape dots.
+// uploads is a directory name that no workspace can have, because keys escape dots.
 const uploads = ".uploads"
 
 // Dir is an exportjob.Files and exportjob.Links in a directory, and the http.Handler of its
 // links. A link is valid only for the Dir that created it. Dir is safe for concurrent use.
 //
-// The path of a file is its exportjob.File.Key. An upload is a directory below .uploads with a
+// The path of a file is its exportjob.File.Key. An upload is a directory below .uploads with
+// one
 // file per part. Files are written under a temporary name and then renamed, so none is ever
 // incomplete.
 type Dir struct {
 	dir string
-	key []byte // signs the links, by HMAC
+	key []byte // HMAC key that signs the links
 	now func() time.Time
 }
 
@@ -82,7 +83,7 @@ func (s *Dir) Put(_ context.Context, f exportjob.File, n int, part []byte) (etag
 }
 
 // replace writes the named file atomically, with the content that write writes. It syncs the
-// content to disk, but not the rename, which a crash of the machine can undo.
+// content to disk, but not the rename, which may be lost if the machine crashes.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Dir) Complete(ctx context.Context, f exportjob.File) error {
 	}
 	err := replace(name, func(to *os.File) error { return s.join(to, f) })
 	if errors.Is(err, fs.ErrNotExist) {
-		// The upload was completed earlier if the whole file exists, and removed otherwise.
+		// If the whole file exists, the upload was completed earlier; otherwise it was removed.
 		if info, statErr := os.Stat(name); statErr == nil && info.Size() == f.Size {
 			return nil
 		}
@@ -156,10 +157,10 @@ func (s *Dir) Delete(_ context.Context, f exportjob.File) error {
 	return nil
 }
 
-// Expire removes files and uploads last modified more than days ago.
+// Expire removes files and uploads that were last modified more than days ago.
 func (s *Dir) Expire(days int) error {
 	oldest := s.now().AddDate(0, 0, -days)
-	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files, and the directories of uploads, whose times change with each new part
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files, and directories of uploads, whose times change with each new part
 	for _, name := range names {
 		name = filepath.Join(s.dir, filepath.FromSlash(name))
 		info, statErr := os.Stat(name)
@@ -173,7 +174,7 @@ func (s *Dir) Expire(days int) error {
 	return nil
 }
 
-// Link implements exportjob.Links with a path of the local server.
+// Link implements exportjob.Links. The link is a path of the local server.
 func (s *Dir) Link(_ context.Context, f exportjob.File) (string, error) {
 	key := f.Key
 	expires := strconv.FormatInt(s.now().Add(LinkLifetime).Unix(), 10)
@@ -187,8 +188,8 @@ func (s *Dir) sign(key, name, expires string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// ServeHTTP responds with the file of a link, or the requested range of it: 403 if the link is
-// forged or has expired, and 404 if the file has.
+// ServeHTTP responds with the file of a link, or the requested range of it. The status is 403
+// if the link is forged or has expired, and 404 if the file has.
 func (s *Dir) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

@@ -15,15 +15,15 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// S3 is an exportjob.Files and exportjob.Links in a bucket, by multipart uploads and presigned
-// links. It is safe for concurrent use.
+// S3 is an exportjob.Files and exportjob.Links in a bucket, with multipart uploads and
+// presigned links. It is safe for concurrent use.
 type S3 struct {
 	client *s3.Client
 	links  *s3.PresignClient
 	bucket string
 }
 
-// NewS3 fails if an argument is missing.
+// NewS3 fails if client is nil or bucket is empty.
 func NewS3(client *s3.Client, bucket string) (*S3, error) {
 	if client == nil || bucket == "" {
 		return nil, errors.New("files: a client and a bucket name are required")
@@ -32,11 +32,11 @@ func NewS3(client *s3.Client, bucket string) (*S3, error) {
 }
 
 // OpenS3 opens the bucket that EXPORT_JOBS_BUCKET names. If AWS_ENDPOINT_URL_S3 is set, the
-// bucket is part of the URL's path, not of the host.
+// bucket's name is part of the path of URLs, not of the host.
 func OpenS3(sdk aws.Config, getenv func(string) string) (*S3, error) {
 	s, err := NewS3(s3.NewFromConfig(sdk, func(o *s3.Options) {
-		// Servers other than S3 usually have one host name for all buckets, and some lack the
-		// additional checksums of S3.
+		// Servers other than S3 usually have one host name for all buckets, and some lack S3's
+		// additional checksums.
 		o.UsePathStyle = getenv("AWS_ENDPOINT_URL_S3") != ""
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
@@ -59,7 +59,7 @@ func (s *S3) Start(ctx context.Context, f exportjob.File) (upload string, err er
 	return aws.ToString(out.UploadId), nil
 }
 
-// disposition is the Content-Disposition with which a browser saves a file.
+// disposition is the Content-Disposition that gives a download its file name.
 func disposition(f exportjob.File) string {
 	return mime.FormatMediaType("attachment", map[string]string{"filename": f.Name})
 }

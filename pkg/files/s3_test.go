@@ -156,7 +156,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-// Names of workspaces and jobs may have characters that a signature must escape.
+// Names of workspaces and jobs can contain characters that a signature must escape.
 func TestLinksToOddNames(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)

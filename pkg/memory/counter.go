@@ -27,17 +27,17 @@ type Counters struct {
 	mu      sync.Mutex
 	windows map[ratelimit.Window]map[ratelimit.Key]map[string]int64
 	newest  ratelimit.Window
-	dropped ratelimit.Window // the newest that was dropped because of maxHistory
+	dropped ratelimit.Window // newest window that was dropped because of maxHistory
 }
 
-// NewCounters returns counters that are all zero.
+// NewCounters returns Counters with no charges.
 func NewCounters() *Counters {
 	return &Counters{windows: make(map[ratelimit.Window]map[ratelimit.Key]map[string]int64), dropped: math.MinInt64}
 }
 
-// Charge implements ratelimit.Store. It returns an error, and charges nothing, if ctx is done
-// or the counters of the window were dropped. A window at least a minute older than the newest
-// means that the clock was set back, and becomes the newest.
+// Charge implements ratelimit.Store. It returns an error and charges nothing if ctx is done or
+// the counters of the window were dropped. If a window is at least a minute older than the
+// newest, the clock was set back, and that window becomes the newest.
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err

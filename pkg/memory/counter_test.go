@@ -73,7 +73,7 @@ func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	if grown := heap() - before; grown > boundOfActive {
 		t.Errorf("%d addresses take %d bytes, want at most %d", addresses, grown, boundOfActive)
 	}
-	for w := range ratelimit.Window(retained + 2) { // the last charge drops the first window, whose keys exceed maxHistory
+	for w := range ratelimit.Window(retained + 2) { // the last charge drops the first window, because its keys exceed maxHistory
 		charge(t, s, keyAt(1, w))
 	}
 	if grown := heap() - before; grown > boundOfIdle {
@@ -102,7 +102,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 			for i := range others {
 				charge(t, s, keyAt(i, w))
 			}
-		case 30: // more than fit into maxHistory, so that only this window's usage is lost
+		case 30: // more than fit into maxHistory, so only this window's usage is lost
 			for i := range maxHistory * 3 / 2 {
 				charge(t, s, keyAt(i, w))
 			}
@@ -142,7 +142,7 @@ func TestAWindowCountsForAMinute(t *testing.T) {
 }
 
 // A window with too many keys is dropped early, unless it is the newest or one of the three
-// before it. Charges in it must not start from zero again.
+// before. Charges in it must not start again from zero.
 func TestAChargeInADroppedWindowFails(t *testing.T) {
 	s := NewCounters()
 	for w := ratelimit.Window(100); w < 104; w++ {

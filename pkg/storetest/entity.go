@@ -54,7 +54,7 @@ var entityKind = recordKind[entity.Entity, entityStore]{
 // The stores are like instances of the service whose clocks differ.
 type OpenEntities func(t *testing.T) func(entity.Clock) (entity.Store, error)
 
-// entityStore is a store whose writes take the time from their arguments.
+// entityStore is a store whose write times are arguments.
 type entityStore struct {
 	entity.Store // its clock shows updatedAt
 	open         func(entity.Clock) (entity.Store, error)
@@ -96,7 +96,7 @@ func (s entityStore) erase(ctx context.Context, workspace, id string, at record.
 	return c, err
 }
 
-// Entities tests an entity.Store. Its lists must have an entity as soon as it is created.
+// Entities tests an entity.Store. Its lists must contain an entity as soon as it is created.
 func Entities(t *testing.T, open OpenEntities) {
 	entityKind.run(t, open.store)
 	runAll(t, open.store, []test[entityStore]{
@@ -278,7 +278,7 @@ func testEntityDelete(t *testing.T, s entityStore) {
 	entityKind.want(t, s, workspace, plainEntity("a"), again, plainEntity("c"))
 }
 
-// testGetEach reads more entities than a BatchGetItem takes keys, some of them twice.
+// testGetEach reads more entities than BatchGetItem takes keys, some of them twice.
 func testGetEach(t *testing.T, s entityStore) {
 	var ids []string
 	want := make(map[string]entity.Entity)

@@ -26,7 +26,7 @@ func remove(t *testing.T, s entityStore, id string) {
 	}
 }
 
-// testCreateAgain uses clocks that are behind the one of the deletion or ahead of it.
+// testCreateAgain uses clocks that are behind or ahead of the clock of the deletion.
 func testCreateAgain(t *testing.T, s entityStore) {
 	for i, tt := range []struct{ now, want int }{{-4000, 1}, {-1, 1}, {0, 1}, {1, 1}, {2, 2}} {
 		id := fmt.Sprintf("%d", i)
@@ -83,8 +83,8 @@ func testChanges(t *testing.T, s entityStore) {
 	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).check(t, nil, 10)
 }
 
-// testFilteredChanges lists the changes of one type. Entities of others must be returned as
-// gone, on pages of the full length.
+// testFilteredChanges lists the changes of one type. Entities of other types must be returned
+// as gone, on full pages.
 func testFilteredChanges(t *testing.T, s entityStore) {
 	var want []entity.Change
 	for i := range 9 {
@@ -106,7 +106,7 @@ func testFilteredChanges(t *testing.T, s entityStore) {
 func testChangesBetween(t *testing.T, s entityStore) {
 	var all []entity.Change
 	for i := range 6 {
-		for _, id := range []string{"-", "z"} { // the lowest and highest character of an id
+		for _, id := range []string{"-", "z"} { // the lowest and the highest character of an id
 			e := plainEntity(fmt.Sprintf("%s%d", id, i))
 			e.CreatedAt, e.UpdatedAt = entityAt(i), entityAt(i)
 			entityKind.fill(t, s, workspace, e)
@@ -146,8 +146,8 @@ func testChangesBytes(t *testing.T, s entityStore) {
 	}
 }
 
-// testEntityErase erases entities that exist, were deleted or erased, or never existed,
-// before, at and after their latest change.
+// testEntityErase erases entities that exist, were deleted or erased, or never existed. It
+// does so before, at and after their latest change.
 func testEntityErase(t *testing.T, s entityStore) {
 	entityKind.fillPlain(t, s, workspace, "b")
 	entityKind.fillPlain(t, s, "other", "lives-0")
@@ -164,7 +164,7 @@ func testEntityErase(t *testing.T, s entityStore) {
 		for _, want := range []entity.Change{
 			wantOf(lives, "account", updatedAt, entityAt(tt.want)), wantOf(was, "account", entityCreatedAt, entityAt(tt.want)), wantOf(never, entity.DefaultType, now, now),
 		} {
-			for range 2 { // the second call replaces the first one's tombstone
+			for range 2 { // the second call replaces the tombstone of the first
 				got, err := s.erase(t.Context(), workspace, want.ID, now)
 				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("erase %s at %s: error %v\n got %+v\nwant %+v", want.ID, now, err, got, want)
@@ -188,8 +188,8 @@ func changesWith(t *testing.T, s entityStore, id string) []entity.Change {
 	return slices.DeleteFunc(all, func(c entity.Change) bool { return c.ID != id })
 }
 
-// testEraseAndCreate erases an entity, creates it again, changes and deletes it. Each change
-// must still have the ErasedAt of the erasure.
+// testEraseAndCreate erases an entity, creates it again, and changes and deletes it. After
+// each change, it must still have the ErasedAt of the erasure.
 func testEraseAndCreate(t *testing.T, s entityStore) {
 	e := plainEntity("a")
 	e.CreatedAt = entityAt(2)
@@ -224,8 +224,9 @@ func testEraseAndCreate(t *testing.T, s entityStore) {
 	}
 }
 
-// testClockFault changes what has a stamp ahead of the clock. If it is further ahead than two
-// clocks may differ, the change gets the current time, and the fault is reported once.
+// testClockFault changes entities whose stamp is ahead of the clock. If it is further ahead
+// than two clocks may differ, the change gets the current time, and the fault is reported
+// once.
 func testClockFault(t *testing.T, s entityStore) {
 	ahead := recordAt("2028-01-01T00:00:00Z")
 	var faults []entity.ClockFault

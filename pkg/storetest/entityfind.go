@@ -24,8 +24,8 @@ type IndexedEntities interface {
 }
 
 // FindEntities checks that stores find what a naive search through all entities finds, while
-// declarations, entities and their types change at random. indexed has the declarations by
-// which the store writes. All checks share one store, each in a workspace of its own.
+// declarations, entities and their types change at random. indexed has the declarations that
+// the store uses when it writes. All checks share one store, each in its own workspace.
 func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) (IndexedEntities, index.Store)) {
 	indexed := new(index.Current)
 	s, declarations := open(t, indexed)
@@ -62,7 +62,7 @@ var (
 	findKinds      = []index.Kind{index.Text, index.Number, index.Boolean}
 )
 
-// load lets the store write by the stored declarations.
+// load makes the store use the stored declarations.
 func (f *finding) load(rt *rapid.T) []index.Declaration {
 	all, err := f.declarations.List(f.ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (f *finding) upsert(rt *rapid.T) {
 	f.entities[d.ID] = d
 }
 
-// object returns the members in order; values keep their bytes.
+// object returns an object with the members in order; values keep their bytes.
 func object(members map[string]json.RawMessage) record.Attributes {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -214,7 +214,7 @@ func (f *finding) find(rt *rapid.T) {
 	}
 }
 
-// search returns the ids of the entities that match, in order.
+// search returns the ids of matching entities, in order.
 func (f *finding) search(q index.Query, accept func(findValue) bool) []string {
 	type match struct {
 		value findValue
@@ -248,7 +248,7 @@ func (f *finding) search(q index.Query, accept func(findValue) bool) []string {
 	return ids
 }
 
-// findValue is a JSON value. kind is "" if it is not indexed.
+// findValue is a JSON value. kind is "" if such values are not indexed.
 type findValue struct {
 	json string
 	kind index.Kind
@@ -265,7 +265,7 @@ var findValues = []findValue{
 	{`true`, index.Boolean}, {`false`, index.Boolean}, {`null`, ""}, {`[1]`, ""}, {`{"x":1}`, ""},
 }
 
-// text returns the value as a query has it.
+// text returns the value as it appears in a query.
 func (v findValue) text() string {
 	var s string
 	if json.Unmarshal([]byte(v.json), &s) == nil {

@@ -26,7 +26,8 @@ var eventKind = recordKind[event.Event, eventStore]{
 	id:         func(e event.Event) string { return e.ID },
 	attributes: func(e event.Event) record.Attributes { return e.Attributes },
 	plain:      func(id string) event.Event { return plainEvent(id, eventNoon) },
-	// Variants differ in time, so a store that wrongly keeps several of an id lists them all.
+	// Variants differ in time. If a store wrongly keeps several with one id, a list shows them
+	// all.
 	variant: func(id string, n int) event.Event {
 		e := plainEvent(id, laterEvent(time.Duration(1+n)*time.Second))
 		e.Name, e.EntityID = fmt.Sprintf("variant %d", n), event.OptionalID(fmt.Sprintf("e-%d", n))
@@ -61,7 +62,7 @@ var eventKind = recordKind[event.Event, eventStore]{
 // OpenEvents creates an empty database and returns a function that opens it with a clock.
 type OpenEvents func(t *testing.T) func(now func() time.Time) (event.Store, error)
 
-// eventStore is a store whose Create takes the time from the event.
+// eventStore is a store whose Create takes its time from the event.
 type eventStore struct {
 	event.Store
 	open func(now func() time.Time) (event.Store, error)
@@ -90,7 +91,7 @@ func (s eventStore) create(ctx context.Context, workspace string, e event.Event)
 	return s.at(e.CreatedAt).Create(ctx, workspace, d)
 }
 
-// Events tests an event.Store. Its lists must have an event as soon as it is created.
+// Events tests an event.Store. Its lists must contain an event as soon as it is created.
 func Events(t *testing.T, open OpenEvents) {
 	eventKind.run(t, open.store)
 	runAll(t, open.store, []test[eventStore]{
@@ -139,8 +140,8 @@ func eventIDs(events []event.Event) (ids []string) {
 	return ids
 }
 
-// testEventOrder has events with short ids and one OccurredAt, and events whose order by id
-// differs from that by time.
+// testEventOrder has events with short ids and the same OccurredAt, and events whose order by
+// id differs from that by time.
 func testEventOrder(t *testing.T, s eventStore) {
 	var events []event.Event
 	for c := range byte(128) {

@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// testEventChanges lists events whose order of creation differs from that of occurrence.
+// testEventChanges lists events that were not created in the order in which they occurred.
 func testEventChanges(t *testing.T, s eventStore) {
 	var all []event.Event
 	for i := range 30 {

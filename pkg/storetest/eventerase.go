@@ -29,7 +29,7 @@ func eraseAll(t *testing.T, s eventStore, q event.Erasure) (n int64) {
 }
 
 // testEventErase erases the events of one of two entities. Some events belong to none, and
-// some were created too late. The order of creation differs from that of occurrence.
+// some were created too late. They were not created in the order in which they occurred.
 func testEventErase(t *testing.T, s eventStore) {
 	var old, others []event.Event
 	for i := range 40 {
@@ -76,7 +76,7 @@ func testEventErase(t *testing.T, s eventStore) {
 	}
 }
 
-// testExpired creates events with the id of an earlier one before, at and after its expiry.
+// testExpired creates events with the ids of earlier ones, before, at and after those expire.
 func testExpired(t *testing.T, s eventStore) {
 	e := plainEvent("a", eventNoon)
 	e.CreatedAt, e.ExpiresAt = eventNoon, laterEvent(time.Minute)

@@ -15,8 +15,8 @@ import (
 const eventWalkCount = 2_000
 
 // WalkEvents reads lists of 2,000 events in pages of 1, 7, 50 and 200. They must be in order
-// and contain each event once. If few is true, it skips lists with many pages, for stores that
-// make many calls per page.
+// and contain each event once. With few, it skips lists with many pages, for stores that make
+// many calls per page.
 func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 	s := open.store(t)
 	events := manyEvents()
@@ -56,8 +56,8 @@ func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 	}
 }
 
-// manyEvents returns events of one hour in random order, of different sizes and of 25
-// entities, some at the same time.
+// manyEvents returns events of different sizes, of 25 entities and within one hour, in random
+// order. Some are at the same time.
 func manyEvents() []event.Event {
 	events := make([]event.Event, eventWalkCount)
 	for i := range events {

@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// partBytes is the least that S3 requires of every part but the last.
+// partBytes is the minimum size that S3 requires of every part but the last.
 const partBytes = 5 << 20
 
 // odd is a workspace name that is dangerous in a path unless it is escaped.
@@ -31,7 +31,7 @@ func File(t *testing.T, files exportjob.Files, workspace, id, content string) ex
 	return f
 }
 
-// Files tests an exportjob.Files. Each call of open returns an empty one.
+// Files tests an exportjob.Files. open returns an empty one.
 func Files(t *testing.T, open func(t *testing.T) FileStore) {
 	runAll(t, open, []test[FileStore]{
 		{"a file consists of its parts in order and exists only once it is complete", testParts},
@@ -58,7 +58,7 @@ func upload(t *testing.T, s FileStore, workspace, id string) exportjob.File {
 	return f
 }
 
-// part returns n pseudorandom bytes, the same for the same seed.
+// part returns n pseudorandom bytes, always the same for a seed.
 func part(seed byte, n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // this Read never fails

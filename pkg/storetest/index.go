@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// Indexes tests an index.Store. Each call of open returns an empty one.
+// Indexes tests an index.Store. open returns an empty one.
 func Indexes(t *testing.T, open func(t *testing.T) index.Store) {
 	runAll(t, open, []test[index.Store]{
 		{"a list returns the declarations as they were put, in order", testIndexesReadBack},
@@ -109,7 +109,7 @@ func testConcurrentIndexes(t *testing.T, s index.Store) {
 	}
 }
 
-// overtaken is a store that others change after each of the first lists.
+// overtaken is a store that another process changes after each of the first lists.
 type overtaken struct {
 	index.Store
 	changes []func()
@@ -142,7 +142,7 @@ func testIndexDeclaredOnce(t *testing.T, s index.Store) {
 	}
 	wantIndexes(t, s, other)
 
-	// A declaration beside it that only changes is no obstacle.
+	// It does not matter if another declaration merely changes.
 	var changed index.Declaration
 	late.changes = []func(){func() { changed = putIndex(t, s, other) }}
 	b, err := index.Add(t.Context(), late, declaration("person", "b", 0))

@@ -17,8 +17,8 @@ import (
 
 var reports = job.Kind{Name: "report", Keep: 24 * time.Hour}
 
-// Jobs tests a job.Backlog. Each call of open returns an empty one of a kind, whose lists must
-// have every change at once.
+// Jobs tests a job.Backlog. open returns an empty one of a kind, whose lists must contain
+// every change at once.
 func Jobs(t *testing.T, open func(t *testing.T, kind job.Kind) job.Backlog) {
 	runAll(t, func(t *testing.T) job.Backlog { return open(t, reports) }, []test[job.Backlog]{
 		{name: "a job is read back as it was stored", run: testJobWhole},
@@ -123,7 +123,7 @@ func testJobRepeat(t *testing.T, s job.Backlog) {
 	}
 }
 
-// Jobs that have started are changed in another way than those that begin or end.
+// Stores change jobs that have started in another way than those that begin or end.
 func testJobOneWinner(t *testing.T, s job.Backlog) {
 	for _, status := range []job.Status{job.Running, job.Cancelled} {
 		j := fullJob(string(status))
@@ -237,20 +237,20 @@ func testJobPages(t *testing.T, s job.Backlog) {
 			t.Errorf("limit %d: got %+v", limit, got)
 		}
 	}
-	between := record.Position{At: record.TimeOf(jobsCreatedAt), ID: "a00"} // a position without a job
+	between := record.Position{At: record.TimeOf(jobsCreatedAt), ID: "a00"} // a position at which there is no job
 	page, err := s.List(t.Context(), workspace, &between, 1)
 	if err != nil || len(page.Records) != 1 || page.Records[0].ID != "a0" || !page.More {
 		t.Errorf("after a position without a job: %+v, error %v", page.Records, err)
 	}
 }
 
-// testJobQuota creates 50 jobs at the same time, each of them twice.
+// testJobQuota creates 50 jobs concurrently, each of them twice.
 func testJobQuota(t *testing.T, s job.Backlog) {
 	const quota, count = 10, 50
 	other := plainJob("other")
 	other.Workspace = "another"
 	putJob(t, s, other)
-	for round := range 2 { // in the second, the quota has room for three jobs
+	for round := range 2 { // in the second round, the quota has room for three jobs
 		var created, refused atomic.Int64
 		var wg sync.WaitGroup
 		start := make(chan struct{})

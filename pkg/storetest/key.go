@@ -18,7 +18,7 @@ import (
 
 var keyStart = time.Date(2026, 1, 2, 15, 4, 5, 678_000_000, time.UTC)
 
-// newKey returns a key that was created n milliseconds after keyStart.
+// newKey returns a key created n milliseconds after keyStart.
 func newKey(t *testing.T, k access.Key, n int) access.Key {
 	t.Helper()
 	k, _ = secrettest.New(t, k, keyStart.Add(time.Duration(n)*time.Millisecond))
@@ -27,7 +27,7 @@ func newKey(t *testing.T, k access.Key, n int) access.Key {
 
 var plainKey = access.Key{Workspace: "default", Scopes: []access.Scope{access.Export}}
 
-// Keys tests an access.Manager. Each call of open returns one without keys.
+// Keys tests an access.Manager. open returns one without keys.
 func Keys(t *testing.T, open func(t *testing.T) access.Manager) {
 	runAll(t, open, []test[access.Manager]{
 		{name: "get returns a key as it was created", run: testKeyReadBack},

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rowsAt is the time of the rows. If it were in the past, DynamoDB could remove those that
+// rowsAt is the time of the rows. If it were in the past, DynamoDB might remove those that
 // have expired.
 var rowsAt = time.Now().UTC().Truncate(time.Second)
 
@@ -41,7 +41,7 @@ func wantRows(t *testing.T, s ratelimit.RowStore, want ...ratelimit.Row) {
 	}
 }
 
-// Limits tests a ratelimit.RowManager. Each call of open returns one without rows.
+// Limits tests a ratelimit.RowManager. open returns one without rows.
 func Limits(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 	runAll(t, open, []test[ratelimit.RowManager]{
 		{"a list returns the rows as they were put, in the order of their subjects", testRowsReadBack},
@@ -65,7 +65,7 @@ func testRowsReadBack(t *testing.T, s ratelimit.RowManager) {
 		{CIDR: block("2001:db8::/32"), Action: "limit", Imports: 3, UpdatedAt: rowsAt, Note: "<&> Ada's"},
 	}
 	for i := range rows {
-		putRows(t, s, rows[(i*3)%len(rows)]) // len(rows) is no multiple of 3
+		putRows(t, s, rows[(i*3)%len(rows)]) // len(rows) is not a multiple of 3
 	}
 	wantRows(t, s, rows...)
 }

@@ -12,16 +12,16 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// By default, rapid tries 100 sequences (flag -rapid.checks). They are short, so that all take
-// only seconds behind a network.
+// By default, rapid tries 100 sequences (flag -rapid.checks). They are short, so that even
+// over a network they take only seconds.
 const (
 	mostSteps  = 20 // most charges in a sequence
 	mostAtOnce = 12 // most concurrent charges
 )
 
-// runProperties tests random charges. All sequences share a store, so each has addresses of
-// its own. Failure messages leave them out, because rapid compares the messages of repeated
-// runs.
+// runProperties tests random charges. All sequences share a store, so each uses addresses of
+// its own. Failure messages do not contain these, because rapid compares the messages of
+// repeated runs.
 func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	var sequences atomic.Int64
 
@@ -134,7 +134,8 @@ type place struct {
 // model has the expected counters.
 type model map[place]map[string]int64
 
-// charge is the arithmetic of Store.Charge. An amount of 0 fits even above a lowered limit.
+// charge does the arithmetic of Store.Charge. An amount of 0 fits even above a limit that was
+// lowered.
 func (m model) charge(at place, costs []ratelimit.Cost) (admitted bool) {
 	for _, c := range costs {
 		if c.Amount > 0 && m[at][c.Rule.Counter]+c.Amount > c.Rule.Limit {

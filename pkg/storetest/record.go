@@ -28,19 +28,19 @@ type recordKind[R any, S recordStore[R]] struct {
 	id         func(R) string
 	attributes func(R) record.Attributes
 	plain      func(id string) R                                                // a simple record
-	variant    func(id string, n int) R                                         // differs from plain(id) and other variants in all but the id
+	variant    func(id string, n int) R                                         // differs from plain(id) and the other variants in everything but the id
 	with       func(r R, label string, attributes record.Attributes) R          // r with another type or name and other attributes
-	extra      []R                                                              // more for the test that reads records back
+	extra      []R                                                              // additional records for the test that reads records back
 	lists      func(ctx context.Context, s S, workspace string) []recordList[R] // lists of all records, one for each direction
-	others     func(ctx context.Context, s S) map[string]error                  // calls all other methods for plain("a"); the errors by name
+	others     func(ctx context.Context, s S) map[string]error                  // calls all other methods for plain("a"), and returns their errors by name
 }
 
 type recordList[R any] struct {
-	compare func(a, b R) int // order of the list
+	compare func(a, b R) int // by the order of the list
 	page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
-// changesOf returns the list that q selects, by a store's method Changes.
+// changesOf returns the list that q selects, as read by a store's method Changes.
 func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Context, changes func(context.Context, string, record.SyncQuery) (record.Page[R], error), workspace string, q record.SyncQuery) recordList[R] {
 	return recordList[R]{
 		compare: func(a, b R) int {
@@ -61,8 +61,8 @@ func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Contex
 	}
 }
 
-// read returns the page after the record *after, or the first one if after is nil. The page
-// must be in order, and may not be empty if more is true.
+// read returns the page after the record *after, or the first one if after is nil. It fails
+// the test if the page is not in order, or is empty although more is true.
 func (l recordList[R]) read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	t.Helper()
 	page, more, err := l.page(after, limit)
@@ -83,8 +83,8 @@ func (l recordList[R]) read(t *testing.T, after *R, limit int) (page []R, more b
 	return page, more
 }
 
-// walk returns all pages after the record *after, or all of the list if after is nil. more
-// must be false on the last page with records.
+// walk returns all pages after the record *after, or the whole list if after is nil. It fails
+// the test if more is true on the last page with records.
 func (l recordList[R]) walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	t.Helper()
 	for {
@@ -119,8 +119,8 @@ func (l recordList[R]) check(t *testing.T, want []R, limits ...int) {
 	}
 }
 
-// run tests what stores of entities and events have in common. Each call of open returns an
-// empty one, whose lists must have every new record at once.
+// run tests what stores of entities and of events have in common. open returns an empty one,
+// whose lists must contain every new record at once.
 func (k recordKind[R, S]) run(t *testing.T, open func(t *testing.T) S) {
 	runAll(t, open, []test[S]{
 		{"an " + k.noun + " is read back as it was created", k.testReadBack},
@@ -178,7 +178,7 @@ func (k recordKind[R, S]) fillPlain(t *testing.T, s S, workspace string, ids ...
 	k.fill(t, s, workspace, records...)
 }
 
-// want checks that a workspace and its lists have exactly these records.
+// want checks that a workspace and its lists contain exactly these records.
 func (k recordKind[R, S]) want(t *testing.T, s S, workspace string, want ...R) {
 	t.Helper()
 	for _, r := range want {
@@ -315,7 +315,8 @@ func (k recordKind[R, S]) testNotFound(t *testing.T, s S) {
 func (k recordKind[R, S]) testPages(t *testing.T, s S) {
 	var records []R
 	for i := range 12 {
-		// Three successive records have the same variant, so that some pages end among them.
+		// Every three successive records have the same variant, so that some pages end between two
+		// of them.
 		records = append(records, k.variant(fmt.Sprintf("%02d", 99-i), i/3))
 	}
 	k.fill(t, s, workspace, records...)

@@ -10,8 +10,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Usage tests a ratelimit.UsageStore. Each call of open returns an empty Store, and the
-// UsageStore that reads its counters.
+// Usage tests a ratelimit.UsageStore. open returns an empty Store and the UsageStore that
+// reads its counters.
 func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
 	t.Run("counters are returned by window and name", func(t *testing.T) { usageByWindow(t, open) })
 
