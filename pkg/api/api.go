@@ -21,7 +21,7 @@ type Problem struct {
 	Code             string              `json:"code"`                        // in snake_case, stable, for programs
 	Errors           []record.FieldError `json:"errors,omitempty"`            // invalid fields or parameters
 	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // rate limits that the request exceeds; only for 429
-	Results          []BatchResult       `json:"results,omitempty"`           // one for each element of a batch, if all failed with the same status
+	Results          []BatchResult       `json:"results,omitempty"`           // one per element of a batch, if all of them failed with the same status
 }
 
 // List is one page.
@@ -36,15 +36,15 @@ type List[T any] struct {
 
 // Batch is the response to a batch.
 type Batch struct {
-	Results []BatchResult `json:"results"` // one for each element, in order
+	Results []BatchResult `json:"results"` // one per element, in order
 }
 
-// BatchResult has the status and body of the response that a request with only this element
+// BatchResult has the status and body of the response that a request for this element alone
 // would have received.
 type BatchResult struct {
 	Index   int            `json:"index"`            // position in the batch, from 0
 	Status  int            `json:"status"`           // HTTP status
-	Entity  *entity.Entity `json:"entity,omitempty"` // absent if the attributes up to this entity exceed record.MaxPageBytes in total
+	Entity  *entity.Entity `json:"entity,omitempty"` // absent if the attributes of this and the earlier entities exceed record.MaxPageBytes in total
 	Event   *event.Event   `json:"event,omitempty"`
 	Problem *Problem       `json:"problem,omitempty"` // why the element failed; without Instance
 }
@@ -52,7 +52,7 @@ type BatchResult struct {
 // Deleted is the response to a deletion.
 type Deleted struct {
 	ID      string `json:"id"`
-	Deleted bool   `json:"deleted"` // always true, even if no record existed
+	Deleted bool   `json:"deleted"` // always true, even if there was no such record
 }
 
 // Erasing is the response to a deletion of an entity and its events. It describes the erasure
@@ -62,21 +62,21 @@ type Erasing struct {
 	Status job.Status `json:"status"`
 }
 
-// EntityIndex is an indexed attribute of the entities of a type.
+// EntityIndex is an indexed attribute of a type of entities.
 type EntityIndex struct {
 	Type      string      `json:"type"`
 	Attribute string      `json:"attribute"`
 	Kind      index.Kind  `json:"kind"`
-	State     index.State `json:"state"` // queries are served if it is "ready"
-	Done      float64     `json:"done"`  // part of the index that is built, from 0 to 1
+	State     index.State `json:"state"` // queries are served once it is "ready"
+	Done      float64     `json:"done"`  // share of the index that is built, from 0 to 1
 }
 
-// Usage is the limits of an address or API key, and what it used in the last minute.
+// Usage is the limits of an address or API key, and what it has used in the last minute.
 type Usage struct {
 	Counted string        `json:"counted"` // whose usage: "address:…" or "key:…"
-	Address string        `json:"address"` // of the query or the caller, as it is counted: an IPv4 address or an IPv6 prefix
+	Address string        `json:"address"` // the address in the query or the caller's, in the form in which it is counted: an IPv4 address or an IPv6 prefix
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe", as in ratelimit.Action
-	Limit   int64         `json:"limit"`   // lowest of Limits
+	Limit   int64         `json:"limit"`   // the lowest of Limits
 	Limits  UsageLimits   `json:"limits"`
 	Seconds []UsageSecond `json:"seconds"` // 60 windows, oldest first; the last is still growing
 	Caller  Caller        `json:"caller"`

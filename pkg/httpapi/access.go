@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/access"
 )
 
-// sessionCookie carries the API key of the dashboard's page, which sends no Authorization
+// sessionCookie carries the API key of the dashboard page, which sends no Authorization
 // header.
 const sessionCookie = "sluice_session"
 
@@ -19,10 +19,10 @@ const sessionCookie = "sluice_session"
 // 6265bis, section 4.1.3.2).
 const secureSessionCookie = "__Host-" + sessionCookie
 
-// challenge begins WWW-Authenticate.
+// challenge is the beginning of WWW-Authenticate.
 const challenge = `Bearer realm="sluice"`
 
-// Reasons in the log, beside those of package access.
+// Reasons in the log, in addition to those of package access.
 const (
 	refusedNoKey       = "no_key"
 	refusedCrossOrigin = "cross_origin"
@@ -31,7 +31,7 @@ const (
 	refusedHost        = "unknown_host"
 )
 
-// authenticate checks how the request came in and who sent it, and sets r.key and r.workspace.
+// authenticate checks how the request arrived and who sent it, and sets r.key and r.workspace.
 // Every invalid key gets the same error. A second call returns the result of the first.
 func (e *endpoint) authenticate(ctx context.Context, r *request) error {
 	if !r.authenticated {
@@ -104,7 +104,7 @@ func (r *request) require(scope access.Scope) error {
 	}
 }
 
-// token returns the API key in the Authorization header or, without that header, in the
+// token returns the API key in the Authorization header or, if there is no such header, in the
 // session cookie; ok is false if there is neither. Any scheme but Bearer yields "", which is
 // never a valid key.
 func token(r *request) (text string, fromCookie, ok bool) {
@@ -122,9 +122,9 @@ func token(r *request) (text string, fromCookie, ok bool) {
 	return cookie.Value, true, true
 }
 
-// credentials returns the API key in r, or an error. A browser sends the cookie by itself, so
-// a key from the cookie is rejected if the request comes from another origin, unless its
-// method is safe (GET, HEAD, OPTIONS).
+// credentials returns the API key in r, or an error. Browsers send cookies on their own, so a
+// key from the cookie is rejected if the request comes from another origin, unless its method
+// is safe (GET, HEAD, OPTIONS).
 func credentials(r *request) (string, error) {
 	text, fromCookie, ok := token(r)
 	if !ok {
@@ -140,7 +140,7 @@ func credentials(r *request) (string, error) {
 	return text, nil
 }
 
-// checkOrigin rejects unsafe methods from pages of another origin.
+// checkOrigin rejects unsafe methods if the request comes from a page of another origin.
 func checkOrigin(r *request) error {
 	if err := new(http.CrossOriginProtection).Check(r.Request); err != nil {
 		r.log.refused = refusedCrossOrigin

@@ -95,8 +95,7 @@ func wrong(key string) string {
 	return key[:len(key)-1] + last
 }
 
-// invoke is service.invoke with an Authorization header, or without it if authorization is
-// empty.
+// invoke is service.invoke with an Authorization header, unless authorization is empty.
 func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	delete(ev.Headers, "authorization")
@@ -108,10 +107,11 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 	return resp
 }
 
-// untouchable panics on every read and write, so a route that used it would respond with 500.
+// untouchable panics on every read and write, so a route that used a store would respond with
+// 500.
 var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Finder: struct{ entity.Finder }{}, Indexes: struct{ index.Source }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ job.Store }{}, ExportJobs: struct{ job.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
-// state is the RateLimit header after one request that found no record, by class.
+// state is the RateLimit header, by class, after one request that found no record.
 var state = map[ratelimit.Class]string{
 	ratelimit.Export:  `"records";r=200;t=1, "requests";r=199;t=1`,
 	ratelimit.Import:  `"imports";r=199;t=1, "requests";r=199;t=1`,
@@ -196,7 +196,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 				if l.Level != "WARN" || l.Refused != tt.logged || l.Workspace != "" || l.AccessRefusals != 1 || (l.KeyID != "") != wantID || wantID && !strings.Contains(key, "_"+l.KeyID+"_") {
 					t.Errorf("the log says %s", g.log)
 				}
-				// It must not say why the key is invalid.
+				// The response must not reveal why the key is invalid.
 				if same := newGuarded(t).invoke(t, route.Name, "Bearer x", sample(t, route.Name)); tt.code == "invalid_key" && fmt.Sprint(same) != fmt.Sprint(resp) {
 					t.Errorf("responses differ:\n%v\n%v", resp, same)
 				}
@@ -206,7 +206,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 			g, off := newGuarded(t), newAPI(t)
 			key := g.keyLike(t, access.Key{Workspace: "default", Scopes: right, ExpiresAt: now().Add(time.Millisecond)}, func(*access.Key) {})
 			got, want := g.invoke(t, route.Name, key, sample(t, route.Name)), off.invoke(t, route.Name, sample(t, route.Name))
-			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // without the description of the caller's key in usage
+			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // without what usage says about the caller's key
 				if body, _, ok := strings.Cut(resp.Body, `,"caller":`); ok {
 					resp.Body = body
 					delete(resp.Headers, "Content-Length")
@@ -243,7 +243,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// A key without the second scope learns this only for a valid request, and nothing is deleted.
+// Whoever lacks the second scope learns so only if the request is valid, and nothing is
+// deleted.
 func TestErasingNeedsAScopeOfItsOwn(t *testing.T) {
 	for _, tt := range []struct {
 		body, scopes string
@@ -346,7 +347,8 @@ func TestWorkspacesAreApart(t *testing.T) {
 	}
 }
 
-// A page of another origin can make a browser send the cookie. Nothing may change then.
+// A page of another origin can make a browser send the cookie. Such a request must not change
+// anything.
 func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string

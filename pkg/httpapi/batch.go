@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// MaxBatch is how many records a request may have.
+	// MaxBatch is the maximum number of records in a request.
 	MaxBatch = 100
 
 	// BatchWriters is how many records of a batch are written at once by default. A function with
-	// 256 MB has not the processor time for more.
+	// 256 MB has too little processor time for more.
 	BatchWriters = 16
 )
 
-// batch is a request to store up to MaxBatch records. Each is written by itself, so some may
-// fail while others are stored. A client may safely repeat the whole batch.
+// batch is a request to store up to MaxBatch records. Each is written separately, so some may
+// fail while others are stored. A client can safely repeat the whole batch.
 type batch struct {
 	noun    string // in errors, such as event
 	results []api.BatchResult
 	errs    []error // by element; nil if it was stored
 }
 
-// batchWrite is a valid element. store writes it and returns the result without the index.
+// batchWrite is a valid element. store writes it and returns the result, except for the index.
 type batchWrite struct {
 	id    string
 	index int
@@ -41,7 +41,7 @@ type batchWrite struct {
 
 // importBatch stores the records in the body of r: a JSON object with one array, called
 // plural. noun is its singular, for errors. read decodes and validates an element. prepare, if
-// not nil, gets the ids of the valid elements before the first is stored.
+// not nil, is called with the ids of the valid elements before the first is stored.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error), prepare func(ctx context.Context, ids []string) error) (response, error) {
 	var elements [][]byte
 	if err := (record.Decoders{plural: record.Array(&elements, MaxBatch)}).Decode(r.body); err != nil {
@@ -70,7 +70,7 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 }
 
 // read returns the valid elements by record id, each group in the order of the batch, and
-// notes the errors of the others.
+// records the errors of the others.
 func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
 	byID := make(map[string][]batchWrite)
 	for i, element := range elements {
@@ -79,7 +79,7 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 			continue
 		}
 		w, err := read(element)
-		if record.KindOf(err) == record.Malformed { // the element is malformed, but the batch is well-formed JSON
+		if record.KindOf(err) == record.Malformed { // the element is malformed, but the batch as a whole is JSON
 			err = &record.Error{Kind: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
 		}
 		if err != nil {
@@ -92,7 +92,7 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 	return byID
 }
 
-// fail notes one error for all elements.
+// fail records err for all elements.
 func (b *batch) fail(byID map[string][]batchWrite, err error) {
 	for _, group := range byID {
 		for _, w := range group {
@@ -101,9 +101,9 @@ func (b *batch) fail(byID map[string][]batchWrite, err error) {
 	}
 }
 
-// write stores records, up to writers at once, and notes the results. Those with the same id
-// are stored in order. After a fault of the service, the later ones with the same id are
-// skipped, so that the order holds when the client repeats them.
+// write stores records, up to writers at once, and records the results. Those with the same id
+// are stored in order. If one of them fails through a fault of the service, the later ones are
+// skipped, so that the order is still right when the client repeats them.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
 	var calls errgroup.Group
 	calls.SetLimit(writers)
@@ -126,8 +126,8 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers
 	calls.Wait() //nolint:errcheck // b.errs has the errors
 }
 
-// try turns a panic into an error, because outside of the request's goroutine it would end the
-// process.
+// try turns a panic into an error, because on another goroutine than the request's it would
+// end the process.
 func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error) {
 	defer recovered(&err)
 	return w.store(ctx)
@@ -142,8 +142,8 @@ func (b *batch) note(index int, result api.BatchResult, err error) {
 	b.results[index], b.errs[index] = result, err
 }
 
-// failure joins the errors of elements with a status from 500 on, faults of the service, for
-// the log.
+// failure joins the errors of elements whose status is 500 or above, which are faults of the
+// service, for the log.
 func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {
@@ -154,8 +154,8 @@ func (b *batch) failure() error {
 	return errors.Join(errs...)
 }
 
-// response has the status of all results if they agree, and 207 otherwise. If all have the
-// same error status, the body is a problem that holds the results.
+// response has the status of all results if they agree, otherwise 207. If all have the same
+// error status, the body is a problem that contains the results.
 func (b *batch) response() (response, error) {
 	status := b.results[0].Status
 	for _, r := range b.results {
@@ -174,8 +174,8 @@ func (b *batch) response() (response, error) {
 	}
 }
 
-// trim keeps the attributes in the results within the size of a page: the first entities that
-// fit stay, and the others are removed. A small request can change large entities.
+// trim limits the attributes in the results to the size of a page: the first entities that fit
+// stay, and the others are left out. Even a small request can change large entities.
 func (b *batch) trim() {
 	size := 0
 	for i, r := range b.results {

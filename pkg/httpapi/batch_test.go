@@ -95,11 +95,11 @@ func TestABatchHasAResultForEachEvent(t *testing.T) {
 			a.post(t, "create-event", `{"id":"old","name":"n"}`)
 			for try := range 2 {
 				if try > 0 && tt.name == "without ids" {
-					break // without ids, a repeat creates new events
+					break // without ids, a repeated request creates new events
 				}
 				resp, got := a.batch(t, `{"events":[`+tt.body+`]}`)
 				want, status := tt.statuses, tt.status
-				if try > 0 && tt.stored > 0 { // a repeat finds what the first call stored
+				if try > 0 && tt.stored > 0 { // a repeated request finds what the first one stored
 					want, status = strings.ReplaceAll(want, "201", "200"), resp.StatusCode
 				}
 				if resp.StatusCode != status || got.statuses() != want {
@@ -206,7 +206,7 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 	}
 }
 
-// crowd counts concurrent calls. The first waits for another, so that the count does not
+// crowd counts concurrent calls. The first one waits for another, so that the count does not
 // depend on the scheduler.
 type crowd struct {
 	mu        sync.Mutex
@@ -237,7 +237,7 @@ func (c *crowd) enter() (leave func()) {
 	}
 }
 
-// crowdedEvents and crowdedEntities count the concurrent writes of a batch.
+// crowdedEvents and crowdedEntities count a batch's concurrent writes.
 type (
 	crowdedEvents struct {
 		event.Store

@@ -17,7 +17,7 @@ const (
 	maxBatchBytes = 1 << 20   // for a batch
 )
 
-// readBody decompresses the body if needed. It may have limit bytes, both as sent and
+// readBody decompresses the body if needed. It may be limit bytes long, both as sent and
 // decompressed.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
@@ -42,7 +42,7 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// unreadable returns the response to a body that could not be read.
+// unreadable returns the error for a body that could not be read.
 func unreadable(err error, limit int64) error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -56,7 +56,7 @@ func unreadable(err error, limit int64) error {
 		detail: "the body ended early or its chunks are malformed, so nothing was done; send the whole body again"}
 }
 
-// payloadTooLarge is a 413 for what, a part of a request that exceeds limit bytes.
+// payloadTooLarge returns a 413 for what, a part of a request that exceeds limit bytes.
 func payloadTooLarge(what string, limit int64) error {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "body_too_large",
 		detail: fmt.Sprintf("%s is larger than %d bytes; send less in one request", what, limit)}

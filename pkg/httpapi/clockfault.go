@@ -8,8 +8,9 @@ import (
 	"sluice/pkg/entity"
 )
 
-// ClockFaults returns an entity.Clock.Fault that logs each fault. With a service, the line
-// also counts in the metric ClockFaults (docs/operate.md), with only the dimension Service.
+// ClockFaults returns an entity.Clock.Fault that logs each fault. If service is not empty, the
+// line also counts towards the metric ClockFaults (docs/operate.md), whose only dimension is
+// Service.
 func ClockFaults(logger *slog.Logger, service string) func(context.Context, entity.ClockFault) {
 	return func(ctx context.Context, f entity.ClockFault) {
 		attrs := []slog.Attr{

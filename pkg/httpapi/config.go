@@ -10,19 +10,19 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Config is what all routes share, each field from the environment variable that its comment
-// names.
+// Config is what all routes share. Each field comes from the environment variable named in its
+// comment.
 type Config struct {
 	Limits             ratelimit.Limits // LIMIT_RECORDS (1 to 1,000,000), LIMIT_IMPORTS and LIMIT_REQUESTS (1 to 900); 200 by default
 	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that the operator's proxy sets; none by default
 	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas during a rotation; none by default
 	FailOpen           bool             // FAILURE_MODE is "open"; "closed" by default
-	Service            string           // SERVICE_NAME: dimension Service of the metrics; "" for no metrics
+	Service            string           // SERVICE_NAME: the dimension Service of the metrics; "" for no metrics
 	AccessOff          bool             // AUTH_MODE is "none"; "api-key" by default
-	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: most unfinished export jobs of a workspace, 1 to 100; exportjob.DefaultQuota by default
-	EventRetentionDays int              // EVENT_RETENTION_DAYS: how many days new events are kept, up to 36,500; 0, the default, for ever
-	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: how old the cached rows of limits become, 1s to 60s; 60s by default
+	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs in a workspace, 1 to 100; exportjob.DefaultQuota by default
+	EventRetentionDays int              // EVENT_RETENTION_DAYS: how many days new events are kept, up to 36,500; 0, the default, means for ever
+	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: how old the cached rows of limits may become, 1s to 60s; 60s by default
 }
 
 // LoadConfig reads environment variables. An empty one means the default. An error names the
@@ -55,7 +55,7 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	return c, nil
 }
 
-// environment keeps the first error.
+// environment reads variables and keeps the first error.
 type environment struct {
 	getenv func(string) string
 	err    error
@@ -91,7 +91,7 @@ func (e *environment) duration(name string, otherwise, least, most time.Duration
 	return d
 }
 
-// choice reports whether the value is other, not otherwise, the default.
+// choice reports whether the value is other. If it is absent, it is otherwise.
 func (e *environment) choice(name, otherwise, other string) bool {
 	value := e.getenv(name)
 	if value != "" && value != otherwise && value != other {
@@ -122,8 +122,8 @@ func (e *environment) originSecrets() []string {
 }
 
 // Limiter returns a limiter that counts in store and takes the limits of an identity from
-// rows. With FailOpen, it counts in fallback, which must count for this process only, while
-// store fails.
+// rows. With FailOpen, while store fails, it counts in fallback, which must count only for
+// this process.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *ratelimit.RowCache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {

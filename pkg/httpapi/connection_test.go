@@ -35,8 +35,8 @@ func listen(t *testing.T, a service) *httptest.Server {
 	return server
 }
 
-// exchange sends text over a new connection and reads the response. halfClose closes the
-// client's half after the text.
+// exchange sends text over a new connection and reads the response. With halfClose, it closes
+// the client's half after the text.
 func exchange(t *testing.T, server *httptest.Server, text string, halfClose bool) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -113,8 +113,8 @@ func (s slowly) Read(b []byte) (int, error) {
 	return s.Reader.Read(b)
 }
 
-// A batch of 1 MB takes 5 s at 1.7 Mbit/s. The time for the action begins when the body is
-// there.
+// A batch of 1 MB takes 5 s at 1.7 Mbit/s. The timeout of the action starts once the body has
+// arrived.
 func TestABodyMayTakeLongerThanItsAction(t *testing.T) {
 	for route, body := range map[string]string{"create-event": `{"id":"a","name":"n"}`, "create-events": `{"events":[{"id":"a","name":"n"}]}`, "upsert-entities": `{"entities":[{"id":"a"}]}`} {
 		a := newAPI(t)
@@ -128,7 +128,7 @@ func TestABodyMayTakeLongerThanItsAction(t *testing.T) {
 	}
 }
 
-// slowStore takes a moment for each read, which fails if its context ends.
+// slowStore takes a moment for each read, and fails if the context ends meanwhile.
 type slowStore struct{ entity.Store }
 
 func (s slowStore) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
@@ -153,7 +153,7 @@ func TestAClientThatClosesItsSendingHalfGetsItsResponse(t *testing.T) {
 	}
 }
 
-// Where http.ServeMux would redirect or reject a request, the default route responds, with the
+// Where http.ServeMux would redirect or reject a request, the default route responds, with
 // rate limit headers.
 func TestRequestsThatServeMuxTreatsSpecially(t *testing.T) {
 	server := listen(t, newAPI(t))

@@ -27,8 +27,8 @@ var dashboardTypes = map[string]string{
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// getRoot redirects browsers to the dashboard. Others get a 404 that names the URL of the
-// OpenAPI description.
+// getRoot redirects browsers to the dashboard. Other clients get a 404 that names the URL of
+// the OpenAPI description.
 func getRoot(_ *service, r *request) (response, error) {
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return response{}, &apiError{status: http.StatusNotFound, code: "no_such_route",
@@ -38,7 +38,7 @@ func getRoot(_ *service, r *request) (response, error) {
 	return response{status: http.StatusFound, header: header}, nil
 }
 
-// getDashboard returns the page or an asset, whatever the query.
+// getDashboard returns the page or an asset, and ignores the query.
 func getDashboard(s *service, r *request) (response, error) {
 	name := r.PathValue("proxy")
 	body, cacheControl, ok := findAsset(s.stores.Dashboard, name)
@@ -67,9 +67,9 @@ func getDashboard(s *service, r *request) (response, error) {
 	return out, nil
 }
 
-// findAsset returns a file of the page with its Cache-Control. During a gradual deployment, a
-// page of one version may request its assets from an instance of another. It gets those of
-// that instance, which must not be cached.
+// findAsset returns a file of the page and its Cache-Control. During a gradual deployment, a
+// page of one version may request its assets from an instance of the other. It gets that
+// instance's assets, which must not be cached.
 func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
 	if body, ok = files[name]; ok && name != dashboardPage {
 		return body, "public, max-age=31536000, immutable", true
@@ -83,7 +83,7 @@ func findAsset(files map[string][]byte, name string) (body []byte, cacheControl 
 	return nil, "", false
 }
 
-// maxReloads is how often a browser reloads a refused page by itself.
+// maxReloads is how many times a browser reloads a refused page by itself.
 const maxReloads = 6
 
 // isPage reports whether a browser requests the page or /.
@@ -92,7 +92,7 @@ func (r *request) isPage() bool {
 }
 
 // retryPage turns a refusal into a page that the browser reloads after 1 second, then 2, 4,
-// and so on. The query counts the tries, and the dashboard removes the count.
+// and so on. The query counts the attempts, and the dashboard removes the count.
 func (r *request) retryPage(refusal response) response {
 	title, advice := "The limit of this address is used up for the moment", "The dashboard will open automatically in a few seconds."
 	if refusal.status != http.StatusTooManyRequests {

@@ -40,7 +40,7 @@ func asset(t testing.TB, name string) string {
 	return ""
 }
 
-// rowSample returns a sample event for a route. The dashboard function has several routes and
+// rowSample returns a sample event for a route. The dashboard function has several routes, but
 // only one sample.
 func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest {
 	t.Helper()

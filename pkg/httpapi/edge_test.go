@@ -180,7 +180,7 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s %.100s: the response has %d bytes", tt.route, tt.body, len(resp.Body))
 		}
 	}
-	// API Gateway encodes bodies that are not UTF-8 as base64.
+	// API Gateway encodes a body that is not UTF-8 as base64.
 	ev := lambdatest.Event("POST", "/create_entity", "192.0.2.1", base64.StdEncoding.EncodeToString([]byte("{\"id\":\"\xff\"}")))
 	ev.IsBase64Encoded = true
 	if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, "UTF-8") {
@@ -367,7 +367,7 @@ func TestInvalidParameters(t *testing.T) {
 	}
 }
 
-// Clients of other APIs try plural paths, and methods other than POST.
+// Clients used to other APIs try plural paths, and methods other than POST.
 func TestAWrongRouteNamesTheRightOne(t *testing.T) {
 	a := newRoomyAPI(t)
 	for _, tt := range []struct {
@@ -401,7 +401,7 @@ func TestAConflictOfAnEntityNamesTheRoutesThatChangeIt(t *testing.T) {
 	}
 }
 
-// The query could ask for something that must not happen, such as a dry run.
+// The query might ask for something that must not happen, such as a dry run.
 func TestARequestWithABodyHasNoParameters(t *testing.T) {
 	a := newRoomyAPI(t)
 	for _, r := range httpapi.Routes() {
@@ -427,14 +427,14 @@ func TestARequestWithABodyHasNoParameters(t *testing.T) {
 	}
 }
 
-// However the query spells the order and the filters.
+// It does not matter how the query spells the order and the filters.
 func TestACursorIsValidOnlyForItsList(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i := range 3 {
 		a.post(t, "create-entity", fmt.Sprintf(`{"id":"%d","type":"t"}`, i))
 		a.post(t, "create-event", fmt.Sprintf(`{"id":"%d","name":"n","entity_id":"ada"}`, i))
 	}
-	// All URLs of a group spell the same list.
+	// All URLs in a group denote the same list.
 	lists := [][]string{
 		{"/entity?"},
 		{"/entity?type=t", "/entity?type=%74"},

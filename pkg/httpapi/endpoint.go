@@ -18,14 +18,15 @@ import (
 	"sluice/pkg/record"
 )
 
-// storeTimeout bounds authentication, and the action, each with its reads and writes. Between
-// them the body is read, for as long as the server's ReadTimeout allows. A write is stamped
-// after the action has begun, so it ends at most storeTimeout after its stamp.
+// storeTimeout limits authentication and, separately, the action, including their reads and
+// writes. The body is read between them, for as long as the server's ReadTimeout allows. A
+// write gets its stamp after the action has begun, so it ends at most storeTimeout after its
+// stamp.
 const storeTimeout = record.WriteTimeout
 
-// action is what a route does, without rate limits and authentication. A fault of the client
-// is an *apiError or a *record.Error. Any other error is a fault of the service (500). The
-// response beside an error is ignored.
+// action is what a route does, apart from rate limits and authentication. If the client is at
+// fault, the error is an *apiError or a *record.Error. Any other error is a fault of the
+// service (500). The response is ignored if there is an error.
 type action func(s *service, r *request) (response, error)
 
 // request goes through [endpoint.ServeHTTP], which fills it in step by step.
@@ -41,11 +42,11 @@ type request struct {
 	address   string // of the client, from the connection or the trusted header
 	counted   string // who is charged: the identity of the address or the key; "" if the address is invalid
 	decision  ratelimit.Decision
-	source    string     // of sourceHeader; "" if the caller is not authenticated
+	source    string     // the value of sourceHeader; "" if the caller is not authenticated
 	workspace string     // of the caller; "" on public routes
-	key       access.Key // of the caller; without an id if API keys are off; zero on public routes
+	key       access.Key // of the caller; has no id if API keys are off; zero on public routes
 
-	authenticated bool  // whether accessErr is known
+	authenticated bool  // whether accessErr is set
 	accessErr     error // why the caller was rejected
 
 	log logEntry
@@ -61,10 +62,13 @@ type endpoint struct {
 // succeeded.
 //
 // An import is charged before its action, so that a refused one writes nothing. An export is
-// charged after its action, for the records that it found, unless it is known not to fit.
+// charged after its action, for the records that it found; if it is known not to fit, it is
+// refused
+// before.
 //
 // net/http cancels the context of a request when the client closes its half of the connection,
-// although it may still wait for the response. ServeHTTP ignores that, and gives the action a
+// although the client may still wait for the response. ServeHTTP ignores that, and gives the
+// action a
 // deadline of its own.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	ctx := context.WithoutCancel(hr.Context())
@@ -116,7 +120,8 @@ func (e *endpoint) begin(ctx context.Context, hr *http.Request) *request {
 	return r
 }
 
-// end must be deferred. It writes the log line, after a response of 500 if ServeHTTP panicked.
+// end must be deferred. It writes the log line, and before that a response of 500 if ServeHTTP
+// panicked.
 func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	if v := recover(); v != nil {
 		r.decision = e.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: e.route.Name, Class: ratelimit.General}})
@@ -126,9 +131,9 @@ func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	e.logRequest(ctx, r)
 }
 
-// identify returns who is counted: the address or, if a row names the request's key, the key.
-// Such a key must be valid, so identify authenticates the request. That costs nothing more:
-// the key is in the instance's cache, or would be read after the charge anyway.
+// identify returns who is counted: the address or, if the request's key has a row, the key.
+// Such a key must be valid, so identify authenticates the request. That costs nothing extra:
+// either the key is in the instance's cache, or it would be read after the charge anyway.
 func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	r.address = e.clientAddress(r.Request)
 	if e.Rows != nil {
@@ -154,7 +159,7 @@ func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	return address, nil
 }
 
-// precheck refuses an export that is known not to fit. Under ActionObserve it passes, but must
+// precheck refuses an export that is known not to fit. If ActionObserve lets it pass, it must
 // not be charged.
 func (e *endpoint) precheck(r *request) error {
 	d, refused := e.limiter.Precheck(ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: e.maxRecords(r)})
@@ -187,7 +192,8 @@ func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	return refusal(d, r.counted)
 }
 
-// read reads the body. GET routes read the query instead, and the others have no parameters.
+// read reads the body of routes that take one, and the query of GET routes; other routes take
+// neither.
 func (e *endpoint) read(r *request) (err error) {
 	if e.route.Method == http.MethodPost || e.route.Method == http.MethodDelete {
 		err = parseQuery(r).err()
@@ -226,10 +232,10 @@ func recovered(err *error) {
 
 func panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
 
-// buffers are reused because a list may take 150 KB.
+// Buffers are reused because a list may take 150 KB.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxBuffer is the largest capacity that is kept for reuse, in bytes.
+// maxBuffer is the largest capacity, in bytes, of a buffer that is kept for reuse.
 const maxBuffer = 1 << 20
 
 func release(b *bytes.Buffer) {

@@ -45,7 +45,7 @@ func TestRefusedImportsStoreNothing(t *testing.T) {
 	}
 }
 
-// It counts as one request without records.
+// The request is charged as one without records.
 func TestAPanicOfAnActionIsChargedOnce(t *testing.T) {
 	for route, want := range map[string]string{
 		"get-entity":    `"records";r=200;t=1, "requests";r=199;t=1`,
@@ -104,7 +104,7 @@ func (s hesitant) Charge(ctx context.Context, key ratelimit.Key, costs []ratelim
 	return s.Store.Charge(ctx, key, costs)
 }
 
-// net/http cancels the context of a request when the client closes its half.
+// net/http then cancels the context of the request.
 func TestARequestIsChargedAfterItsClientHasClosedItsHalf(t *testing.T) {
 	a := newAPI(t)
 	for target, status := range map[string]int{"/entity/ada": 404, "/openapi.yaml": 200} { // an export, and a route that is charged first
@@ -165,7 +165,7 @@ func TestAResponseOnTheWire(t *testing.T) {
 	}
 }
 
-// moody panics while it reads the entity "bad".
+// moody panics when it reads the entity "bad".
 type moody struct{ entity.Store }
 
 func (s moody) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
@@ -175,7 +175,7 @@ func (s moody) Get(ctx context.Context, workspace, id string) (entity.Entity, er
 	return s.Store.Get(ctx, workspace, id)
 }
 
-// The buffers of responses are reused.
+// Buffers of responses are reused.
 func TestResponsesDoNotMix(t *testing.T) {
 	a := newRoomyAPI(t)
 	a.stores.Entities = moody{a.stores.Entities}
@@ -218,7 +218,7 @@ func TestResponsesDoNotMix(t *testing.T) {
 	clients.Wait()
 }
 
-// It is not charged.
+// Such a request is not charged.
 func TestARequestWithoutAnAddressShowsTheRulesOfItsRoute(t *testing.T) {
 	for route, want := range map[string]string{
 		"list-entity":  `"records";q=200;w=1, "requests";q=200;w=1`,

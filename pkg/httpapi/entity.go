@@ -67,7 +67,7 @@ func createEntity(s *service, r *request) (response, error) {
 	return createResponse(stored, created, err)
 }
 
-// newEntity decodes an entity, with a new id if the body has none.
+// newEntity decodes an entity, and gives it an id if the body has none.
 func newEntity(body []byte) (d entity.Draft, err error) {
 	if d, err = entity.Parse(body); err == nil && d.ID == "" {
 		d.ID, err = newID()
@@ -86,8 +86,8 @@ func updateEntity(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: stored}, err
 }
 
-// upsertEntities creates up to MaxBatch entities, and merges the attributes into those that
-// exist.
+// upsertEntities creates up to MaxBatch entities, and merges the attributes of those that
+// exist already.
 func upsertEntities(s *service, r *request) (response, error) {
 	latest := make(map[string]*upserted)
 	return importBatch(s, r, "entity", "entities", func(element []byte) (batchWrite, error) {
@@ -112,7 +112,8 @@ func upsertEntities(s *service, r *request) (response, error) {
 	})
 }
 
-// upserted is an entity of a batch as it was read, or as the last element with its id left it.
+// upserted is an entity of a batch as it was read, or as the previous element with its id left
+// it.
 type upserted struct {
 	entity *entity.Entity // nil if it does not exist
 }

@@ -64,7 +64,7 @@ func createEvents(s *service, r *request) (response, error) {
 	}, nil)
 }
 
-// newEvent decodes an event, with a new id if the body has none.
+// newEvent decodes an event, and gives it an id if the body has none.
 func (s *service) newEvent(body []byte) (d event.Draft, err error) {
 	if d, err = event.Parse(body); err == nil && d.ID == "" {
 		d.ID, err = newID()

@@ -70,7 +70,7 @@ func getExportJob(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: j}, nil
 }
 
-// scheme returns the scheme that the client used, as a proxy reports it.
+// scheme returns the scheme that the client used, as reported by a proxy.
 func scheme(r *request) string {
 	if r.Header.Get("X-Forwarded-Proto") == "https" {
 		return "https"

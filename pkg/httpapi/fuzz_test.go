@@ -40,7 +40,7 @@ func (f fuzzed) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPReq
 
 func (f fuzzed) post(t testing.TB, route string, body []byte) events.APIGatewayV2HTTPResponse {
 	t.Helper()
-	// API Gateway encodes what it takes for binary as base64.
+	// API Gateway encodes what it takes to be binary as base64.
 	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", base64.StdEncoding.EncodeToString(body))
 	ev.IsBase64Encoded = true
 	ev.Headers["content-type"] = "application/json"
@@ -52,7 +52,8 @@ func (f fuzzed) get(t testing.TB, route, target string) events.APIGatewayV2HTTPR
 	return f.invoke(t, route, lambdatest.Event("GET", target, "192.0.2.1", ""))
 }
 
-// checkResponse rejects server errors, and wants rate limit headers and a JSON body.
+// checkResponse fails the test after a server error, and unless there are rate limit headers
+// and a JSON body.
 func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	t.Helper()
 	if resp.StatusCode < 200 || resp.StatusCode >= 500 || resp.StatusCode == 429 {
@@ -71,7 +72,7 @@ func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 }
 
 // A route that creates a record returns the attributes that it was sent. If a request with an
-// id succeeds, its repeat returns the same record.
+// id succeeds, repeating it returns the same record.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		`{"id":"a","name":"n"}`, `{"name":"n","entity_id":"ada","occurred_at":"2026-01-02T15:04:05Z","attributes":{"plan":"free"}}`,
@@ -123,8 +124,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// A query is either rejected, or returns a page of at most the three stored records, whose
-// link leads to the next page.
+// A query is either rejected or returns a page of at most the three stored records, whose link
+// leads to the next page.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{
 		"", "limit=1", "limit=200", "limit=0", "limit=+1", "limit=１", "limit=1&limit=2", "type=person", "type=%00", "type=%ff", "type=",
@@ -160,7 +161,7 @@ func FuzzQuery(f *testing.F) {
 			if page.NextCursor == nil {
 				continue
 			}
-			// The next page must not have the last record of this one.
+			// The next page must not contain the last record of this one.
 			next, _, _ := strings.Cut(strings.TrimPrefix(resp.Headers["Link"], "<"), ">")
 			if resp := a.get(t, "list-"+noun, next); resp.StatusCode != 200 || strings.Contains(resp.Body, `"id":"`+page.Data[len(page.Data)-1].ID+`"`) {
 				t.Errorf("%s: %d %s", next, resp.StatusCode, resp.Body)
@@ -169,7 +170,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// A list accepts only cursors that it can return itself.
+// A list accepts only cursors that it could have returned itself.
 func FuzzCursor(f *testing.F) {
 	a := newFuzzed(f)
 	given := make(map[string]bool)
@@ -203,7 +204,7 @@ func FuzzCursor(f *testing.F) {
 			if resp.StatusCode != 200 || given[text] {
 				continue
 			}
-			// An accepted cursor names this list, and its text is the only encoding of its content.
+			// An accepted cursor is for this list, and its text is the only encoding of its content.
 			b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 			var c struct {
 				Route     string `json:"r"`

@@ -14,10 +14,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// minCompressed is in bytes. Anything smaller fits into one packet without compression.
+// minCompressed is in bytes. A smaller body fits into one packet without compression.
 const minCompressed = 1400
 
-// contentCoding reports whether a body is gzip. Any other but identity is an error.
+// contentCoding reports whether a body is compressed with gzip. Any other coding but identity
+// is an error.
 func contentCoding(header http.Header) (compressed bool, err error) {
 	value := strings.Join(header.Values("Content-Encoding"), ", ")
 	switch strings.ToLower(strings.TrimSpace(value)) {
@@ -60,7 +61,7 @@ func malformedGzip(err error) error {
 // isGzip looks for the magic number (RFC 1952, section 2.3.1), with which JSON never begins.
 func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b")) }
 
-// compress compresses the body of out if the client accepts gzip and it has at least
+// compress compresses the body of out if the client accepts gzip and the body has at least
 // minCompressed bytes. The compressed body follows the plain one in r.buffer.
 func (out *response) compress(r *request) error {
 	if out.header == nil {
@@ -107,7 +108,7 @@ func acceptsGzip(header http.Header) bool {
 	return false
 }
 
-// weight parses q, from 0 to 1: 1 if it is absent and 0 if it is invalid.
+// weight parses q, from 0 to 1. It returns 1 if q is absent, and 0 if it is invalid.
 func weight(parameter string) float64 {
 	if strings.TrimSpace(parameter) == "" {
 		return 1

@@ -44,7 +44,7 @@ func decompressed(t testing.TB, body string) string {
 	return string(text)
 }
 
-// bomb returns a compressed JSON body of more than n bytes.
+// bomb returns a compressed JSON body that decompresses to more than n bytes.
 func bomb(t testing.TB, n int) string {
 	t.Helper()
 	var b strings.Builder
@@ -128,7 +128,7 @@ func TestRequestBodiesMayBeCompressed(t *testing.T) {
 	}
 }
 
-// The bytes that a request allocates bound the heap that it uses.
+// The bytes that a request allocates are an upper bound of the heap that it uses.
 func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	a := newAPI(t)
 	h := newFunction(t, "create-events", a, options)

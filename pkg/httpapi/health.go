@@ -7,7 +7,7 @@ import (
 )
 
 // getHealth responds with 200 if the stores of counters, entities and events respond and the
-// disk takes data, and with an error of kind record.Unavailable (503) otherwise. The charge of
+// disk takes data, and otherwise with an error of kind record.Unavailable (503). The charge of
 // the request has already tested the counters.
 //
 // It reads records that do not exist, in a workspace with a random name. That spreads the

@@ -2,7 +2,7 @@
 // per route. Every response, errors included, carries the rate limit headers.
 //
 // [API] finds the route of a request, and endpoint.ServeHTTP (endpoint.go) takes it through
-// all its steps. One of them is the action of the route (entity.go, event.go, …).
+// all steps. One of them is the route's action (entity.go, event.go, …).
 package httpapi
 
 import (
@@ -24,12 +24,12 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Stores are the data that the routes serve. A function needs only those of its routes; the
-// others may be nil.
+// Stores are the data that routes serve. A function needs only those of its routes; the others
+// may be nil.
 type Stores struct {
 	Entities    entity.Store
 	Finder      entity.Finder // the same entities
-	Indexes     index.Source  // by which both write and find
+	Indexes     index.Source  // that Entities and Finder use
 	Events      event.Store
 	ErasureJobs job.Store
 	ExportJobs  job.Store
@@ -38,7 +38,7 @@ type Stores struct {
 	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard
 	OpenAPI     []byte            // openapi.yaml
 
-	BatchWriters int // how many records of a batch the stores take at once; the constant by default
+	BatchWriters int // how many records of a batch are written at once; the constant BatchWriters by default
 }
 
 // Options configure an [API]. All are optional, but a route that is not public needs Access or
@@ -50,7 +50,7 @@ type Options struct {
 	ServiceID    *ServiceID                 // for the header Sluice-Source; nil for none
 	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, to prevent DNS rebinding
 	RequestID    func(*http.Request) string // id for logs and problems; a new UUID by default
-	Writable     func() error               // why the disk takes no more data; nil if the stores are not on a disk of this machine
+	Writable     func() error               // says why the disk takes no more data; nil if the stores are not on a disk of this machine
 	Fits         func(body []byte) bool     // whether a response with this body can be sent; nil if any can
 	Logger       *slog.Logger               // one line per request; slog.Default by default
 	Now          func() time.Time           // for record times and usage; time.Now by default
@@ -77,9 +77,9 @@ func New(limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) 
 }
 
 // NewFunction returns an API with the routes of one function, such as "list-entity"; the
-// default route serves everything else. It fails if limiter is nil, no route has that name, a
-// store of the routes is missing, or they need an API key and opts has neither Access nor
-// AccessOff.
+// default route serves everything else. It fails if limiter is nil, if no route has that name,
+// if a store of the routes is missing, or if they need an API key and opts has neither Access
+// nor AccessOff.
 func NewFunction(name string, limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
 	routes := routesNamed(name)
 	if len(routes) == 0 {
@@ -121,7 +121,7 @@ func (a *API) handler(r Route, act action) http.Handler {
 }
 
 // Malformed returns a handler for Lambda events of the function name that cannot be converted
-// to HTTP requests. It charges and authenticates, and responds with 400.
+// to HTTP requests. It charges and authenticates them, and responds with 400.
 func (a *API) Malformed(name string) http.Handler {
 	route := defaultRoute
 	if named := routesNamed(name); len(named) > 0 {

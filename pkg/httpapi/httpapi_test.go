@@ -36,7 +36,7 @@ type service struct {
 	stores  httpapi.Stores
 	limiter *ratelimit.Limiter
 	rows    *ratelimit.RowCache // nil for none
-	now     *func() time.Time   // of the stores
+	now     *func() time.Time   // clock of the stores
 }
 
 func newAPI(t testing.TB) service {
@@ -68,7 +68,7 @@ func (a service) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRe
 	return resp
 }
 
-// sample returns one of the events of `sam local invoke`.
+// sample returns an event that the repository has for `sam local invoke`.
 func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../events", name+".json"))
@@ -285,7 +285,7 @@ func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	}
 }
 
-// createEntities uses an address of its own.
+// createEntities sends its requests from an address of its own.
 func (a service) createEntities(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {

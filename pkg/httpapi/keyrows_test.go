@@ -35,7 +35,7 @@ func withKeyRows(t *testing.T, store *rows) keyRows {
 
 func idOf(key string) string { return strings.Split(key, "_")[1] }
 
-// charged returns the counters of an identity, of all scopes and windows.
+// charged returns the counters of an identity in all scopes and windows.
 func (g keyRows) charged(t *testing.T, identity string) string {
 	t.Helper()
 	all := make(map[string]int64)
@@ -96,7 +96,7 @@ func TestAKeyWithARowIsCountedOverAllAddresses(t *testing.T) {
 	}
 }
 
-// It gets 401, does not touch the key's counters, and costs one read at most.
+// The request gets 401, does not touch the key's counters, and costs one read at most.
 func TestATokenThatIsNotValidIsCountedByItsAddress(t *testing.T) {
 	const address = "192.0.2.1"
 	for name, tt := range map[string]struct {
@@ -160,8 +160,8 @@ func TestATokenThatIsNotValidIsCountedByItsAddress(t *testing.T) {
 	}
 }
 
-// Nobody can say whether the key is valid: the address is counted, and the response is 503. A
-// key that does not exist is read once.
+// Nobody can say whether the key is valid, so the address is counted and the response is 503.
+// A key that does not exist is read once.
 func TestKeysOfRowsThatCannotBeRead(t *testing.T) {
 	store := rows{}
 	g := withKeyRows(t, &store)
@@ -188,7 +188,7 @@ func TestKeysOfRowsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// The block of an address wins over the row of a key, and costs no read.
+// A block of the address takes precedence over the row of a key, and costs no read.
 func TestActionsOfKeys(t *testing.T) {
 	for _, tt := range []struct {
 		action ratelimit.Action
@@ -218,7 +218,7 @@ func TestActionsOfKeys(t *testing.T) {
 	}
 }
 
-// Without a parameter, usage shows what counts the caller.
+// Without a parameter, usage describes whatever the caller is counted by.
 func TestUsageOfOthersNeedsTheScopeOperator(t *testing.T) {
 	store := rows{}
 	g := withKeyRows(t, &store)
@@ -227,7 +227,7 @@ func TestUsageOfOthersNeedsTheScopeOperator(t *testing.T) {
 	for _, tt := range []struct {
 		key, query string
 		status     int
-		code       string // or what is counted
+		code       string // or who is counted
 		records    int64  // limit
 	}{
 		{counted, "", 200, "key:" + idOf(counted), 9},

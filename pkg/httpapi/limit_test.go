@@ -116,7 +116,7 @@ type line struct {
 	Metrics                          map[string]float64
 }
 
-// invokeLogged logs metrics, and returns the only log line.
+// invokeLogged turns metrics on, and returns the only log line.
 func invokeLogged(t *testing.T, a service, route string, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, line) {
 	t.Helper()
 	var log bytes.Buffer
@@ -241,8 +241,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// forgetful admits only the first charge. It shows counters of 0, so the limiter does not know
-// that one is exhausted, and calls it again.
+// forgetful admits only the first charge. It reports every counter as 0, so the limiter does
+// not know that one is exhausted and calls it again.
 type forgetful struct{ charges int }
 
 func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {

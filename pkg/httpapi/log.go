@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// logEntry is what only the log line shows.
+// logEntry is what only the log line contains.
 type logEntry struct {
 	begun     time.Time
 	limitsErr error         // why the rows of limits were not current
@@ -50,7 +50,7 @@ const metricsNamespace = "Sluice"
 //	                                  or because they bypassed the trusted proxy
 //
 // Only the log has the cause of a 5xx. CloudWatch Logs charges by the byte, so the line omits
-// zero values and what the response headers contain. Source: CloudWatch User Guide,
+// zero values and whatever the response headers contain. Source: CloudWatch User Guide,
 // "Specification: Embedded metric format".
 func (s *service) logRequest(ctx context.Context, r *request) {
 	l, d := r.log, r.decision
@@ -107,10 +107,10 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	s.Logger.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// milliseconds rounds to a tenth.
+// milliseconds rounds to a tenth of a millisecond.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric is a metric of a log line, which has a member with its name and value.
+// metric is a metric in a log line, which has a member with its name and value.
 type metric struct {
 	Name string
 	Unit string
@@ -124,7 +124,7 @@ type metricDirective struct {
 }
 
 // metrics returns the members of a log line that CloudWatch reads: the metrics that the
-// request changes, and their definition.
+// request changes, and their definitions.
 func metrics(service string, r *request) []slog.Attr {
 	attrs := []slog.Attr{slog.String("Service", service)}
 	var defined []metric

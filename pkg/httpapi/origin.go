@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// originSecretHeader is where a trusted proxy, such as CloudFront, sends its secret.
+// originSecretHeader is the header in which a trusted proxy, such as CloudFront, sends its
+// secret.
 const originSecretHeader = "X-Origin-Secret"
 
-// viewerAddressHeader is where CloudFront sends the client's address and port, with a colon
-// between them and no brackets around IPv6. Source: CloudFront Developer Guide, "Add
+// viewerAddressHeader is the header in which CloudFront sends the client's address and port,
+// separated by a colon, without brackets around IPv6. Source: CloudFront Developer Guide, "Add
 // CloudFront request headers".
 const viewerAddressHeader = "CloudFront-Viewer-Address"
 
-// fromProxy reports whether r carries an origin secret, or the service has none.
+// fromProxy reports whether r carries an origin secret. It is true if the service has none.
 func (s *service) fromProxy(r *http.Request) bool {
 	if len(s.OriginSecrets) == 0 {
 		return true
@@ -52,8 +53,8 @@ func (s *service) clientAddress(r *http.Request) string {
 	return last
 }
 
-// invalidAddress is the response (400) to a client whose address cannot be parsed. It is not
-// charged, because unrelated clients would share one counter.
+// invalidAddress returns the response (400) to a client whose address cannot be parsed. It is
+// not charged, because unrelated clients would share a counter.
 func (s *service) invalidAddress() error {
 	if s.ClientIPHeader != "" {
 		return badRequest("invalid_client_address", "the header "+s.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")
@@ -77,8 +78,8 @@ func (s *service) checkHost(r *request) error {
 	return nil
 }
 
-// isLoopback reports whether a Host header names the loopback interface. A page whose host
-// name was made to resolve to it (DNS rebinding) still sends its own name.
+// isLoopback reports whether a Host header names the loopback interface. If a page makes its
+// own host name resolve to it (DNS rebinding), the browser still sends that name.
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 const secret, nextSecret = "the-first-secret", "the-second-secret"
 
-// The client's address is that of CloudFront's viewer. Whatever its headers say, a request
-// that bypasses CloudFront is rejected and charged to the address of its connection.
+// The client's address is that of CloudFront's viewer. A request that bypasses CloudFront is
+// rejected whatever its headers say, and charged to the address of its connection.
 func TestRequestsThatBypassTheProxyAreRejected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		secret  string // "" for none
@@ -76,7 +76,7 @@ func TestOriginSecretsOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// A page may make its host name resolve to a loopback address.
+// A malicious page can make its own host name resolve to a loopback address (DNS rebinding).
 func TestOnlyLoopbackNamesReachALoopbackServer(t *testing.T) {
 	a := newAPI(t)
 	opts := options

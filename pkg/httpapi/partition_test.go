@@ -8,7 +8,7 @@ import (
 )
 
 // chargesPerPartition returns how many charges per second one partition key admits, by scope:
-// the sum of the request limits of its routes, and for imports at most the imports limit.
+// the sum of the request limits of its routes, but for imports at most the imports limit.
 func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 	charges := make(map[ratelimit.Scope]int64)
 	seen := make(map[string]bool) // routes with the same name share a counter

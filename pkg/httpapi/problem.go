@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// quotaExceeded is the problem type of a 429, from the IANA registry of HTTP problem types.
+// quotaExceeded is the problem type of a 429, from IANA's registry of HTTP problem types.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 type apiError struct {
@@ -27,7 +27,7 @@ type apiError struct {
 	fields   []record.FieldError
 	violated []string
 	results  []api.BatchResult
-	header   http.Header // beside those of every problem; may be nil
+	header   http.Header // in addition to those of every problem; may be nil
 	cause    error       // only for the log
 }
 
@@ -67,8 +67,8 @@ func methodNotAllowed(method, path string, allow []string) error {
 	}
 }
 
-// plurals and writes are what clients of other APIs try: /entities, and methods other than
-// POST.
+// plurals and writes are what clients used to other APIs try: /entities, and methods other
+// than POST.
 var (
 	plurals = map[string]string{"entities": "entity", "events": "event", "export_jobs": "export_job"}
 	writes  = map[string]string{
@@ -78,7 +78,7 @@ var (
 	}
 )
 
-// routeInstead returns the route that a wrong request is meant for, or "".
+// routeInstead returns the route that a wrong request was probably meant for, or "".
 func routeInstead(method, path string) string {
 	segment, rest, nested := strings.Cut(strings.Trim(path, "/"), "/")
 	noun := cmp.Or(plurals[segment], segment)
@@ -93,7 +93,7 @@ func routeInstead(method, path string) string {
 	return "/" + noun
 }
 
-// refusal returns nil if d allows the request. counted is whom it counts for.
+// refusal returns nil if d allows the request. counted is who is counted for it.
 func refusal(d ratelimit.Decision, counted string) error {
 	switch {
 	case d.Allowed:
@@ -138,8 +138,8 @@ var kinds = map[record.Kind]apiError{
 	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable"},
 }
 
-// asAPIError turns an error of unknown type, a fault of the service, into a 500 that does not
-// reveal it.
+// asAPIError turns an error of unknown type, which is a fault of the service, into a 500 that
+// does not reveal it.
 func asAPIError(err error) *apiError {
 	if known, ok := errors.AsType[*apiError](err); ok {
 		return known
@@ -178,7 +178,7 @@ func (e *apiError) problem(instance string) api.Problem {
 	return p
 }
 
-// problem also notes err for the log.
+// problem also keeps err for the log.
 func (r *request) problem(err error) response {
 	r.log.err = err
 	e := asAPIError(err)

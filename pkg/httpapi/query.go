@@ -25,12 +25,12 @@ const (
 // parameters reads a query and collects all errors in it.
 type parameters struct {
 	values  url.Values
-	filters url.Values // filters and order that were read so far, in canonical form
+	filters url.Values // filters and order read so far, in canonical form
 	wrong   record.Fields
-	unfit   record.Fields // parameters that are valid, but not together
+	unfit   record.Fields // parameters that are valid, but not in combination
 }
 
-// parseQuery rejects parameters that are not known, or appear twice.
+// parseQuery rejects parameters that are unknown or appear twice.
 func parseQuery(r *request, known ...string) *parameters {
 	p := &parameters{filters: make(url.Values)}
 	if r.queryErr != nil {
@@ -53,7 +53,7 @@ func parseQuery(r *request, known ...string) *parameters {
 }
 
 // maxPage returns how long a page may be for an identity: at most its records limit, because a
-// longer one could never be charged. ActionUnlimited lifts that limit.
+// longer page could never be charged. ActionUnlimited lifts that limit.
 func (s *service) maxPage(identity string) int {
 	limits := s.limiter.LimitsFor(identity)
 	if limits.Action == ratelimit.ActionUnlimited {
@@ -62,8 +62,7 @@ func (s *service) maxPage(identity string) int {
 	return int(min(maxPageLength, limits.Records))
 }
 
-// limit returns the query parameter "limit", from 1 to maxPageLength, and maxPage if it is
-// larger than that.
+// limit returns the query parameter "limit", from 1 to maxPageLength, but at most maxPage.
 func (p *parameters) limit(maxPage int) int {
 	if !p.values.Has("limit") {
 		return min(defaultPageLength, maxPage)
@@ -76,8 +75,8 @@ func (p *parameters) limit(maxPage int) int {
 	return min(int(n), maxPage)
 }
 
-// filter returns a parameter that selects records, "" if it is absent. check says why a value
-// is invalid.
+// filter returns a parameter that selects records, or "" if it is absent. check says why a
+// value is invalid.
 func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
 		return ""
@@ -88,7 +87,7 @@ func (p *parameters) filter(name string, check func(string) error) string {
 	return value
 }
 
-// instant returns an RFC 3339 date-time, or nil if it is absent.
+// instant returns an RFC 3339 date-time, or nil if the parameter is absent.
 func (p *parameters) instant(name string) *record.Time {
 	if !p.values.Has(name) {
 		return nil
@@ -107,8 +106,7 @@ func (p *parameters) instant(name string) *record.Time {
 	return &t
 }
 
-// choice reports whether a parameter has otherValue, not defaultValue, which it also has if it
-// is absent.
+// choice reports whether a parameter is otherValue. If it is absent, it is defaultValue.
 func (p *parameters) choice(name, defaultValue, otherValue string) bool {
 	if !p.values.Has(name) {
 		return false
@@ -136,16 +134,16 @@ func (p *parameters) err() error {
 	return nil
 }
 
-// cursor is a position in a list, with all that is needed to continue it, so it never expires.
-// It is valid only for the same route, workspace, filters and order.
+// cursor is a position in a list, with everything needed to continue the list, so it never
+// expires. It is valid only for the same route, workspace, filters and order.
 type cursor struct {
 	Route       string       `json:"r"`
 	Workspace   string       `json:"w"`
 	Filters     string       `json:"f,omitzero"` // canonical
 	ID          string       `json:"i,omitzero"` // of the last record on the page
-	Key         []byte       `json:"k,omitzero"` // in order of an attribute: the key of the last record that was read
-	At          *record.Time `json:"t,omitzero"` // in order of time: the time of the last record on the page
-	SyncedUntil *record.Time `json:"u,omitzero"` // in an incremental list: the synced_until that all pages share
+	Key         []byte       `json:"k,omitzero"` // for lists in order of an attribute: the key of the last record that was read
+	At          *record.Time `json:"t,omitzero"` // for lists in order of time: the time of the last record on the page
+	SyncedUntil *record.Time `json:"u,omitzero"` // for incremental lists: the synced_until that all pages share
 }
 
 func (c cursor) at(p record.Position) cursor {
@@ -161,7 +159,7 @@ func (c cursor) position() *record.Position {
 	return &record.Position{At: *c.At, ID: c.ID}
 }
 
-// encode returns base64url of JSON, the form that clients see.
+// encode returns c as base64url-encoded JSON, the form that clients see.
 func (c cursor) encode() (string, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -179,7 +177,8 @@ func (c cursor) shape() cursorShape {
 }
 
 // cursor decodes the cursor in the query; zero if there is none. It accepts only what encode
-// returned for the same route, workspace and filters, so the caller reads all filters first.
+// has returned for the same route, workspace and filters, so the caller must read all filters
+// first.
 func (p *parameters) cursor(r *request, shape cursorShape) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}

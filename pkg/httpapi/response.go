@@ -16,10 +16,10 @@ import (
 
 type response struct {
 	status  int
-	header  http.Header // beside those of every response; may be nil
+	header  http.Header // in addition to those of every response; may be nil
 	body    any         // encoded as JSON; nil if raw is set or there is no body
 	raw     []byte
-	records int // in the body; an export is charged for them
+	records int // number of records in the body, for which an export is charged
 }
 
 // encode appends out.body to buffer as JSON, and sets out.raw to it. It does nothing if
@@ -41,7 +41,7 @@ type appender interface {
 	AppendJSON(b []byte) ([]byte, error)
 }
 
-// appendJSON appends body to b as JSON. Records append their own, so that their attributes
+// appendJSON appends body to b as JSON. Records encode themselves, so that their attributes
 // keep every byte.
 func appendJSON(b []byte, body any) ([]byte, error) {
 	if body, ok := body.(appender); ok {
@@ -80,8 +80,8 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// listResponse returns a page of a list. next has its synced_until and, if others follow, is
-// the cursor that leads to them.
+// listResponse returns a page of a list. next has its synced_until and, if more records
+// follow, is the cursor that leads to them.
 func listResponse[T any](r *request, found record.Page[T], next cursor, err error) (response, error) {
 	if err != nil {
 		return response{}, err
@@ -110,7 +110,7 @@ func (r *request) queryWith(name, value string) string {
 	return query.Encode()
 }
 
-// requestPath returns the path that the client requested, with the stage prefix that the
+// requestPath returns the path that the client requested, including the stage prefix that the
 // adapter removed from r.URL.
 func requestPath(r *http.Request) string {
 	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
@@ -119,7 +119,8 @@ func requestPath(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
-// createResponse is 201 for a new record, and 200 for a stored one with the same content.
+// createResponse has status 201 for a new record, and 200 for one that was stored already with
+// the same content.
 func createResponse[T any](stored T, isNew bool, err error) (response, error) {
 	return response{status: createdStatus(isNew), body: stored}, err
 }

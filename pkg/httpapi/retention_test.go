@@ -12,7 +12,7 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// Lists skip expired events, whose ids can be used again.
+// Lists skip expired events, and their ids can be used again.
 func TestExpiredEventsAreHidden(t *testing.T) {
 	a, at, opts := newAPI(t), now(), options
 	opts.EventRetentionDays = 7

@@ -15,19 +15,19 @@ import (
 
 // Route is a row of the route table.
 type Route struct {
-	Name   string          // of the function's folder and the counter; routes with the same name share both
+	Name   string          // name of the function's folder and of the counter; routes with the same name share both
 	Method string          // "" for the default route
 	Path   string          // in the syntax of API Gateway: /entity/{id}, or $default
 	Class  ratelimit.Class // selects the rules that apply
 	Scope  access.Scope    // that an API key must have
 
 	action action
-	uses   string // fields of Stores, separated by spaces
-	body   int64  // maximum in bytes; 0 if the route takes no body
+	uses   string // the fields of Stores that the route uses, separated by spaces
+	body   int64  // maximum size of the body in bytes; 0 if the route takes none
 }
 
-// Keys returns API Gateway's route keys for r, such as "GET /entity". HEAD, which a GET route
-// also serves, needs a key of its own.
+// Keys returns API Gateway's route keys for r, such as "GET /entity". A GET route also serves
+// HEAD, which needs a key of its own.
 func (r Route) Keys() []string {
 	switch r.Method {
 	case "":
@@ -48,7 +48,7 @@ func (r Route) pattern() string {
 	return r.Method + " " + strings.Replace(r.Path, "+}", "...}", 1)
 }
 
-// check fails if stores or opts lack what the route needs.
+// check fails if stores or opts lack something that the route needs.
 func (r Route) check(stores Stores, opts Options) error {
 	switch {
 	case r.Scope == "":
@@ -108,9 +108,10 @@ func getOpenAPI(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, raw: s.stores.OpenAPI}, nil
 }
 
-// notFound serves the default route: 405 if the path has a route with another method, and 404
-// otherwise. It responds with 204 to OPTIONS on a path that has routes, which a browser sends
-// before a page of another origin may call one. API Gateway adds the CORS headers.
+// notFound serves the default route. It responds with 405 if the path has a route with another
+// method, and otherwise with 404. If the path has routes, it responds to OPTIONS with 204; a
+// browser sends that before a page of another origin may call one of them. API Gateway adds
+// the CORS headers.
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
@@ -123,7 +124,7 @@ func notFound(_ *service, r *request) (response, error) {
 	}
 }
 
-// allRoutes is used for its patterns, not its handlers.
+// Only the patterns of allRoutes are used, not its handlers.
 var allRoutes = sync.OnceValue(func() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range Routes() {
@@ -135,7 +136,7 @@ var allRoutes = sync.OnceValue(func() *http.ServeMux {
 })
 
 // allowedMethods returns the methods of the routes with r's path. A route with {proxy+} counts
-// only if no other matches.
+// only if no other route matches.
 func allowedMethods(r *http.Request) []string {
 	if !isClean(r.URL.EscapedPath()) {
 		return nil
@@ -161,7 +162,7 @@ func allowedMethods(r *http.Request) []string {
 // isClean reports whether ServeMux serves an escaped path without a redirect.
 func isClean(escaped string) bool {
 	if escaped == "/dashboard/" || !strings.HasPrefix(escaped, "/") {
-		return false // API Gateway's {proxy+} needs at least one segment, and ServeMux's {proxy...} none
+		return false // API Gateway's {proxy+} needs at least one segment, ServeMux's {proxy...} none
 	}
 	clean := path.Clean(escaped)
 	if strings.HasSuffix(escaped, "/") && clean != "/" {

@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rows fails if it is nil.
+// rows is a RowStore with these rows. It fails if it is nil.
 type rows []ratelimit.Row
 
 func (r rows) List(context.Context) ([]ratelimit.Row, error) {
@@ -186,7 +186,7 @@ func TestRowsThatWereNeverReadAreReported(t *testing.T) {
 	}
 }
 
-// partly has a row that is not valid beside others.
+// partly is a RowStore with an invalid row among others.
 type partly []ratelimit.Row
 
 func (s partly) List(context.Context) ([]ratelimit.Row, error) {

@@ -22,7 +22,7 @@ func newFunction(t testing.TB, route string, a service, opts httpapi.Options) ht
 	return h
 }
 
-// serve passes the HTTP request of an event to h and returns the response as an event.
+// serve passes an event's HTTP request to h and returns the response as an event.
 // functions/internal/bootstrap tests the conversion of API Gateway's events.
 func serve(t testing.TB, h http.Handler, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()

@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// signIn stores an API key with the scope "dashboard" in the session cookie. If API keys are
+// signIn puts an API key with the scope "dashboard" into the session cookie. If API keys are
 // off, it sets no cookie.
 func signIn(s *service, r *request) (response, error) {
 	if err := checkOrigin(r); err != nil {
@@ -53,7 +53,7 @@ func cookieName(r *request) string {
 	return sessionCookie
 }
 
-// session returns a response that sets cookie, unless it is nil, and has no body.
+// session returns a response without a body, which sets cookie unless it is nil.
 func session(cookie *http.Cookie) response {
 	out := response{status: http.StatusNoContent}
 	if cookie != nil {

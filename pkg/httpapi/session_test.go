@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// signIn takes a token, which may begin with "Bearer ".
+// signIn signs in with a token, which may begin with "Bearer ".
 func (g *guarded) signIn(t *testing.T, key string, header ...string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", "/dashboard/session", "192.0.2.1", fmt.Sprintf(`{"key":%q}`, strings.TrimPrefix(key, "Bearer ")))
@@ -41,7 +41,7 @@ func TestASessionOpensTheDashboardsRoutesUntilItEnds(t *testing.T) {
 		t.Errorf("the log must say which key it was, and no more: %s", log)
 	}
 
-	// Over HTTPS only the cookie with the prefix __Host- is valid, because a neighboring domain
+	// Over HTTPS, only the cookie with the prefix __Host- is valid, because a neighboring domain
 	// could have set one without it.
 	for _, tt := range []struct {
 		proto, name string

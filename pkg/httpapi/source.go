@@ -9,17 +9,17 @@ import (
 
 // sourceHeader says which records a response is about: the id of the service's data, '/' and
 // the workspace. A client that keeps a copy, or continues an import, compares it with that of
-// earlier requests.
+// earlier responses.
 const sourceHeader = "Sluice-Source"
 
 const (
 	idMaxAge  = time.Minute     // until a changed id takes effect
-	idRetry   = 5 * time.Second // until the next try after a failed one
+	idRetry   = 5 * time.Second // from a failed attempt to the next
 	idTimeout = time.Second
 )
 
-// ServiceID is the id of the service's data, read when it is first needed and again when it is
-// a minute old. It is safe for concurrent use.
+// ServiceID is the id of the service's data. It is read when first needed, and again when it
+// is a minute old. It is safe for concurrent use.
 type ServiceID struct {
 	read func(context.Context) (string, error)
 
@@ -29,13 +29,13 @@ type ServiceID struct {
 	maxAge time.Duration // from readAt to the next read
 }
 
-// NewServiceID returns the id that read returns.
+// NewServiceID returns a ServiceID that calls read for the id.
 func NewServiceID(read func(context.Context) (string, error)) *ServiceID {
 	return &ServiceID{read: read}
 }
 
-// Get returns the id. If it cannot be read, Get returns an error, once for each try, and the
-// last known id, "" before the first successful read.
+// Get returns the id. If it cannot be read, Get returns an error, once per attempt, and the
+// last known id, which is "" before the first successful read.
 func (s *ServiceID) Get(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -130,7 +130,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 		if page := c.get(t, a, list+query); page.ids() != want {
 			t.Errorf("%s: %s, want %s", query, page.ids(), want)
 		}
-		// An empty page before others must have a cursor.
+		// An empty page with others after it must have a cursor.
 		got := ""
 		page := c.get(t, a, list+query+"&limit=1")
 		for {
@@ -156,7 +156,8 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 	}
 }
 
-// A walk charges all that it reads, so a filter must ask for what leaves it.
+// A walk is charged for everything it reads. So a client that sets a filter must also ask for
+// the records that leave it.
 func TestAWalkReturnsWhatLeavesItsFilter(t *testing.T) {
 	a := newRoomyAPI(t)
 	c := &clock{now: now()}

@@ -29,7 +29,7 @@ func (a service) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTP
 	return resp, got.Results
 }
 
-// resultStatuses requires results in order.
+// resultStatuses fails unless the results are in order.
 func resultStatuses(results []api.BatchResult) string {
 	var all []string
 	for i, r := range results {
@@ -41,7 +41,7 @@ func resultStatuses(results []api.BatchResult) string {
 	return strings.Join(all, " ")
 }
 
-// contents returns type and attributes of every entity, by id.
+// contents returns the type and attributes of every entity, by id.
 func (a service) contents(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := a.stores.Entities.List(t.Context(), "default", entity.Query{Limit: 200})
@@ -176,7 +176,7 @@ func TestAnUpsertThatFailsInPartCanBeRepeated(t *testing.T) {
 	}
 }
 
-// Small updates of large entities could exceed the response that Lambda allows.
+// Small updates to large entities could exceed the response size that Lambda allows.
 func TestResultsOfLargeEntitiesAreBounded(t *testing.T) {
 	const entities = 15
 	a := newRoomyAPI(t)

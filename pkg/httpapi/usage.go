@@ -12,9 +12,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// getUsage responds with the usage of the last 60 seconds: of what counts the caller or, for
-// an operator, of the address or key in the query. address is an IP address, or a prefix as
-// responses show it, such as 2001:db8::/64. key is the id of an API key.
+// getUsage responds with the usage of the last 60 seconds: that of the identity by which the
+// caller is counted or, for an operator, that of the address or key in the query. address is
+// an IP address, or a prefix as responses show it, such as 2001:db8::/64. key is the id of an
+// API key.
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address", "key")
 	text, counted := r.address, r.counted
@@ -64,7 +65,7 @@ func getUsage(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: body}, nil
 }
 
-// callerOf describes the API key of the caller, for the caller.
+// callerOf describes the caller's API key to the caller.
 func callerOf(r *request) api.Caller {
 	c := api.Caller{Workspace: r.workspace, Scopes: make([]string, len(r.key.Scopes))}
 	for i, s := range r.key.Scopes {
