@@ -10,31 +10,31 @@ import (
 	"sluice/pkg/api"
 )
 
-// The most that one call of CreateEvents or UpsertEntities takes.
+// The most that one call of CreateEvents or UpsertEntities accepts.
 const (
 	MaxBatch      = 100     // records
-	MaxBatchBytes = 1 << 20 // of JSON in the request body
+	MaxBatchBytes = 1 << 20 // bytes of JSON in the request body
 )
 
 // BatchResult is the result of one record of a batch.
 type BatchResult[T any] struct {
 	Record  T     // as stored; zero if Err is not nil
-	Created bool  // false if the record already existed
+	Created bool  // false if the record existed already
 	Err     error // an *Error, or nil
 }
 
 // batch sends records of type N, which the service stores as records of type T.
 type batch[N, T any] struct {
-	member  string                   // of the array in the request body
-	stored  func(api.BatchResult) *T // the record of a result, or nil
+	member  string                   // name of the array in the request body
+	stored  func(api.BatchResult) *T // returns the record in a result, or nil
 	records []N
 	results []BatchResult[T]
 	pending []int // indices of records without a final result
 }
 
 // sendBatch sends records, which must have ids, to a route as the array member. stored returns
-// the record in a result, or nil if it has none. There is one result for each record, in
-// order, even beside an error. Only records that failed with a retryable error are sent again.
+// the record in a result, or nil if it has none. There is one result per record, in order,
+// even if there is an error. Only records that failed with a retryable error are sent again.
 func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, records []N, stored func(api.BatchResult) *T) ([]BatchResult[T], error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -90,9 +90,9 @@ func (b *batch[N, T]) read(body []byte) ([]api.BatchResult, error) {
 	return got.Results, nil
 }
 
-// take stores the results of the pending records, of which those with a retryable error stay
-// pending. It returns the last such error, or nil if no record is pending. whole is the error
-// of the entire call, or nil.
+// take stores the results of the pending records. Those with a retryable error stay pending.
+// It returns the last such error, or nil if no record is pending. whole is the error of the
+// entire call, or nil.
 func (b *batch[N, T]) take(route string, got []api.BatchResult, whole *Error) (failure *Error) {
 	var left []int
 	for i, index := range b.pending {

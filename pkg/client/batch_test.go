@@ -160,7 +160,7 @@ func TestABatchGivesUpOnARecordThatKeepsFailing(t *testing.T) {
 	})
 }
 
-// The batch is sent again, or fails if it cannot be.
+// The whole batch is sent again or, if it cannot be, fails.
 func TestAResponseWithoutResultsConcernsTheWholeBatch(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -30,7 +30,7 @@ func respond(status int, body string, header ...string) *http.Response {
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// cutOff is a response body whose connection closes too early.
+// cutOff is a response body whose connection closes before its end.
 type cutOff struct{ io.Reader }
 
 func (c cutOff) Read(p []byte) (int, error) {
@@ -42,7 +42,7 @@ func (c cutOff) Read(p []byte) (int, error) {
 }
 func (cutOff) Close() error { return nil }
 
-// hang returns when the client gives up.
+// hang blocks until the client gives up.
 func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
@@ -218,7 +218,7 @@ func TestBackOffIsRandomAndDoubles(t *testing.T) {
 	}
 }
 
-// Retry-After is a number of seconds or a date on the service's clock.
+// Retry-After is a number of seconds, or a date by the service's clock.
 func TestHonorsRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, header := range [][]string{
@@ -249,13 +249,13 @@ func TestHonorsRetryAfter(t *testing.T) {
 }
 
 // After a 429, no goroutine sends another request in the same window, nor during a Retry-After
-// of more than a second. The refused call always waits for it. Calls that would have to wait
-// beyond their bounds fail at once.
+// of more than a second. The refused call always waits for Retry-After. Calls that would have
+// to wait beyond their bounds fail at once.
 func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		retryAfter string
-		notBefore  time.Duration // least time from the refusal, in the middle of a window, to the next request
+		notBefore  time.Duration // minimum time from the refusal, in the middle of a window, to the next request
 		err        bool
 	}{
 		{"1", 500 * time.Millisecond, false},
@@ -307,7 +307,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 	}
 }
 
-// MaxElapsed bounds neither the wait for the next window nor that for Rate.
+// MaxElapsed limits neither the wait for the next window nor the wait that Rate requires.
 func TestPacingMayTakeLongerThanACall(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []client.Config{{MaxElapsed: time.Millisecond}, {MaxElapsed: time.Millisecond, Rate: 1}} {

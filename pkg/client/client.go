@@ -66,16 +66,16 @@ const (
 type Config struct {
 	Key        string            // API key, slc_<id>_<secret>; none by default
 	MaxTries   int               // requests per call; DefaultMaxTries by default
-	MaxElapsed time.Duration     // of a call, from its first request; DefaultMaxElapsed by default
-	TryTimeout time.Duration     // of one request and its response; DefaultTryTimeout by default
-	MinBackoff time.Duration     // bound of the random wait after the first try; DefaultMinBackoff by default
-	MaxBackoff time.Duration     // bound of any random wait; DefaultMaxBackoff by default
+	MaxElapsed time.Duration     // duration of a call, from its first request; DefaultMaxElapsed by default
+	TryTimeout time.Duration     // duration of one request and its response; DefaultTryTimeout by default
+	MinBackoff time.Duration     // maximum of the random wait after the first try; DefaultMinBackoff by default
+	MaxBackoff time.Duration     // maximum of any random wait; DefaultMaxBackoff by default
 	Rate       int               // requests per second, over all calls; unlimited by default
-	Share      float64           // part of each limit that this Client and others may use together, above 0 and at most 1; DefaultShare by default
+	Share      float64           // share of each limit that this Client and others may use together, above 0 and at most 1; DefaultShare by default
 	Transport  http.RoundTripper // a copy of http.DefaultTransport with more idle connections by default
 	UserAgent  string            // "sluice-client" by default
 
-	// OnTry is called after every try, if it is not nil. It must be safe for concurrent use.
+	// OnTry, if not nil, is called after every try. It must be safe for concurrent use.
 	OnTry func(Try)
 }
 
@@ -83,27 +83,27 @@ type Config struct {
 type Try struct {
 	Route  string // such as create-event
 	Number int    // within the call, from 1
-	Status int    // 0 without a response
+	Status int    // 0 if there was no response
 	Err    *Error // nil if the try succeeded
 
 	// Wait is the time until the next try, which pacing may extend; 0 after the last one.
 	Wait time.Duration
 }
 
-// Client calls one service. It is safe for concurrent use. A program should have one, because
-// two at the same address do not know of each other's requests.
+// Client calls one service. It is safe for concurrent use. A program should have only one,
+// because two at the same address do not know of each other's requests.
 type Client struct {
 	base *url.URL
 	cfg  Config
 	http *http.Client
 	pace *pacer
 
-	source atomic.Pointer[string] // result of Source; nil before
+	source atomic.Pointer[string] // result of Source; nil before its first call
 }
 
 // New returns a Client of the service at baseURL, such as http://127.0.0.1:3000 or
-// https://api.example.com/stage. It sends no request, and fails if the URL or a field of cfg
-// is not valid.
+// https://api.example.com/stage. It sends no request. It fails if the URL or a field of cfg is
+// not valid.
 func New(baseURL string, cfg Config) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(baseURL, "/"))
 	switch {
@@ -137,7 +137,7 @@ func New(baseURL string, cfg Config) (*Client, error) {
 	return &Client{
 		base: base,
 		cfg:  cfg,
-		// The API never redirects, and another host must not get the API key.
+		// The API never redirects, and no other host may get the API key.
 		http: &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		pace: newPacer(cmp.Or(cfg.Share, DefaultShare), cfg.Rate),
 	}, nil
@@ -147,8 +147,8 @@ type call struct {
 	route   route
 	path    string
 	query   url.Values
-	body    []byte // nil without a body
-	records int64  // the most that the response can have; 0 to leave it to the pacer
+	body    []byte // nil if there is none
+	records int64  // the most records that the response can have; 0 to leave it to the pacer
 	paced   bool   // whether the pacer sets the limit of the list
 }
 
@@ -165,8 +165,8 @@ const (
 	general = "" // no shared rule
 )
 
-// charges returns one for each rule of the call. The call waits in the queue (rule.line) of
-// the last one.
+// charges returns one charge for each rule of the call. The call waits in the queue
+// (rule.line) of the last one.
 func (k call) charges() []charge {
 	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
 	switch k.route.class {
@@ -178,8 +178,8 @@ func (k call) charges() []charge {
 	return charges
 }
 
-// admit waits until the limits have room for k. The charges are those with which it was
-// admitted; a list asks for as many records.
+// admit waits until the limits have room for k. It returns the charges with which k was
+// admitted; a list then asks for that many records.
 func (c *Client) admit(ctx context.Context, k *call) (charges []charge, sent time.Duration, failure *Error) {
 	charges = k.charges()
 	if sent, failure = c.pace.enter(ctx, charges, c.cfg.MaxElapsed); failure != nil {

@@ -308,7 +308,8 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// An invalid id must not turn the path into the path of another route, nor a query into another one.
+// An invalid id must not turn the path into that of another route, or a query into another
+// query.
 func TestInvalidArgumentsAreRejectedWithoutARequest(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("a request was sent:", r.URL) }))

@@ -16,7 +16,7 @@ import (
 type EntityQuery struct {
 	Type   string // empty for all types
 	Limit  int    // per page, 1 to 200; 0 to leave it to the pacing
-	Cursor string // NextCursor of the page before; empty for the first
+	Cursor string // NextCursor of the previous page; empty for the first page
 }
 
 // ListEntities returns one page. Each entity costs one record.
@@ -33,15 +33,14 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns an entity, at the cost of one record, or an error that matches
-// [ErrNotFound].
+// GetEntity returns an entity, which costs one record, or an error that matches [ErrNotFound].
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }
 
 // CreateEntity creates an entity and returns it as stored. If d has no ID, the client
 // generates a UUIDv7. If an entity with the same id and content exists, it is returned, and
-// created is false. The error matches [ErrConflict] if the id exists with other content.
+// created is false. The error matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateEntity(ctx context.Context, d entity.Draft) (stored entity.Entity, created bool, err error) {
 	d.ID = cmp.Or(d.ID, newID())
 	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, imports}, "/create_entity", d)
@@ -49,7 +48,7 @@ func (c *Client) CreateEntity(ctx context.Context, d entity.Draft) (stored entit
 
 // UpdateEntity merges patch, a JSON object, into the attributes of an entity and returns the
 // result. A null in patch removes an attribute (RFC 7396). The error matches [ErrNotFound] if
-// no entity has the id.
+// there is no entity with the id.
 func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attributes) (stored entity.Entity, err error) {
 	_, err = c.post(ctx, route{"update-entity", http.MethodPost, imports}, "/update_entity", struct {
 		ID         string            `json:"id"`
@@ -59,11 +58,12 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 }
 
 // UpsertEntities creates up to MaxBatch entities, of up to MaxBatchBytes in total, in one
-// import call. It merges the attributes into entities that exist, as UpdateEntity does, and
-// replaces their type unless the new one is empty.
+// import call. If an entity exists already, UpsertEntities merges its attributes, as
+// UpdateEntity does, and
+// replaces its type unless the new one is empty.
 //
-// Results and errors are like those of CreateEvents. If the stored entities are large, the
-// service returns only some; for the others, BatchResult.Record has only the ID.
+// Results and errors are as in CreateEvents. If the stored entities are large, the
+// service returns only some of them; for the others, BatchResult.Record has only the ID.
 func (c *Client) UpsertEntities(ctx context.Context, entities []entity.Draft) ([]BatchResult[entity.Entity], error) {
 	entities = slices.Clone(entities)
 	for i := range entities {

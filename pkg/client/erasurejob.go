@@ -12,7 +12,7 @@ import (
 // job erases all events of the entity that were created before the call, even if the entity
 // itself does not exist.
 //
-// A repeated call restarts an unfinished job, which then also erases the events that were
+// A repeated call restarts an unfinished job, which then also erases the events
 // created since. After the job has finished, it starts a new one.
 func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {
 	var job api.Erasing
@@ -23,15 +23,15 @@ func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error
 	return job, err
 }
 
-// GetErasureJob returns an erasure job. The error matches ErrNotFound if there is none or it
-// ended more than 30 days ago.
+// GetErasureJob returns an erasure job. The error matches ErrNotFound if there is none or if
+// it ended more than 30 days ago.
 func (c *Client) GetErasureJob(ctx context.Context, id string) (erasurejob.Job, error) {
 	return getOne[erasurejob.Job](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
 }
 
-// AwaitErasureJob polls an erasure job until it has succeeded or failed. seen gets the result
-// of each poll, if it is not nil. AwaitErasureJob fails if a poll fails. Only the context
-// bounds the wait.
+// AwaitErasureJob polls an erasure job until it has succeeded or failed. If seen is not nil,
+// it is called with the result of each poll. AwaitErasureJob fails if a poll fails. Only the
+// context limits how long it waits.
 func (c *Client) AwaitErasureJob(ctx context.Context, id string, seen func(erasurejob.Job)) (erasurejob.Job, error) {
 	return await(ctx, c.GetErasureJob, id, seen, func(j erasurejob.Job) bool { return j.Status.Final() })
 }

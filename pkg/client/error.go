@@ -15,18 +15,18 @@ import (
 	"sluice/pkg/record"
 )
 
-// Error is why a call failed. Code, Detail and Fields are those of the problem in the response
-// (RFC 9457). Code and Fields may be empty if the Client itself found the error.
+// Error says why a call failed. Code, Detail and Fields are those of the problem in the
+// response (RFC 9457). Code and Fields may be empty if the Client itself found the error.
 type Error struct {
 	Route      string              // such as create-event
-	Tries      int                 // requests that were sent
+	Tries      int                 // number of requests sent
 	Status     int                 // of the last response; 0 if there was none
 	Code       string              // for programs, such as not_found
 	Detail     string              // for people
-	Fields     []record.FieldError // that are invalid in the request
-	RetryAfter time.Duration       // of the last response; 0 if absent, at most one year
-	RequestID  string              // of the last response, for the operator of the service; may be empty
-	Err        error               // of the network, the context or decoding; nil otherwise
+	Fields     []record.FieldError // invalid fields of the request
+	RetryAfter time.Duration       // as in the last response; 0 if absent, at most one year
+	RequestID  string              // as in the last response, for the operator of the service; may be empty
+	Err        error               // error of the network, the context or decoding; otherwise nil
 
 	retryable bool
 }
@@ -52,7 +52,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Retryable reports whether the same call can succeed later. If so, the Client gave up because
+// Retryable reports whether the same call may succeed later. If so, the Client gave up because
 // it reached a bound in its Config.
 func (e *Error) Retryable() bool { return e.retryable }
 
@@ -94,7 +94,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// ended returns e, with the error of ctx in place of e.Err if ctx is done.
+// ended returns e. If ctx is done, e.Err is replaced by its error.
 func (e *Error) ended(ctx context.Context) *Error {
 	if err := ctx.Err(); err != nil {
 		e.Err, e.retryable = err, false
@@ -124,12 +124,12 @@ func newError(status int, p api.Problem) *Error {
 	return &Error{Status: status, Code: p.Code, Detail: p.Detail, Fields: p.Errors, RequestID: p.Instance, retryable: retryable}
 }
 
-// maxRetryAfter bounds retryAfter. No call waits that long, and sums of durations do not
-// overflow.
+// maxRetryAfter is the most that retryAfter returns. No call waits that long, and sums of
+// durations do not overflow.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// retryAfter returns Retry-After, a number of seconds or a date (RFC 9110, section 10.2.3), or
-// 0 if it is absent or malformed.
+// retryAfter returns Retry-After, a number of seconds or a date (RFC 9110, section 10.2.3). It
+// returns 0 if the header is absent or malformed.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 64)

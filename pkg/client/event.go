@@ -20,7 +20,7 @@ type EventQuery struct {
 	To        *Time  // only events before this time; nil for no bound
 	Ascending bool   // oldest first
 	Limit     int    // per page, 1 to 200; 0 to leave it to the pacing
-	Cursor    string // NextCursor of the page before; empty for the first
+	Cursor    string // NextCursor of the previous page; empty for the first page
 }
 
 func (q EventQuery) values() url.Values {
@@ -51,23 +51,23 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent returns an event, at the cost of one record, or an error that matches
-// [ErrNotFound].
+// GetEvent returns an event, which costs one record, or an error that matches [ErrNotFound].
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }
 
 // CreateEvent creates an event and returns it as stored. If d has no ID, the client generates
 // a UUIDv7. If an event with the same id and content exists, it is returned, and created is
-// false. The error matches [ErrConflict] if the id exists with other content.
+// false. The error matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateEvent(ctx context.Context, d event.Draft) (stored event.Event, created bool, err error) {
 	d.ID = cmp.Or(d.ID, newID())
 	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", d)
 }
 
 // CreateEvents creates up to MaxBatch events, of up to MaxBatchBytes in total, in one import
-// call. It returns one result for each, in order, even beside an error. Events that fail with
-// a retryable error are sent again. All requests count toward Config.MaxTries.
+// call. It returns one result per event, in order, even if there is an error. Events that fail
+// with
+// a retryable error are sent again. All requests count towards Config.MaxTries.
 //
 // An event without a final result has an error in its result, and CreateEvents returns an
 // error too. An event that the service rejects for good has an error only in its result.

@@ -18,13 +18,13 @@ import (
 // ExportJobQuery selects export jobs, newest first. Its zero value selects all of them.
 type ExportJobQuery struct {
 	Limit  int    // per page, 1 to 200; 0 for the service's default, 50
-	Cursor string // NextCursor of the page before; empty for the first
+	Cursor string // NextCursor of the previous page; empty for the first page
 }
 
-// CreateExportJob creates a job that writes to a file what is too large for lists, and returns
+// CreateExportJob creates a job that writes to a file what is too much for lists, and returns
 // it as stored. If o has no ID, the client generates a UUIDv7. If a job with the same id and
 // content exists, it is returned, and created is false. The error matches [ErrConflict] if the
-// id exists with other content.
+// id exists with different content.
 func (c *Client) CreateExportJob(ctx context.Context, o exportjob.Order) (stored exportjob.Job, created bool, err error) {
 	o.ID = cmp.Or(o.ID, newID())
 	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", o)
@@ -44,16 +44,16 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 	})
 }
 
-// GetExportJob returns an export job. If it has succeeded and its file has not expired, the
-// job has a DownloadURL, which only GetExportJob and AwaitExportJob return. The error matches
-// [ErrNotFound] if no job has the id.
+// GetExportJob returns an export job. If the job has succeeded and its file has not expired,
+// it has a DownloadURL, which only GetExportJob and AwaitExportJob return. The error matches
+// [ErrNotFound] if there is no job with the id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
 	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
 
 // CancelExportJob cancels an export job and returns it. A job that is already cancelled does
 // not change. The error matches [ErrConflict] if the job has succeeded or failed, and
-// [ErrNotFound] if no job has the id.
+// [ErrNotFound] if there is no job with the id.
 func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportjob.Job, err error) {
 	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, general}, "/cancel_export_job", struct {
 		ID string `json:"id"`
@@ -61,9 +61,9 @@ func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportj
 	return stored, err
 }
 
-// AwaitExportJob polls an export job until it has succeeded, failed or been cancelled. seen
-// gets the result of each poll, if it is not nil. AwaitExportJob fails if a poll fails. Only
-// the context bounds the wait.
+// AwaitExportJob polls an export job until it has succeeded, failed or been cancelled. If seen
+// is not nil, it is called with the result of each poll. AwaitExportJob fails if a poll fails.
+// Only the context limits how long it waits.
 func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
 	return await(ctx, c.GetExportJob, id, seen, func(j exportjob.Job) bool { return j.Status.Final() })
 }
@@ -74,7 +74,7 @@ const (
 	maxPoll = 2 * time.Second
 )
 
-// await calls get until the job is final, and seen, if not nil, with each result.
+// await calls get until the job is final. If seen is not nil, await calls it with each result.
 func await[J any](ctx context.Context, get func(context.Context, string) (J, error), id string, seen func(J), final func(J) bool) (J, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := get(ctx, id)
@@ -92,18 +92,20 @@ func await[J any](ctx context.Context, get func(context.Context, string) (J, err
 	}
 }
 
-// downloadRoute is the Error.Route of a failed download. The DownloadURL is no route of the
-// API and may lead to another host, so the request has no API key.
+// downloadRoute is the Error.Route of a failed download. The DownloadURL is not a route of the
+// API and may lead to another host, so the request carries no API key.
 const downloadRoute = "download"
 
-// DownloadExport writes the file of an export job, which is compressed with gzip, to w from
-// offset on. It returns how many bytes it wrote, even beside an error. Without one, w has the
-// rest of the file, up to the SizeBytes of the job; the caller verifies the content. If the
+// DownloadExport writes the file of an export job, which is compressed with gzip, to w,
+// starting at offset. It returns how many bytes it wrote, even if there is an error. If there
+// is none, w has the
+// rest of the file, up to the SizeBytes of the job; checking the content is left to the
+// caller. If the
 // job has no file, or the offset is outside the file, the error is an *Error with a Detail.
 //
 // After an interruption, or if no data arrives for Config.TryTimeout, DownloadExport continues
-// at the same byte with a new link. It returns the last error if Config.MaxTries tries in a
-// row, or Config.MaxElapsed, bring no further byte, and an error of w at once.
+// at the same byte with a new link. It returns the last error once Config.MaxTries tries in a
+// row, or Config.MaxElapsed, have brought no further byte. It returns an error of w at once.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
 	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
 	for {
@@ -149,8 +151,8 @@ func downloadable(j exportjob.Job, offset int64) error {
 	return e
 }
 
-// fetch requests the link of j once and writes the file to w from offset on. patience bounds
-// the wait for the first byte.
+// fetch requests the link of j once and writes the file to w, starting at offset. patience is
+// how long it waits for the first byte.
 func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {
@@ -179,7 +181,7 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 			_, err = io.CopyN(io.Discard, resp.Body, offset)
 		}
 	}
-	var unwritable error // of w; no other try can succeed
+	var unwritable error // an error of w, after which no other try can succeed
 	if err == nil {
 		written, err = io.CopyN(writerFunc(func(p []byte) (n int, err error) {
 			silence.Reset(c.cfg.TryTimeout)
@@ -202,7 +204,7 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 	return written, &Error{Err: fmt.Errorf("the download was interrupted: %w", err), retryable: unwritable == nil}
 }
 
-// checkFile fails unless resp has the whole file or the bytes from offset to size.
+// checkFile fails unless resp has the whole file, or its bytes from offset to size.
 func checkFile(resp *http.Response, offset, size int64) *Error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), retryable: true}
 	switch resp.StatusCode {

@@ -19,14 +19,14 @@ import (
 
 const fileOf = "0123456789"
 
-// exporting is a service with one export job. Each function of serve responds to one request
-// for the file, and the last one to all others too.
+// exporting is a service with one export job. Each function in serve responds to one request
+// for the file, and the last one also to all later requests.
 type exporting struct {
 	t        *testing.T
-	job      string // in JSON; %d is the number of the link
+	job      string // JSON, in which %d is the number of the link
 	serve    []roundTrip
 	links    int
-	requests []string // for the file: number of the link and Range header
+	requests []string // for the file: number of the link, and Range header
 }
 
 const succeeded = `{"id":"j","status":"succeeded","records_written":1,"size_bytes":10,"download_url":"http://files/j?signature=hidden%d"}`
@@ -75,7 +75,7 @@ func download(t *testing.T, e *exporting, offset int64, w io.Writer) (int64, err
 	return c.DownloadExport(t.Context(), "j", offset, w)
 }
 
-// Each time, it uses a new link.
+// It uses a new link each time.
 func TestAnInterruptedDownloadContinues(t *testing.T) {
 	t.Parallel()
 	hung := func(r *http.Request) (*http.Response, error) {

@@ -20,13 +20,13 @@ type Condition = index.Condition
 type FindQuery struct {
 	Type       string
 	Attribute  string
-	Where      []Condition // one, or a lower and an upper bound
+	Where      []Condition // one condition, or a lower and an upper bound
 	Descending bool
 	Limit      int    // per page, 1 to 200; 0 to leave it to the pacing
-	Cursor     string // NextCursor of the page before; empty for the first
+	Cursor     string // NextCursor of the previous page; empty for the first page
 }
 
-// values returns an error for what the service would read as another query.
+// values fails if the service would understand another query.
 func (q FindQuery) values() (url.Values, error) {
 	v := values("type", q.Type, "cursor", q.Cursor)
 	for _, c := range q.Where {
@@ -54,10 +54,10 @@ func invalidWhere(detail string) error {
 
 var findRoute = route{"list-entity", http.MethodGet, exports}
 
-// FindEntities returns one page of entities. Each entity costs one record. A q without a condition,
-// or with two of the same operator, is an error and nothing is sent. An error with the
-// code "not_indexed" names the attributes that are indexed, and one with the code
-// "index_building" says how far the index is.
+// FindEntities returns one page of entities. Each entity costs one record. If q has no
+// condition, or two with the same operator, FindEntities fails without sending anything. An
+// error with the code "not_indexed" names the attributes that are indexed, and one with the
+// code "index_building" says how far the index is.
 func (c *Client) FindEntities(ctx context.Context, q FindQuery) (Page[entity.Entity], error) {
 	v, err := q.values()
 	if err != nil {

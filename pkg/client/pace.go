@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// cleanWindows is after how many windows without a refusal the reserve of a rule shrinks by
-	// one.
+	// cleanWindows is how many windows without a refusal it takes for the reserve of a rule to
+	// shrink by one.
 	cleanWindows = 10
 
-	// maxReset bounds X-RateLimit-Reset. Larger values are not Unix time in seconds.
+	// maxReset is the largest valid X-RateLimit-Reset. Larger values are not Unix times in
+	// seconds.
 	maxReset = 1 << 33
 
-	// spreadSteps is over how many steps a share below 1 is spread.
+	// spreadSteps is the number of steps over which a share below 1 is spread.
 	spreadSteps = 4
 )
 
@@ -28,25 +29,26 @@ const (
 // The client knows the service's clock only approximately (see clock), so a request that is
 // sent now may be counted in the latest window that has certainly begun, or in a later one,
 // and so may each request in flight. The pacer sends a request only if it fits into each of
-// these windows, together with all in flight. When a window is full, it waits until the next
-// has certainly begun.
+// these windows, together with all requests in flight. When a window is full, it waits until
+// the next
+// one has certainly begun.
 //
-// The remainders include what other clients at the same address use. The pacer stops when a
+// The remainders reflect what other clients at the same address use. The pacer stops when a
 // share of the limit is used, by whomever, and spreads the share over the window in steps, so
 // that others always find room; a share of 1 is used at once. A list asks for no more records
-// than the share has left. Requests of others that are in flight cannot be seen, so they can
+// than the share has left. Requests that others have in flight cannot be seen, so they can
 // cause a refusal. Each refusal adds one to a reserve, a part of the limit that stays unused
 // and shrinks after windows without a refusal.
 //
 // Until a response has shown a limit, the pacer sends one request at a time.
 type pacer struct {
-	base  time.Time // beginning of the client's time, which is monotonic
-	share float64   // part of each limit that may be used
-	steps int64     // equal parts of a window, each with its part of the share
+	base  time.Time // origin of the client's time, which is monotonic
+	share float64   // share of each limit that may be used
+	steps int64     // how many equal parts a window has, each with its part of the share
 
 	mu      sync.Mutex
-	gap     time.Duration // least time between two requests
-	next    time.Duration // no request may be sent before
+	gap     time.Duration // minimum time between two requests
+	next    time.Duration // when the next request may be sent, at the earliest
 	clock   clock
 	rules   map[string]*rule // by charge.key
 	changed chan struct{}    // closed when a response is received
@@ -55,7 +57,7 @@ type pacer struct {
 // charge is what a request costs under one rule.
 type charge struct {
 	rule string // its name: records, imports or requests
-	key  string // in pacer.rules; "requests" has one for each route
+	key  string // key in pacer.rules; "requests" has one for each route
 	cost int64  // the most that the request may cost; the pacer lowers it to what is left, but not below 1
 	step bool   // whether cost is at most what one step adds, or defaultPage if the limit is unknown
 }
@@ -63,14 +65,15 @@ type charge struct {
 type rule struct {
 	line     chan struct{}   // a lock: the next request to be sent holds it, and the others wait for it
 	limit    int64           // per window; 0 until a response has shown it
-	inFlight int64           // cost of the requests without a response
-	used     map[int64]int64 // how much of the limit, by window, as shown in responses
+	inFlight int64           // cost of the requests that have no response yet
+	used     map[int64]int64 // how much of the limit was used, by window, as shown in responses
 	reserve  int64           // part of the limit that stays unused after refusals
 	refused  int64           // window in which the reserve last changed
-	until    time.Duration   // no request may be sent before
+	until    time.Duration   // when the next request may be sent, at the earliest
 }
 
-// newPacer admits at most rate requests a second; any number if it is 0.
+// newPacer returns a pacer that admits at most rate requests a second; any number if rate is
+// 0.
 func newPacer(share float64, rate int) *pacer {
 	p := &pacer{base: time.Now(), share: share, steps: 1, clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
 	if share < 1 {
@@ -131,7 +134,8 @@ func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Durati
 }
 
 // admit counts a request as sent if it fits, sets the costs of its charges, and returns a nil
-// channel. If not, it may fit when changed is closed and, if retryAt is after now, at retryAt.
+// channel. If the request does not fit, it may do so once changed is closed or, if retryAt is
+// after now, at retryAt.
 func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +163,7 @@ func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-c
 	return now, retryAt, nil
 }
 
-// asked returns until when values of Retry-After forbid the request.
+// asked returns the time until which values of Retry-After forbid the request.
 func (p *pacer) asked(charges []charge) (until time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +173,9 @@ func (p *pacer) asked(charges []charge) (until time.Duration) {
 	return until
 }
 
-// grant returns how much of c.cost may be used now; 0 if the request must wait. It and those
-// in flight may be counted in the latest window that has certainly begun, or in the next.
+// grant returns how much of c.cost may be used now; 0 if the request must wait. This request
+// and those in flight may be counted in the latest window that has certainly begun, or in the
+// next.
 func (p *pacer) grant(r *rule, c charge, now time.Duration) int64 {
 	if r.limit == 0 {
 		if c.step {
@@ -193,7 +198,7 @@ func (p *pacer) grant(r *rule, c charge, now time.Duration) int64 {
 	return max(min(c.cost, room-max(used, next)), 0)
 }
 
-// leave updates the pacer after a request. header is nil without a response.
+// leave updates the pacer after a request. header is nil if there was no response.
 func (p *pacer) leave(charges []charge, sent time.Duration, status int, header http.Header) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -243,8 +248,8 @@ func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	}
 }
 
-// standing returns the limit and remainder of a rule from RateLimit-Policy and RateLimit. If a
-// proxy has removed them, it uses the X-RateLimit headers, which are those of the rule with
+// standing returns the limit and remainder of a rule, from RateLimit-Policy and RateLimit. If
+// a proxy has removed these, it uses the X-RateLimit headers, which are about the rule with
 // the smallest remainder.
 func standing(header http.Header, rule string) (limit, left int64, ok bool) {
 	limit, errLimit := parameter(header, "RateLimit-Policy", `"`+rule+`";q=`)
@@ -256,7 +261,7 @@ func standing(header http.Header, rule string) (limit, left int64, ok bool) {
 	return limit, left, errLimit == nil && errLeft == nil && limit > 0
 }
 
-// parameter returns the number after prefix in a header.
+// parameter returns the number that follows prefix in a header.
 func parameter(header http.Header, name, prefix string) (n int64, err error) {
 	_, text, _ := strings.Cut(header.Get(name), prefix)
 	_, err = fmt.Sscan(text, &n)

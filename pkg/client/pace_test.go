@@ -22,18 +22,18 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// limited behaves like the service, with the real Limiter. Each of its instances has a clock
-// of its own.
+// limited behaves like the service, and uses the real Limiter. Each of its instances has a
+// clock of its own.
 type limited struct {
 	instances []*ratelimit.Limiter
-	latency   func() time.Duration // of a request and its response, random
+	latency   func() time.Duration // random time that a request and its response take
 	charge    func(*http.Request) ratelimit.Request
-	strip     bool // without RateLimit and RateLimit-Policy, as behind some proxies
+	strip     bool // whether RateLimit and RateLimit-Policy are missing, as behind some proxies
 
 	mu                sync.Mutex
 	accepted, refused int
 	perWindow         map[ratelimit.Window]int
-	unanswered        float64 // part of the requests whose response is lost
+	unanswered        float64 // share of the requests whose response is lost
 }
 
 func newLimited(t *testing.T, limits ratelimit.Limits, latency time.Duration, ahead ...time.Duration) *limited {
@@ -117,8 +117,8 @@ var paced = map[string]struct {
 	limits              ratelimit.Limits
 	strip               bool
 	unanswered          float64
-	rate                float64 // least accepted requests, as a part of the limit
-	refused             float64 // most refused requests, as a part of all
+	rate                float64 // minimum of accepted requests, as a share of the limit
+	refused             float64 // maximum of refused requests, as a share of all
 }{
 	"one goroutine":             {goroutines: 1, latency: 3 * ms, ahead: []time.Duration{0}},
 	"four goroutines":           {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}},
@@ -139,10 +139,10 @@ var paced = map[string]struct {
 	"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
 }
 
-// For any difference of clocks, latency and number of goroutines, a client uses at least 95
-// percent of its share, and at most 0.5 percent of its requests are refused. Several clients
-// at one address have other bounds, and so has a distant service, whose limits are known only
-// after two long round trips.
+// Whatever the difference of clocks, the latency and the number of goroutines, a client uses
+// at least 95 percent of its share, and at most 0.5 percent of its requests are refused. The
+// bounds are different for several clients at one address, and for a distant service, whose
+// limits are known only after two long round trips.
 func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	t.Parallel()
 	const seconds = 12
@@ -185,7 +185,8 @@ func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	}
 }
 
-// listing makes s a service of lists that find this many records, or as many as asked for.
+// listing turns s into a service of lists, which find this many records, or as many as are
+// asked for.
 func (s *limited) listing(found int64) {
 	s.charge = func(r *http.Request) ratelimit.Request {
 		limit, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
@@ -197,11 +198,11 @@ func (s *limited) listing(found int64) {
 	}
 }
 
-// A list costs the records that it returns, and asks for no more than are left. 50 or 7
-// records fill the limit to the last one; empty lists are limited as requests.
+// A list costs the records that it returns, and asks for no more than are left. Lists of 50 or
+// 7 records use up the limit exactly; empty lists are limited as requests.
 func TestListsArePacedByRecords(t *testing.T) {
 	t.Parallel()
-	const seconds = 19 // in full; the first and the last are not
+	const seconds = 19 // full seconds; the first and the last are not full
 	for found, perSecond := range map[int64]int{50: 4, 7: 200/7 + 1, 0: 200} {
 		synctest.Test(t, func(t *testing.T) {
 			service := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, 123*time.Millisecond)
@@ -289,7 +290,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// A rule whose limit is used up does not delay requests that it does not count.
+// A rule whose limit is used up does not delay requests that it does not apply to.
 func TestRulesDoNotDelayEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

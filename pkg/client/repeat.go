@@ -12,15 +12,15 @@ import (
 )
 
 type response struct {
-	status int // 0 without a response
+	status int // 0 if there was no response
 	header http.Header
 	body   []byte
 }
 
-// repeat sends k until the call succeeds or a bound is reached. After each try, read gets the
-// response and the failure, which is nil if the response is complete and its status is below
-// 300. read returns nil if the call has succeeded, and its failure otherwise. It may change k
-// for the next try.
+// repeat sends k until the call succeeds or a bound is reached. After each try, it calls read
+// with the response and the failure, which is nil if the response is complete and its status
+// is below 300. read returns nil if the call has succeeded, and otherwise its failure. It may
+// change k for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
 	charges, sent, failure := c.admit(ctx, k)
 	if failure != nil {
@@ -113,11 +113,11 @@ func (c *Client) send(ctx context.Context, k call) (got response, failure *Error
 type retries struct {
 	cfg      Config
 	count    int       // tries so far
-	deadline time.Time // end of MaxElapsed
+	deadline time.Time // when MaxElapsed ends
 }
 
 // next reports whether to try again, and after how long. There is no further try after
-// success, if failure is not retryable, a bound is reached, or ctx is done.
+// success, if failure is not retryable, if a bound is reached, or if ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false

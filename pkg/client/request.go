@@ -16,12 +16,12 @@ import (
 
 // Page sizes of lists, in records.
 const (
-	defaultPage = 50  // of a first request that leaves it to the client
+	defaultPage = 50  // for a first request that leaves the limit to the client
 	maxPage     = 200 // the most that the service returns
 )
 
-// Page is one page of a list. The next one is that of the same query with NextCursor, nil on
-// the last page, as its Cursor.
+// Page is one page of a list. For the next page, repeat the query with NextCursor as its
+// Cursor; it is nil on the last page.
 type Page[T any] = api.List[T]
 
 // OpenAPI returns openapi.yaml.
@@ -37,9 +37,9 @@ type (
 	UsageSecond = api.UsageSecond
 )
 
-// Usage returns the counters of an address, or of an API key as key:<id>, over the last 60
-// seconds, for which the caller's key needs the scope operator. If of is empty, it returns
-// those of what counts the caller. The most recent requests may be missing.
+// Usage returns what an address or, as key:<id>, an API key has used in the last 60 seconds,
+// for which the caller's key needs the scope operator. If of is empty, it returns the usage of
+// the identity by which the caller is counted. The most recent requests may be missing.
 func (c *Client) Usage(ctx context.Context, of string) (u Usage, err error) {
 	query := values("address", of)
 	if id, ok := strings.CutPrefix(of, "key:"); ok {
@@ -49,8 +49,8 @@ func (c *Client) Usage(ctx context.Context, of string) (u Usage, err error) {
 	return u, err
 }
 
-// getPage returns a page of at most limit records. 0 leaves their number to the pacer or, if
-// the list is not charged for records, to the service.
+// getPage returns a page of at most limit records. If limit is 0, it is left to the pacer or,
+// if the list is not charged for records, to the service.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
 	k := call{route: r, path: path, query: query, records: int64(limit), paced: r.class == exports}
 	if limit != 0 {
@@ -77,13 +77,13 @@ func (c *Client) post(ctx context.Context, r route, path string, body, out any) 
 	return c.do(ctx, k, out)
 }
 
-// create returns false for a record that already existed.
+// created is false if the record existed already.
 func create[T any](ctx context.Context, c *Client, r route, path string, body any) (stored T, created bool, err error) {
 	status, err := c.post(ctx, r, path, body, &stored)
 	return stored, status == http.StatusCreated, err
 }
 
-// records iterates over the records of all pages from cursor on.
+// records iterates over the records of all pages, starting at cursor.
 func records[T any](cursor string, get func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {
@@ -109,7 +109,7 @@ func records[T any](cursor string, get func(cursor string) (Page[T], error)) ite
 	}
 }
 
-// values takes pairs of name and value, and leaves out empty values.
+// values takes pairs of name and value, and leaves out those with an empty value.
 func values(pairs ...string) url.Values {
 	v := make(url.Values)
 	for i := 0; i < len(pairs); i += 2 {

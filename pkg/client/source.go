@@ -11,14 +11,14 @@ import (
 // sourceHeader says which records a response is about.
 const sourceHeader = "Sluice-Source"
 
-// SourceRoute is the Try.Route of Source.
+// SourceRoute is the Try.Route of requests that Source sends.
 const SourceRoute = "list-export-job"
 
 // Source says which records the Client reads and writes: the id of the service's data, '/' and
 // the workspace of the API key. A program that keeps a copy, or continues its work, must
-// compare it with that of its earlier runs, because the URL stays the same for another key,
-// and if the data was deleted or restored. From then on, calls fail if their response comes
-// from another source.
+// compare it with that of its earlier runs, because the URL is the same for another key, and
+// after the data was deleted or restored. Once Source has been called, calls fail if their
+// response comes from another source.
 func (c *Client) Source(ctx context.Context) (source string, err error) {
 	k := call{route: route{SourceRoute, http.MethodGet, general}, path: "/export_job", query: url.Values{"limit": {"1"}}}
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {

@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// The key need not have the scope of the request by which the Client learns its source.
+// The key need not have the scope of the request that tells the Client its source.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	source, statuses := "id/w", []int{503, 403}

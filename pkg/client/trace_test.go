@@ -22,7 +22,7 @@ type trace struct {
 	Steps []step  `json:"steps"`
 }
 
-// step is a request that asks to be sent or, with Status or Headers, a response.
+// step is a request that is to be sent or, if it has Status or Headers, a response.
 type step struct {
 	Now int64 `json:"now"`
 
@@ -30,16 +30,16 @@ type step struct {
 	Class   string  `json:"class,omitzero"`
 	Records int64   `json:"records,omitzero"`
 	Costs   []int64 `json:"costs,omitzero"` // if it is admitted
-	Wait    int64   `json:"wait,omitzero"`  // otherwise; 0 before the first response
+	Wait    int64   `json:"wait,omitzero"`  // if it is not; 0 before the first response
 	Asked   int64   `json:"asked,omitzero"` // the part of the wait that Retry-After asks for
 
-	Of      int               `json:"of,omitzero"` // step of the request, from 1
+	Of      int               `json:"of,omitzero"` // the step of its request, from 1
 	Status  int               `json:"status,omitzero"`
 	Headers map[string]string `json:"headers,omitzero"`
 }
 
-// The pacers of other languages replay the traces in testdata/pace.json, so that they decide
-// like this one. After a change of the pacer, write the file with -update.
+// Pacers in other languages replay the traces in testdata/pace.json, which shows that they
+// decide like this one. After a change of the pacer, write the file with -update.
 func TestThePacerDecidesLikeItsTraces(t *testing.T) {
 	var traces []trace
 	for seed, tr := range []trace{{Share: 1}, {Share: 0.9}, {Share: 0.5, Rate: 20}} {
@@ -120,8 +120,8 @@ func play(tr trace, random *rand.Rand) trace {
 
 var routes = []route{{name: "create-event", class: imports}, {name: "list-event", class: exports}, {name: "get-entity", class: exports}, {name: "usage"}}
 
-// responder makes up responses of a service whose clock is ahead of the client's, and is set
-// now and then.
+// responder makes up the responses of a service whose clock is ahead of the client's, and is
+// set now and then.
 type responder struct {
 	random *rand.Rand
 	base   time.Time

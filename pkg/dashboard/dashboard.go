@@ -28,7 +28,7 @@ var parts = []string{
 }
 
 // Files returns the page, under the name Page, and its assets. The name of an asset begins
-// with a hash of all of them and a slash. What a name stands for never changes, and a new
+// with a hash of all assets and a slash. The content behind a name never changes, and a new
 // version of the page loads new assets.
 func Files() map[string][]byte {
 	assets := []struct {
@@ -61,8 +61,8 @@ func script() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// papaparse returns Papa Parse as a module. It looks for the variables of CommonJS, and the
-// page's Trusted Types let a script load only modules.
+// papaparse returns Papa Parse as a module. It expects the variables of CommonJS, but the
+// page's Trusted Types allow scripts to load only modules.
 func papaparse() []byte {
 	return bytes.Join([][]byte{
 		[]byte("const module = { exports: {} }, exports = module.exports;"),

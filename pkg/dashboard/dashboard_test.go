@@ -46,7 +46,7 @@ func TestLibrariesAreAsPublished(t *testing.T) {
 	}
 }
 
-// A first visit does not load the libraries, only the choice of a file.
+// A first visit loads no libraries; only choosing a file does.
 func TestThePageIsSmall(t *testing.T) {
 	const most = 60_000
 	total := 0

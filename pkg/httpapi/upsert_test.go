@@ -29,7 +29,7 @@ func (a service) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTP
 	return resp, got.Results
 }
 
-// resultStatuses fails unless the results are in order.
+// resultStatuses returns the statuses in order, or what is wrong with a result.
 func resultStatuses(results []api.BatchResult) string {
 	var all []string
 	for i, r := range results {
