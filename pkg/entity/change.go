@@ -12,16 +12,16 @@ const TombstoneAge = 30 * 24 * time.Hour
 
 // Change is the latest change of an entity: the entity or, if it was deleted, its tombstone,
 // which has ID, Type, CreatedAt and DeletedAt. If a walk's filter does not select the entity,
-// it has ID, Type, UpdatedAt, Deleted and Reason.
+// it has only ID, Type, UpdatedAt, Deleted and Reason.
 type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
 	Reason    string      `json:"reason,omitzero"` // record.Filtered if a filter does not select the entity; otherwise ""
 
-	// ErasedAt is the stamp of the latest erasure, even if the entity was created again; zero
-	// without one. Events of the entity that were created by then are or will be erased, and
-	// clients must drop their copies.
+	// ErasedAt is the stamp of the latest erasure, even if the entity was created again
+	// afterwards; zero if there was none. Events of the entity that were created by then are or
+	// will be erased, and clients must drop their copies.
 	ErasedAt record.Time `json:"erased_at,omitzero"`
 }
 
@@ -39,7 +39,7 @@ func (c Change) ExpiresAt() time.Time { return c.DeletedAt.Time().Add(TombstoneA
 // Erased reports whether events of the entity are or will be erased.
 func (c Change) Erased() bool { return c.ErasedAt != record.Time{} }
 
-// AppendJSON fails as Entity.AppendJSON does.
+// AppendJSON fails if Entity.AppendJSON does.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", c.ID)
@@ -72,12 +72,12 @@ func (c Change) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
 type ChangeQuery struct {
 	record.SyncQuery
 	Type           string // entities of other types are returned as gone; empty for all types; needs IncludeDeleted
-	IncludeDeleted bool   // with tombstones and ErasedAt
+	IncludeDeleted bool   // also tombstones and ErasedAt
 }
 
 // ListChanges returns the changes that q selects, without tombstones that have expired by now.
-// Without q.IncludeDeleted, a page may have fewer than q.Limit changes, or none, even if More
-// is true.
+// Unless q.IncludeDeleted is set, a page may have fewer than q.Limit changes, or none, even if
+// More is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
 	page, err := s.Changes(ctx, workspace, q.SyncQuery)
 	page = record.Filter(page, Change.SyncPosition, func(c Change) bool {

@@ -1,5 +1,5 @@
-// Package entity has entities, one of the two kinds of records, and the interface of their
-// stores.
+// Package entity has entities, which are one of the two kinds of records, and the interface of
+// their stores.
 package entity
 
 import (
@@ -24,11 +24,11 @@ type Entity struct {
 	Type       string            `json:"type"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
-	UpdatedAt  record.Time       `json:"updated_at"` // of the latest change, initially CreatedAt; increases with every change
+	UpdatedAt  record.Time       `json:"updated_at"` // time of the latest change, initially CreatedAt; increases with every change
 }
 
 // AppendJSON appends the JSON that e's struct tags describe. It does not validate the
-// attributes again, but fails if a string is not UTF-8 or the attributes are not an object.
+// attributes again, but it fails if a string is not UTF-8 or the attributes are not an object.
 func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", e.ID)
@@ -39,22 +39,22 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Columns returns the JSON members of an entity except attributes, in their order, which are
-// also the first columns of a CSV file.
+// Columns returns the JSON members of an entity in order, except attributes. They are also the
+// first columns of a CSV file.
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
-// Draft is an entity that a client wants to create, or what it wants to change in one, in the
-// JSON that clients send.
+// Draft is an entity that a client wants to create, or its changes to an entity, in the JSON
+// that clients send.
 type Draft struct {
 	ID         string            `json:"id"`
-	Type       string            `json:"type,omitzero"`       // "" for DefaultType, or for the type that the entity has
+	Type       string            `json:"type,omitzero"`       // "" for DefaultType, or to keep the entity's type
 	Attributes record.Attributes `json:"attributes,omitzero"` // nil for {}
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member may be absent
-// or null. Members in ignored are skipped: for an import these are the times, which the
-// service sets. The error is a *record.Error of kind Malformed, or of kind Invalid with all
-// invalid members.
+// or null. Members in ignored are skipped: in an import, these are the times, which the
+// service sets. The error is a *record.Error of kind Malformed, or of kind Invalid, which
+// names all invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
 	decoders := record.Decoders{
@@ -93,26 +93,26 @@ type Store interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
-	// GetEach returns those entities that exist, by id. ids may repeat.
+	// GetEach returns, by id, those entities that exist. ids may repeat.
 	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Entity, error)
 
 	// List returns the entities that q selects. A page may have fewer than q.Limit, or none, even
-	// if More is true, because its bytes (record.MaxPageBytes) and the deleted entities that it
-	// passes are bounded. The next page starts after Last.ID.
+	// if More is true, because its size (record.MaxPageBytes) and the deleted entities that it
+	// skips are limited. The next page starts after Last.ID.
 	List(ctx context.Context, workspace string, q Query) (record.Page[Entity], error)
 
 	// Count counts the entities that q selects and that were created at or before until. It
 	// ignores AfterID and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Changes returns the latest changes that q selects, with tombstones. As in List, there may
-	// be fewer than q.Limit even if More is true.
+	// Changes returns the latest changes that q selects, including tombstones. As in List, there
+	// may be fewer than q.Limit even if More is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Change], error)
 
-	// Write stores w.Next of the entity's latest change in one atomic step, and keeps a tombstone
-	// for TombstoneAge. It returns the latest change after the call, and whether this call stored
-	// it. The stamp is from the store's clock. After an error of kind Unavailable, the change may
-	// have been stored.
+	// Write replaces the entity's latest change with what w.Next makes of it, in one atomic step,
+	// and keeps a tombstone for TombstoneAge. It returns the latest change after the call, and
+	// whether this call stored it. The stamp is from the store's clock. After an error of kind
+	// Unavailable, the change may have been stored.
 	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
 }
 
@@ -120,14 +120,13 @@ type Store interface {
 type Finder interface {
 	// Find returns the entities that q selects, with their current values. One that was changed a
 	// moment ago may be missing. As in Store.List, there may be fewer than q.Limit even if More
-	// is true; Last.ID is the key after which the next page starts. The error may have kind
-	// Unavailable.
+	// is true; the next page starts after the key Last.ID. The error may have kind Unavailable.
 	Find(ctx context.Context, workspace string, q index.Query) (record.Page[Entity], error)
 }
 
 // Create stores the entity that d describes, with the current time. If the same entity exists,
-// it is returned unchanged, and created is false. The error has kind Conflict if it has
-// another type or other attributes, and kind Invalid if a field of d is not valid.
+// it is returned unchanged, and created is false. The error has kind Conflict if the entity
+// exists with another type or other attributes, and kind Invalid if a field of d is not valid.
 func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Entity, created bool, err error) {
 	e, err := d.entity()
 	if err != nil {
@@ -143,7 +142,7 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 	return stored, created, nil
 }
 
-// backOff bounds the random waits between the attempts of retry. They are long, because
+// backOff has the longest random waits between the attempts of retry. They are long, because
 // concurrent updates of one entity make each other fail. If a call of the store takes 5 ms,
 // 200 concurrent updates make about 2.5 replacements each, and 9 of 10 are applied within 5
 // seconds.
@@ -179,7 +178,7 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 }
 
 // retry calls write up to three times, until it is done or fails. It is not done if another
-// request changed the entity first.
+// request has changed the entity meanwhile.
 func retry(ctx context.Context, op, id string, write func(try int) (done bool, err error)) error {
 	for try := 0; ; try++ {
 		done, err := write(try)
@@ -197,8 +196,8 @@ func retry(ctx context.Context, op, id string, write func(try int) (done bool, e
 	}
 }
 
-// merge stores old with patch merged into its attributes and typ, unless that is "", as its
-// type, if this differs from old. done is false if another request has changed old.
+// merge merges patch into the attributes of old, sets its type to typ unless that is "", and
+// stores the result if it differs from old. done is false if another request has changed old.
 func merge(ctx context.Context, s Store, workspace string, old Entity, typ string, patch record.Attributes) (merged Entity, done bool, err error) {
 	attributes, err := record.MergeAttributes(old.Attributes, patch)
 	merged = old
@@ -226,9 +225,8 @@ func Delete(ctx context.Context, s Store, workspace, id string) error {
 }
 
 // Erase removes an entity, if it exists, and stores a tombstone with the time of the erasure,
-// which it returns. The caller must then erase the events of the entity that were created by
-// that time. A repeated call stores a later tombstone. The error has kind Invalid if id is not
-// valid.
+// which it returns. The caller must then erase the entity's events created by that time. A
+// repeated call stores a later tombstone. The error has kind Invalid if id is not valid.
 func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, err error) {
 	if err := checkGivenID(id).Err(); err != nil {
 		return record.Time{}, err
@@ -237,7 +235,7 @@ func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, 
 	return latest.ErasedAt, err
 }
 
-// checkGivenID is record.CheckID with an error of its own for an empty id.
+// checkGivenID is record.CheckID with a separate error for an empty id.
 func checkGivenID(id string) (wrong record.Fields) {
 	if id == "" {
 		wrong.Add("id", "is required: the id of the entity")

@@ -12,7 +12,8 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// open returns a store with the entity "ada", created at noon, which its clock shows.
+// open returns a store with the entity "ada", created at noon, which is also the time of its
+// clock.
 func open(t *testing.T, attributes string) entity.Store {
 	t.Helper()
 	now := noon

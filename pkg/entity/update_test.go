@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended counts replacements, and calls between before each.
+// contended counts replacements, and calls between before each of them.
 type contended struct {
 	entity.Store
 	between      func()
@@ -175,7 +175,7 @@ func TestConcurrentUpdatesBackOff(t *testing.T) {
 	})
 }
 
-// unknown stores its first replacement and returns an error.
+// unknown stores its first replacement, but returns an error.
 type unknown struct {
 	entity.Store
 	writes int

@@ -13,7 +13,7 @@ import (
 //
 // old is the entity as the caller has read it, or nil if it did not exist. If another request
 // has changed it since, Upsert reads it again. It writes nothing if the entity already matches
-// d, so repeating a call has no effect. The error has kind Invalid or Unavailable as in
+// d, so repeating a call has no effect. The error has kind Invalid or Unavailable, as in
 // Update.
 func Upsert(ctx context.Context, s Store, workspace string, d Draft, old *Entity) (stored Entity, created bool, err error) {
 	e, err := d.entity()

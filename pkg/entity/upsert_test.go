@@ -18,7 +18,7 @@ func change(id, typ, attributes string) entity.Draft {
 	return entity.Draft{ID: id, Type: typ, Attributes: record.Attributes(attributes)}
 }
 
-// upsert reads before it upserts.
+// upsert reads the entity and then upserts it.
 func upsert(ctx context.Context, s entity.Store, d entity.Draft) (stored entity.Entity, created bool, err error) {
 	found, err := s.GetEach(ctx, "default", []string{d.ID})
 	if err != nil {
@@ -130,7 +130,7 @@ func TestUpsertCreatesAConcurrentlyDeletedEntity(t *testing.T) {
 	}
 }
 
-// One call creates the entity, and the changes of all others are kept.
+// One call creates the entity, and the changes of all the others are kept.
 func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const calls = 5

@@ -18,16 +18,16 @@ const (
 	EraseWrite   Kind = "erase"   // stores a tombstone with ErasedAt, even if the entity never existed
 )
 
-// Write is one change of an entity before it has a stamp. Next says what it changes, for every
+// Write is one change of an entity before it has a stamp. Next says what it changes, in any
 // store.
 type Write struct {
 	Kind   Kind
-	Entity Entity // a store sets CreatedAt and UpdatedAt; for a deletion and an erasure, only ID matters
+	Entity Entity // a store sets CreatedAt and UpdatedAt; for a deletion or an erasure, only ID matters
 	Old    Entity // what a replacement replaces
 }
 
-// Next returns the change that w makes at now. latest is the entity's latest change, without
-// an ID if the entity never existed. ok is false if w has nothing to change.
+// Next returns the change that w makes at now. latest is the entity's latest change; it has no
+// ID if the entity never existed. ok is false if w has nothing to change.
 func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 	known := latest.ID != ""
 	exists := known && !latest.Deleted
@@ -56,8 +56,8 @@ func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 }
 
 // Stored reports whether found is what the same call wanted to store as next, for a store that
-// repeated a write whose response was lost. Two writers may pick the same stamp, so the
-// content counts too.
+// retried a write whose response was lost. Two writers may pick the same stamp, so the content
+// counts too.
 func (w Write) Stored(next, found Change) bool {
 	switch {
 	case found.SyncPosition() != next.SyncPosition() || found.Deleted != next.Deleted:
@@ -70,11 +70,11 @@ func (w Write) Stored(next, found Change) bool {
 	return found.Type == next.Type && found.CreatedAt == next.CreatedAt && bytes.Equal(found.Attributes, next.Attributes)
 }
 
-// ClockFault says that a write found a stamp of a clock that was wrong (see record.Time.Next),
-// and gave the entity an earlier one.
+// ClockFault says that a write found a stamp from a clock that was wrong (see
+// record.Time.Next), and gave the entity an earlier stamp.
 type ClockFault struct {
 	Workspace, ID string
-	Was, Now      record.Time // the wrong stamp, and the one in its place
+	Was, Now      record.Time // the wrong stamp, and the one that replaced it
 }
 
 // Clock gives a store its stamps. The zero value is ready to use.
@@ -90,7 +90,7 @@ func (c Clock) Time() time.Time {
 	return c.Now()
 }
 
-// Check calls c.Fault if next, which was stored in place of latest, has an earlier stamp.
+// Check calls c.Fault if next, which replaced latest in the store, has an earlier stamp.
 func (c Clock) Check(ctx context.Context, workspace string, latest, next Change) {
 	was, now := latest.SyncPosition().At, next.SyncPosition().At
 	if latest.ID != "" && now.Compare(was) < 0 && c.Fault != nil {

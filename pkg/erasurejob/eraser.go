@@ -17,21 +17,22 @@ type Events interface {
 	Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error)
 }
 
-// MaxRate is the Config.MaxRate of the runs on AWS, whose number ParallelizationFactor in
-// template.yaml bounds. Together they use at most half of what an index's partition can write,
-// and leave the rest to new events: all events of an entity are in one partition of by_entity,
-// and with one shard, all of a workspace are in one partition of the other indexes.
+// MaxRate is the Config.MaxRate of runs on AWS, whose number is limited by
+// ParallelizationFactor in template.yaml. Together they use at most half of what an index
+// partition can write, and leave the rest to new events: all events of an entity are in one
+// partition of by_entity, and with one shard, all events of a workspace are in one partition
+// of the other indexes.
 const MaxRate = 250
 
 // Config tunes an Eraser. Its zero value is ready to use.
 type Config struct {
-	PageSize  int           // most events of a page; 100 by default
-	MaxRate   int           // about the most events that a run reads in a second; 0, the default, for any number
-	RetryWait time.Duration // how long a run waits if the events are unavailable, doubled each time, up to 16 times as long; 1 s by default
+	PageSize  int           // maximum number of events on a page; 100 by default
+	MaxRate   int           // roughly the most events that a run reads per second; 0, the default, for any number
+	RetryWait time.Duration // how long a run waits if the events are unavailable; doubles each time, up to 16 times as long; 1 s by default
 }
 
 // Eraser is the [job.Work] of this kind. It erases events page by page, and saves its progress
-// after each. It is safe for concurrent use.
+// after each page. It is safe for concurrent use.
 type Eraser struct {
 	events Events
 	Config
@@ -49,7 +50,7 @@ func NewEraser(events Events, cfg Config) (*Eraser, error) {
 
 // progress is where a run continues.
 type progress struct {
-	After *record.Position `json:"after,omitempty"` // of the last event that was read; nil before the first
+	After *record.Position `json:"after,omitempty"` // position of the last event that was read; nil before the first
 }
 
 // Do implements [job.Work]. While the events are unavailable, it waits and tries again.
@@ -94,7 +95,7 @@ func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
 	}
 }
 
-// pace is the least time between the starts of two pages.
+// pace is the minimum time between the starts of two pages.
 func (e *Eraser) pace() time.Duration {
 	if e.MaxRate == 0 {
 		return 0

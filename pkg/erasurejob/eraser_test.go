@@ -16,9 +16,9 @@ import (
 )
 
 // events has the events of one entity, in order of position. Erase calls next before each
-// page. If that fails, it erases only the page's first event.
+// page. If next fails, Erase erases only the page's first event.
 type events struct {
-	created []time.Time // of creation; zero for erased events
+	created []time.Time // times of creation; zero for erased events
 	next    func(page int) error
 	pages   int
 }
@@ -71,7 +71,7 @@ func many(n int, t time.Time) []time.Time {
 	return all
 }
 
-// setUp returns a worker, and its store with one job that is requested now.
+// setUp returns a worker, and its store with one job, requested now.
 func setUp(t *testing.T, e *events, cfg Config, settle time.Duration) (*job.Worker, *jobtest.Store) {
 	t.Helper()
 	s := jobtest.NewStore(t, Kind)
@@ -183,9 +183,9 @@ func TestAJobContinuesAfterFailedRunsAndFailsAfterTooMany(t *testing.T) {
 				failed++
 			}
 		}
-		// The first run fails at its first page, the second erases two pages and fails at the third,
-		// and the next five fail at their first page, of which the last ends the job. Each run
-		// erases one event of the page at which it fails.
+		// The first run fails at its first page. The second erases two pages and fails at the third.
+		// The next five fail at their first page, and the last of them ends the job. Each run erases
+		// one event of the page at which it fails.
 		const want = "The erasure failed 5 times in a row at the same place. The service's log says why. Events may remain. Request the erasure again."
 		if j := wantJob(t, s, job.Failed, 1+200+6); failed != 6 || j.Error == nil || *j.Error != want {
 			t.Errorf("%d runs failed; the job is %+v", failed, j)

@@ -1,7 +1,8 @@
 // Package erasurejob erases all events of an entity. It has what a client requests and sees of
 // such a job, and what one run does. Package job is the life of the job.
 //
-// A job has the id of its entity, so an entity has one at most. A further request extends it
+// A job has the id of its entity, so an entity has at most one. A further request extends that
+// job
 // or, if it has ended, replaces it.
 package erasurejob
 
@@ -13,14 +14,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// Kind keeps jobs for as long as the tombstones of entities.
+// Kind keeps jobs for as long as entities' tombstones.
 var Kind = job.Kind{Name: "erasure", Keep: 30 * 24 * time.Hour, Advice: "Events may remain. Request the erasure again."}
 
 // Job is a job as the API shows it.
 type Job struct {
 	ID           string       `json:"id"` // of the entity
 	Status       job.Status   `json:"status"`
-	EventsErased int64        `json:"events_erased"` // without those of a page after which a run was killed
+	EventsErased int64        `json:"events_erased"` // may omit the last page erased before a run was killed
 	CreatedAt    record.Time  `json:"created_at"`
 	StartedAt    *record.Time `json:"started_at"`
 	FinishedAt   *record.Time `json:"finished_at"`

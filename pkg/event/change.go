@@ -12,15 +12,15 @@ func (e Event) SyncPosition() record.Position {
 	return record.Position{At: e.CreatedAt, ID: e.ID}
 }
 
-// Change is an event in a walk. If the walk's filter does not select it, it has only ID and
-// CreatedAt.
+// Change is an event in a walk. If the walk's filter does not select the event, it has only ID
+// and CreatedAt.
 type Change struct {
 	Event
 	Reason string `json:"reason,omitzero"` // record.Filtered if the filter does not select the event; otherwise ""
 }
 
-// AppendJSON appends the event, or {"id","created_at","deleted":true,"reason"} if there is a
-// reason. It fails as Event.AppendJSON does.
+// AppendJSON appends the event or, if there is a reason,
+// {"id","created_at","deleted":true,"reason"}. It fails if Event.AppendJSON does.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	if c.Reason == "" {
 		return c.Event.AppendJSON(b)

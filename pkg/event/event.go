@@ -1,5 +1,5 @@
-// Package event has events, one of the two kinds of records, and the interface of their
-// stores.
+// Package event has events, which are one of the two kinds of records, and the interface of
+// their stores.
 package event
 
 import (
@@ -16,7 +16,7 @@ import (
 type Event struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
-	EntityID   OptionalID        `json:"entity_id"` // the entity that it concerns; may be empty
+	EntityID   OptionalID        `json:"entity_id"` // the entity that the event is about; may be empty
 	OccurredAt record.Time       `json:"occurred_at"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
@@ -25,7 +25,7 @@ type Event struct {
 }
 
 // AppendJSON appends the JSON that e's struct tags describe. It does not validate the
-// attributes again, but fails if a string is not UTF-8 or the attributes are not an object.
+// attributes again, but it fails if a string is not UTF-8 or the attributes are not an object.
 func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", e.ID)
@@ -52,8 +52,8 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(id))
 }
 
-// Columns returns the JSON members of an event except attributes, in their order, which are
-// also the first columns of a CSV file.
+// Columns returns the JSON members of an event in order, except attributes. They are also the
+// first columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
 // Draft is an event that a client wants to create, in the JSON that clients send.
@@ -64,7 +64,7 @@ type Draft struct {
 	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil for the time of creation
 	Attributes record.Attributes `json:"attributes,omitzero"`  // nil for {}
 
-	KeepFor time.Duration `json:"-"` // from creation to expiry, set by the service; 0 to never expire
+	KeepFor time.Duration `json:"-"` // from creation to expiry, set by the service; 0 for events that never expire
 }
 
 // At returns the event that d describes, created at now.
@@ -84,9 +84,9 @@ func (d Draft) At(now time.Time) Event {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member except name
-// may be absent or null. Members in ignored are skipped: for an import that is created_at,
-// which the service sets. The error is a *record.Error of kind Malformed, or of kind Invalid
-// with all invalid members.
+// may be absent or null. Members in ignored are skipped: in an import, that is created_at,
+// which the service sets. The error is a *record.Error of kind Malformed, or of kind Invalid,
+// which names all invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
 	decoders := record.Decoders{
@@ -103,7 +103,7 @@ func Parse(text []byte, ignored ...string) (Draft, error) {
 		return d, err
 	}
 	var wrong record.Fields
-	wrong.Check("name", checkName(d.Name)) // Decode does not report an absent name
+	wrong.Check("name", checkName(d.Name)) // Decode does not report that name is absent
 	return d, wrong.Err()
 }
 
@@ -120,10 +120,10 @@ func (e Event) Position() record.Position { return record.Position{At: e.Occurre
 // Query requests a page of a workspace's events in order of Event.Position.
 type Query struct {
 	EntityID  OptionalID       // empty for all entities
-	From      *record.Time     // that occurred at this time or later; nil for no bound
-	To        *record.Time     // that occurred before this time; nil for no bound
+	From      *record.Time     // only events at this time or later; nil for no bound
+	To        *record.Time     // only events before this time; nil for no bound
 	Ascending bool             // oldest first; by default, newest first
-	After     *record.Position // last event of the page before; nil for the first
+	After     *record.Position // last event of the previous page; nil for the first page
 	Limit     int              // at least 1
 }
 
@@ -133,9 +133,9 @@ func (q Query) Bounds() (low, high string) {
 }
 
 // Store keeps events by workspace, a non-empty string without '#', and id. It is safe for
-// concurrent use. It may return expired events, which it removes only after some time; the
-// functions Get, List and ListChanges hide them. Every method may fail with a *record.Error of
-// kind Unavailable.
+// concurrent use. It may return expired events, because it removes them only after some time;
+// the functions Get, List and ListChanges hide them. Every method may fail with a
+// *record.Error of kind Unavailable.
 type Store interface {
 	// Create stores d.At the time of the store's clock, unless the workspace has an event with
 	// the same id that has not expired by then. It returns the event that is stored after the
@@ -146,20 +146,20 @@ type Store interface {
 	Get(ctx context.Context, workspace, id string) (Event, error)
 
 	// List returns the events that q selects. A page may have fewer than q.Limit even if More is
-	// true, because its bytes are bounded too (record.MaxPageBytes).
+	// true, because its size is limited too (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (record.Page[Event], error)
 
 	// Changes returns the events that q selects, in order of CreatedAt, then id. Events never
-	// change, so each has one place. As in List, a page may have fewer than q.Limit even if More
-	// is true.
+	// change, so each has one place in the list. As in List, a page may have fewer than q.Limit
+	// even if More is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Event], error)
 
 	// Count counts the events that match the filters of q, were created at or before until and
 	// had not expired by then. It ignores After and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Erase removes the events that q selects. Erased.Events counts those that were removed, even
-	// after an error.
+	// Erase removes the events that q selects. Erased.Events says how many it removed, even if
+	// there is an error.
 	Erase(ctx context.Context, workspace string, q Erasure) (Erased, error)
 }
 
@@ -167,14 +167,14 @@ type Store interface {
 // Position.
 type Erasure struct {
 	EntityID string
-	Until    record.Time      // only events created at or before
-	After    *record.Position // only events after; nil for the first page
-	Limit    int              // of events to read, at least 1
+	Until    record.Time      // only events created at this time or before
+	After    *record.Position // only events after this one; nil for the first page
+	Limit    int              // maximum number of events to read, at least 1
 }
 
 type Erased struct {
-	Events int64            // that were removed
-	Last   *record.Position // of the last event that was read, after which the next page starts; nil if none was read
+	Events int64            // how many were removed
+	Last   *record.Position // position of the last event that was read, after which the next page starts; nil if none was read
 	More   bool             // whether further events follow Last
 }
 
@@ -191,16 +191,17 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Eve
 }
 
 // List returns the events that q selects and that have not expired by now. It reads up to
-// q.Limit and drops those that have, so a page may have fewer, or none, even if More is true.
+// q.Limit events and drops the expired ones, so a page may be short, or even empty, although
+// More is true.
 func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (record.Page[Event], error) {
 	page, err := s.List(ctx, workspace, q)
 	return record.Filter(page, Event.Position, func(e Event) bool { return !e.Expired(record.TimeOf(now)) }), err
 }
 
 // Create stores the event that d describes, with the current time. If the same event exists,
-// it is returned, and created is false. The error has kind Conflict if the id belongs to
-// another event, and kind Invalid if a field is not valid. A draft without a time of
-// occurrence matches any.
+// it is returned, and created is false. The error has kind Conflict if the id belongs to a
+// different event, and kind Invalid if a field is not valid. A draft without a time of
+// occurrence matches an event with any.
 func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Event, created bool, err error) {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(d.ID))

@@ -15,9 +15,9 @@ import (
 
 // Config tunes an Exporter. Its zero value is ready to use.
 type Config struct {
-	PartBytes int           // of every part but the last; 5 MiB by default, the minimum of S3
-	MaxParts  int           // of a file; 4,000 by default, whose ETags fit into job.MaxProgress
-	SaveEvery time.Duration // how often the number of written records is saved, about; 1 s by default
+	PartBytes int           // minimum size of every part but the last; 5 MiB by default, the minimum of S3
+	MaxParts  int           // maximum number of parts; 4,000 by default, whose ETags fit into job.MaxProgress
+	SaveEvery time.Duration // roughly how often the number of written records is saved; 1 s by default
 	FileDays  int           // how many days a file is kept; 7 by default
 }
 
@@ -31,7 +31,7 @@ func ParseFileDays(text string) (int, error) {
 }
 
 // Exporter is the [job.Work] of this kind. It reads the records of a job, writes them to the
-// file in parts, and saves its progress after each. It is safe for concurrent use.
+// file in parts, and saves its progress after each part. It is safe for concurrent use.
 type Exporter struct {
 	entities Entities
 	events   Events
@@ -55,9 +55,9 @@ type run struct {
 	*job.Run
 	*Exporter
 	state           // as saved
-	saved time.Time // when that was
+	saved time.Time // when it was saved
 
-	counted atomic.Pointer[int64] // of the job; nil until they have been counted
+	counted atomic.Pointer[int64] // number of the job's records; nil until they have been counted
 }
 
 // Do implements [job.Work].
@@ -66,7 +66,7 @@ func (x *Exporter) Do(ctx context.Context, running *job.Run) (any, error) {
 	if err := r.Job.Decode(&r.details, &r.progress); err != nil {
 		return nil, err
 	}
-	r.RecordsWritten = r.Records // what is in no part will be written again
+	r.RecordsWritten = r.Records // records that are in no part will be written again
 	defer func() { r.Log = r.Log.With("records", r.RecordsWritten) }()
 	if r.Format == CSV && !r.Survey.Done {
 		if err := r.survey(ctx); err != nil {
@@ -96,7 +96,7 @@ func (x *Exporter) Clean(ctx context.Context, j job.Job) error {
 	return errors.Join(x.files.Abort(ctx, f), x.files.Delete(ctx, f))
 }
 
-// upload returns the file with its upload as saved.
+// upload returns the file with its upload as last saved.
 func (r *run) upload() File { return fileOf(r.Job, r.details, r.Parts) }
 
 // file writes the file, and completes the details of the job.
@@ -130,7 +130,7 @@ func (r *run) file(ctx context.Context) error {
 // due reports whether SaveEvery has passed since the last save.
 func (r *run) due() bool { return r.Now().Sub(r.saved) >= r.SaveEvery }
 
-// save saves next, which becomes the state of r.
+// save saves next, which then becomes the state of r.
 func (r *run) save(next state, further bool) error {
 	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
 	if err := r.Save(next.details, next.progress, further); err != nil {

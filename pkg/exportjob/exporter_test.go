@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// small lets a worker write several parts for a few records.
+// small makes a worker write several parts for a few records.
 var small = parts(700, 1000)
 
 func parts(bytes, maxTries int) config {
@@ -119,7 +119,7 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	})
 }
 
-// It leaves no file and no upload, at whichever call the worker was killed, except an upload
+// Whatever call the worker was killed at, it leaves no file and no upload, except an upload
 // whose id was not saved. The bucket's rule for incomplete uploads removes that.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -149,7 +149,7 @@ func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 }
 
 // Deliveries are repeated or concurrent, workers are killed, calls fail or seem to fail,
-// records are created and the job is cancelled, in any order.
+// records are created and the job is cancelled, all in any order.
 func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -260,8 +260,8 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// There are many between the job's records, so most runs end before they reach the next one of
-// the job.
+// There are so many of them between the job's records that most runs end before they reach the
+// job's next record.
 func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {

@@ -1,8 +1,9 @@
-// Package exportjob writes all records of one kind into a file, because lists return only
+// Package exportjob writes all records of one kind to a file, because lists return only
 // small pages. It has what a client orders and sees of such a job, and what one run does.
 // Package job is the life of the job.
 //
-// A file is a gzip member (RFC 1952) in parts. A job stores its parts, their checksum and the
+// A file is a single gzip member (RFC 1952), uploaded in parts. A job stores its parts, their
+// checksum and the
 // position of their last record, where the next run continues. So the file has every record
 // once, whatever happens to runs.
 package exportjob
@@ -29,7 +30,7 @@ const (
 	CSV    = recordfile.CSV
 )
 
-// Formulas says how a CSV file shows text that a spreadsheet would run as a formula.
+// Formulas says how a CSV file represents text that a spreadsheet would run as a formula.
 type Formulas string
 
 // Package recordfile describes the escaping.
@@ -45,12 +46,12 @@ func CheckFormulas(text string) error {
 	return nil
 }
 
-// Filters select the records of a job; all of them if they are zero. The JSON has only filters
+// Filters select the records of a job; all records if they are zero. The JSON has only filters
 // that are set.
 type Filters struct {
 	Type     string       `json:"type,omitzero"`      // only entities of this type
 	EntityID string       `json:"entity_id,omitzero"` // only events of this entity
-	Name     string       `json:"name,omitzero"`      // of this name; the job reads the others too
+	Name     string       `json:"name,omitzero"`      // only events of this name, though the job reads the others too
 	From     *record.Time `json:"from,omitzero"`      // only events that occurred at this time or later
 	To       *record.Time `json:"to,omitzero"`        // only events that occurred before this time
 }
@@ -110,9 +111,9 @@ type Job struct {
 	Format          Format          `json:"format"`
 	Filters         Filters         `json:"filters"`
 	Status          job.Status      `json:"status"`
-	RecordsWritten  int64           `json:"records_written"`  // also those that are not saved yet
+	RecordsWritten  int64           `json:"records_written"`  // including those that are not saved yet
 	RecordsExpected *int64          `json:"records_expected"` // nil until the records have been counted
-	SizeBytes       *int64          `json:"size_bytes"`       // of the saved parts; nil before the first
+	SizeBytes       *int64          `json:"size_bytes"`       // size of the saved parts; nil before the first
 	CreatedAt       record.Time     `json:"created_at"`
 	StartedAt       *record.Time    `json:"started_at"`
 	FinishedAt      *record.Time    `json:"finished_at"`
@@ -126,30 +127,30 @@ type state struct {
 	progress
 }
 
-// details are what lists show, and what is needed after the end.
+// details are what lists show, and what is needed after the job has ended.
 type details struct {
 	Order
 	RecordsWritten  int64        `json:"records_written,omitzero"`
 	RecordsExpected *int64       `json:"records_expected,omitzero"`
 	SizeBytes       *int64       `json:"size_bytes,omitzero"`
 	FileExpiresAt   *record.Time `json:"file_expires_at,omitzero"` // set when the job has succeeded
-	Upload          string       `json:"upload,omitzero"`          // in Files; "" before it starts
+	Upload          string       `json:"upload,omitzero"`          // id of the upload in Files; "" before it starts
 }
 
 // progress is where a run continues.
 type progress struct {
-	Parts   []string `json:"parts,omitempty"`  // of the upload's parts, in order
-	Records int64    `json:"records,omitzero"` // in the parts
-	Sum     checksum `json:"sum,omitzero"`     // of the parts
+	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
+	Records int64    `json:"records,omitzero"` // how many records are in the parts
+	Sum     checksum `json:"sum,omitzero"`     // checksum of the parts
 	Cursor  string   `json:"cursor,omitzero"`  // the parts have all records of the job up to this one
 	Written bool     `json:"written,omitzero"` // whether the parts have all records of the job
 	Survey  survey   `json:"survey,omitzero"`  // for a CSV file
 }
 
-// survey is how far the search for the names of attributes is, which become columns.
+// survey is how far the search for attribute names, which become columns, has come.
 type survey struct {
 	Names   []string `json:"names,omitempty"`  // found so far, in byte order
 	Cursor  string   `json:"cursor,omitzero"`  // of the last record that was read
-	Records int64    `json:"records,omitzero"` // of the job, read so far
+	Records int64    `json:"records,omitzero"` // how many of the job's records were read so far
 	Done    bool     `json:"done,omitzero"`
 }

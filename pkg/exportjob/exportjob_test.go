@@ -25,8 +25,8 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
-// It is that of the largest file, with the longest names of columns, each byte of which takes
-// six in JSON.
+// It is that of the largest file, with the longest column names, of which each byte takes six
+// in JSON.
 func TestTheLargestProgressCanBeStored(t *testing.T) {
 	t.Parallel()
 	p := progress{

@@ -47,11 +47,11 @@ type world struct {
 	uploads  map[string]map[int][]byte
 	files    map[string][]byte
 	records  []stored // ordered by key
-	pageSize int      // most records in a page, whatever the limit of the query
+	pageSize int      // maximum number of records on a page, whatever the limit of the query
 	want     []string // ids of the job's records, in order
 	names    []string // attribute names of the job's records, in order
 	now      time.Time
-	started  int // how many uploads
+	started  int // number of uploads started
 
 	unreadable string // life.list fails at the record with this key; "" for none
 }
@@ -69,7 +69,8 @@ func (r stored) createdAt() record.Time {
 	return r.event.CreatedAt
 }
 
-// newWorld has a job, n records of it, and n records that were created after it.
+// newWorld returns a world with a job, n records of it, and n records that were created after
+// it.
 func newWorld(t jobtest.TB, resource record.Resource, format Format, n int, cfg config) *world {
 	t.Helper()
 	w := &world{
@@ -114,10 +115,10 @@ type life struct {
 	jobtest.Life
 	*world
 	lists    atomic.Int64  // which of the next calls of life.list fails, from 1; 0 for none
-	pageTime time.Duration // of each call of life.list
+	pageTime time.Duration // how long each call of life.list takes
 }
 
-// fated lets fate decide over each call that changes something.
+// fated lets fate decide what becomes of each call that changes something.
 func fated(fate func(call string) jobtest.Fate) *life {
 	return &life{Life: jobtest.Life{Fate: fate}}
 }
@@ -331,7 +332,8 @@ func (w *world) finish() {
 	})
 }
 
-// checkFile checks that the job has succeeded and its file has each record once, in order.
+// checkFile checks that the job has succeeded and that its file has each record once, in
+// order.
 func (w *world) checkFile() {
 	w.t.Helper()
 	if w.jobs.Job().Status != job.Succeeded {
@@ -351,8 +353,8 @@ func (w *world) checkFile() {
 	}
 }
 
-// ended checks that the job failed for reason and has no file, or succeeded if reason is "",
-// and that no upload is left.
+// ended checks that the job failed for reason and has no file or, if reason is "", that it
+// succeeded, and that no upload is left.
 func (w *world) ended(reason string) {
 	w.t.Helper()
 	switch j := w.jobs.Job(); {
@@ -365,7 +367,7 @@ func (w *world) ended(reason string) {
 	}
 }
 
-// unzip requires a single gzip member.
+// unzip fails unless the file is a single gzip member.
 func unzip(file []byte) ([]byte, error) {
 	in := bytes.NewReader(file)
 	z, err := gzip.NewReader(in)

@@ -15,11 +15,11 @@ import (
 
 // File is the file of a job, and its upload.
 type File struct {
-	Key    string   // unique among all workspaces: a path of two segments, whatever the workspace is called
-	Name   string   // under which a browser saves it: the client's, or one such as entities-2026-11-22.ndjson.gz, with the UTC date of the job's creation
-	Upload string   // "" before it starts
-	Parts  []string // in order
-	Size   int64    // of all parts, in bytes
+	Key    string   // unique across workspaces: a path of two segments, whatever the workspace is called
+	Name   string   // name under which a browser saves the file: the client's, or one such as entities-2026-11-22.ndjson.gz, with the UTC date on which the job was created
+	Upload string   // id of the upload; "" before it starts
+	Parts  []string // ETags of the parts, in order
+	Size   int64    // size of all parts together, in bytes
 }
 
 // NewFile returns a job's file, without an upload.
@@ -30,8 +30,8 @@ func NewFile(j job.Job, o Order) File {
 	}
 }
 
-// Unpacked says, if f has a name without .gz, that a browser shall decompress it, and returns
-// its media type.
+// Unpacked reports whether a browser should decompress the file, which is so if f has a name
+// without .gz, and returns its media type.
 func (f File) Unpacked() (mediaType string, unpacked bool) {
 	switch path.Ext(f.Name) {
 	case ".csv":
@@ -42,7 +42,7 @@ func (f File) Unpacked() (mediaType string, unpacked bool) {
 	return "application/gzip", false
 }
 
-// checkFileName says why a client must not give the file this name.
+// checkFileName returns an error if a client must not give the file this name.
 func (o Order) checkFileName(name string) error {
 	if record.CheckID(name) == nil && strings.HasSuffix(strings.TrimSuffix(name, ".gz"), "."+string(o.Format)) {
 		return nil
@@ -67,20 +67,21 @@ type Files interface {
 	// Start starts an upload and returns its id.
 	Start(ctx context.Context, f File) (upload string, err error)
 
-	// Put uploads part n, from 1, in place of an earlier part n. The ETag identifies the content.
+	// Put uploads part n, from 1, and replaces an earlier part n. The ETag identifies the
+	// content.
 	Put(ctx context.Context, f File, n int, part []byte) (etag string, err error)
 
 	// Complete creates the file from its parts, atomically. It may be repeated.
 	Complete(ctx context.Context, f File) error
 
-	// Abort removes the upload with its parts, if there is one. It may be repeated.
+	// Abort removes the upload and its parts, if there is one. It may be repeated.
 	Abort(ctx context.Context, f File) error
 
 	// Delete removes the file, if it exists. It may be repeated.
 	Delete(ctx context.Context, f File) error
 }
 
-// ErrUpload means that an upload no longer exists or has other parts than the file.
+// ErrUpload means that an upload no longer exists or that its parts differ from the file's.
 var ErrUpload = errors.New("the upload does not exist or has other parts than the job")
 
 type Links interface {

@@ -8,28 +8,28 @@ import (
 	"hash/crc32"
 )
 
-// gzipHeader begins a gzip member (RFC 1952, section 2.3): deflate, no flags, no time, an
-// unknown operating system.
+// gzipHeader begins a gzip member (RFC 1952, section 2.3): deflate, no flags, no time, unknown
+// operating system.
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
-// checksum is what a gzip member's end says of its uncompressed content.
+// checksum is what the end of a gzip member says about its uncompressed content.
 type checksum struct {
 	CRC  uint32 `json:"crc"`
 	Size uint32 `json:"size"` // modulo 2^32
 }
 
-// part is the part of the file that is being written, in memory. All parts are one gzip
-// member, because browsers ignore what follows the first.
+// part is the part of the file that is being written, in memory. All parts form one gzip
+// member, because browsers ignore everything after the first member.
 type part struct {
 	bytes.Buffer // compressed
 	deflate      *flate.Writer
-	sum          checksum // of the file up to here
+	sum          checksum // checksum of the file up to here
 	records      int64
-	json         []byte // of the latest record; the buffer is reused
+	json         []byte // JSON of the latest record; the buffer is reused
 }
 
-// newPart has room for size bytes and the record that exceeds them. It begins the file if
-// first is true, and otherwise continues one with this checksum.
+// newPart returns a part with room for size bytes and the record that exceeds them. It begins
+// the file if first is true; otherwise it continues a file with the checksum sum.
 func newPart(size int, first bool, sum checksum) *part {
 	p := &part{sum: sum}
 	p.Grow(size + size/8)
@@ -40,7 +40,7 @@ func newPart(size int, first bool, sum checksum) *part {
 	return p
 }
 
-// add writes r to p, through to.
+// add writes r to p, using to.
 func (p *part) add(to recordWriter, r row) (err error) {
 	if p.json, err = r.record.AppendJSON(p.json[:0]); err == nil {
 		err = to.Write(p.json)
@@ -59,7 +59,8 @@ func (p *part) Write(b []byte) (int, error) {
 	return p.deflate.Write(b)
 }
 
-// flush compresses all that was written, so that Len counts it, and ends at a byte.
+// flush compresses everything written so far, so that Len counts it, and ends at a byte
+// boundary.
 func (p *part) flush() error {
 	if err := p.deflate.Flush(); err != nil {
 		return fmt.Errorf("compress: %w", err)
@@ -67,8 +68,8 @@ func (p *part) flush() error {
 	return nil
 }
 
-// content is valid until the next reset. The last part ends the file. Any other is padded to
-// size bytes with empty blocks, which decompress to nothing.
+// content returns the part, valid until the next reset. The last part ends the file. Any other
+// is padded to size bytes with empty blocks, which decompress to nothing.
 func (p *part) content(size int, last bool) ([]byte, error) {
 	if last {
 		return p.end()

@@ -13,8 +13,8 @@ import (
 )
 
 // Create queues the job of an order. If a job with its id writes the same file, Create returns
-// that one, whatever the quota, and created is false. The error has kind Conflict if it writes
-// another file, and kind TooMany if the workspace already has quota unfinished jobs.
+// that one, whatever the quota, and created is false. The error has kind Conflict if that job
+// writes another file, and kind TooMany if the workspace already has quota unfinished jobs.
 func Create(ctx context.Context, s job.Store, workspace string, o Order, quota int, now time.Time) (j Job, created bool, err error) {
 	if err := o.Validate(); err != nil {
 		return Job{}, false, err
@@ -40,9 +40,10 @@ func Create(ctx context.Context, s job.Store, workspace string, o Order, quota i
 	return j, created, err
 }
 
-// Get returns a job. If it has succeeded, DownloadURL is a new link or, after the file has
-// expired, Error says so. A browser saves the file under fileName, unless that is empty, and
-// decompresses it if the name lacks .gz. The error has kind Invalid if the name does not fit.
+// Get returns a job. If it has succeeded, DownloadURL is a new link or, if the file has
+// expired, Error says so. A browser saves the file as fileName, unless that is empty, and
+// decompresses it if the name lacks .gz. The error has kind Invalid if the name is not
+// acceptable.
 func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (Job, error) {
 	stored, err := Kind.Get(ctx, s, workspace, id, now)
 	if err != nil {

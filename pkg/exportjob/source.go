@@ -26,17 +26,17 @@ type Events interface {
 // source reads records in the order of the file: entities by id, and events by occurred_at,
 // oldest first, and then by id.
 type source struct {
-	list  func(ctx context.Context, after string) (page, error) // the page after a cursor; "" means the first
+	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor; "" for the first page
 	count func(ctx context.Context) (int64, error)              // counts the records of the job
 }
 
-// pageLength is the most records of a page. One with large records is shorter
+// pageLength is the most records on a page. A page with large records is shorter
 // (record.MaxPageBytes).
 const pageLength = 2000
 
 type page struct {
-	rows []row  // that belong to the job
-	last string // cursor of the last record that was read, even if it is not in rows
+	rows []row  // records that belong to the job
+	last string // cursor of the last record that was read, even if that is not in rows
 	more bool
 }
 
@@ -48,7 +48,7 @@ type row struct {
 	attributes record.Attributes
 }
 
-// look notes the cursor of r, and adds r to the page if it belongs to the job.
+// look takes note of the cursor of r, and adds r to the page if it belongs to the job.
 func (p *page) look(r row, belongs bool) {
 	p.last = r.cursor
 	if belongs {
@@ -112,7 +112,7 @@ func (r *run) eventSource() source {
 	return s
 }
 
-// countRows counts by reading, which costs as much as a count of the store.
+// countRows counts by reading, which costs as much as letting the store count.
 func (s source) countRows(ctx context.Context) (n int64, err error) {
 	err = s.eachPage(ctx, "", func(p page) error {
 		n += int64(len(p.rows))
@@ -121,8 +121,8 @@ func (s source) countRows(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// eachPage calls do with each page after a cursor, and meanwhile reads the next. It ends at
-// the first error or when ctx is done.
+// eachPage calls do with each page after a cursor, and meanwhile reads the next one. It ends
+// at the first error, or when ctx is done.
 func (s source) eachPage(ctx context.Context, after string, do func(page) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pages := make(chan page)

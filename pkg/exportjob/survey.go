@@ -14,8 +14,8 @@ import (
 
 // The job stores the header of a CSV file until the file is written.
 const (
-	maxColumns     = 2000  // most names of attributes
-	maxColumnBytes = 64000 // of all names together, as JSON without the quotes
+	maxColumns     = 2000  // maximum number of attribute names
+	maxColumnBytes = 64000 // maximum size of all names together, as JSON without the quotes
 )
 
 // survey finds the attribute names of all records, which become the columns of a CSV file.
@@ -56,7 +56,7 @@ func (r *run) saveSurvey(s survey, found *surveyor) error {
 
 type surveyor struct {
 	names map[string]bool
-	bytes int // of the names, as JSON without the quotes
+	bytes int // size of the names, as JSON without the quotes
 }
 
 func newSurveyor(s survey) *surveyor {
@@ -75,7 +75,7 @@ func (v *surveyor) note(name string) {
 	}
 }
 
-// look adds the attribute names of a record. It fails if they exceed the bounds of a header.
+// look adds the attribute names of a record. It fails if they are too much for a header.
 func (v *surveyor) look(attributes record.Attributes) error {
 	members, err := record.Members(attributes)
 	if err != nil {

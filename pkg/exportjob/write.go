@@ -50,7 +50,8 @@ func (r *run) write(ctx context.Context) error {
 	return errors.Join(r.put(part, cursor, err == nil), err)
 }
 
-// count counts the job's records in the background, unless they have been counted, until stop.
+// count counts the job's records in the background until stop is called, unless they have been
+// counted.
 func (r *run) count(ctx context.Context, from source) (stop func()) {
 	if r.RecordsExpected != nil {
 		return func() {}
@@ -68,8 +69,8 @@ func (r *run) count(ctx context.Context, from source) (stop func()) {
 	return func() { cancel(); counting.Wait() }
 }
 
-// report saves the number of written records if a save is due and, if the saved parts have all
-// records up to cursor, the cursor.
+// report saves the number of written records if a save is due. If the saved parts have all
+// records up to cursor, it also saves the cursor.
 func (r *run) report(part *part, cursor string) error {
 	if !r.due() {
 		return nil
@@ -86,8 +87,8 @@ type recordWriter interface {
 	Write(object []byte) error
 }
 
-// newWriter writes to part and, if that is the first, begins the file. For CSV, the survey
-// must be done.
+// newWriter returns a writer to part and, if that is the first part, begins the file. For CSV,
+// the survey must be complete.
 func (r *run) newWriter(part *part) (recordWriter, error) {
 	if r.Format == NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil
@@ -103,7 +104,7 @@ func (r *run) newWriter(part *part) (recordWriter, error) {
 	return w, w.WriteHeader()
 }
 
-// put uploads a part and saves its ETag with the cursor of the last record that was read. Only
+// put uploads a part, and saves its ETag and the cursor of the last record that was read. Only
 // the last part may be smaller than PartBytes, or empty.
 func (r *run) put(part *part, cursor string, last bool) error {
 	next := r.state

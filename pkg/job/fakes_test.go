@@ -28,7 +28,7 @@ func (s *store) in(workspace string) int {
 	return len(slices.DeleteFunc(keys, func(k job.Key) bool { return k.Workspace != workspace }))
 }
 
-// queue creates the job that most tests have.
+// queue creates the job that most tests use.
 func (s *store) queue(now time.Time) {
 	s.tb.Helper()
 	if _, created, err := job.Create(context.Background(), s, job.Job{Workspace: jobtest.Workspace, ID: jobtest.ID}, now); !created || err != nil {
@@ -36,8 +36,8 @@ func (s *store) queue(now time.Time) {
 	}
 }
 
-// steps is trivial work: it counts to a number, saves after each step, and keeps the count
-// outside the job too, until Clean removes it.
+// steps is trivial work: it counts to a number and saves after each step. Until Clean removes
+// it, the count is also kept outside the job.
 type steps struct {
 	to   int
 	step func(ctx context.Context, n int) error // called before each; may be nil

@@ -4,8 +4,8 @@
 //
 // A run takes a job by writing its own name into it, and every write succeeds only if nobody
 // has changed the job since it was read. So there is no lease and no clock to agree on: the
-// last run that took a job owns it, and an earlier one that is still at work learns of its
-// loss when it next saves.
+// last run that took a job owns it, and an earlier one that is still at work finds out
+// when it next saves.
 package job
 
 import (
@@ -22,10 +22,10 @@ type Kind struct {
 	Advice string        // added to the error of a job whose runs got no further; may be empty
 }
 
-// String returns what messages call a job.
+// String returns what messages call a job of this kind.
 func (k Kind) String() string { return k.Name + " job" }
 
-// NotFoundError says that no job has the id.
+// NotFoundError says that there is no job with the id.
 func (k Kind) NotFoundError(id string) error { return record.NotFoundError(k.String(), id) }
 
 // TooManyError says that a workspace has reached its quota.
@@ -44,7 +44,7 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Final reports whether a job has ended, so that it does not change again.
+// Final reports whether a job has ended. It then never changes again.
 func (s Status) Final() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
 // Job is what stores keep. Its kind chooses the JSON of Details and Progress.
@@ -56,27 +56,27 @@ type Job struct {
 	StartedAt  *record.Time `json:"started_at,omitzero"`
 	FinishedAt *record.Time `json:"finished_at,omitzero"`
 	ExpiresAt  *record.Time `json:"expires_at,omitzero"` // when the store may remove the job; nil until it has ended
-	Until      record.Time  `json:"until"`               // the job is about records created at or before
-	Quota      int          `json:"quota,omitzero"`      // how many unfinished jobs the workspace may have, with this one; 0 if they are not counted
-	Revision   int64        `json:"revision"`            // of the latest change, from 1
+	Until      record.Time  `json:"until"`               // the job is about records created at this time or before
+	Quota      int          `json:"quota,omitzero"`      // how many unfinished jobs the workspace may have, including this one; 0 if they are not counted
+	Revision   int64        `json:"revision"`            // number of the latest change, from 1
 	Run        string       `json:"run,omitzero"`        // name of the run that owns the job; "" if none does
-	Tries      int          `json:"tries,omitzero"`      // runs that took the job since one of them got further
+	Tries      int          `json:"tries,omitzero"`      // how many runs took the job since one of them got further
 	Error      *string      `json:"error,omitzero"`      // why the job failed, for its owner
 
 	Details  json.RawMessage `json:"details,omitzero"`  // what lists show
-	Progress json.RawMessage `json:"progress,omitzero"` // where the next run continues; nil in lists, and when the job has ended
+	Progress json.RawMessage `json:"progress,omitzero"` // where the next run continues; nil in lists, and once the job has ended
 }
 
 // MaxProgress is the largest Progress that every store can keep, in bytes. An item of DynamoDB
 // has at most 400 KB.
 const MaxProgress = 300_000
 
-// Position is the place of j in lists, which have the newest job first.
+// Position is the place of j in lists, which are newest first.
 func (j Job) Position() record.Position {
 	return record.Position{At: j.CreatedAt, ID: j.ID}
 }
 
-// Decode decodes what [Run.Save] encoded. It skips what j lacks, and nil arguments.
+// Decode decodes what [Run.Save] encoded. It skips what j lacks, and arguments that are nil.
 func (j Job) Decode(details, progress any) error {
 	for _, part := range []struct {
 		text json.RawMessage
@@ -92,12 +92,12 @@ func (j Job) Decode(details, progress any) error {
 	return nil
 }
 
-// Lane is the queue in which a job waits for a run. New jobs have one of their own, so that
+// Lane is the queue in which a job waits for a run. New jobs have a lane of their own, so that
 // they do not wait behind long ones.
 type Lane string
 
 const (
-	Fast Lane = "fast" // the first run of a new job, and the cleaning up after a cancelled one
+	Fast Lane = "fast" // the first run of a new job, and cleaning up after a cancelled one
 	Slow Lane = "slow" // all other runs
 )
 

@@ -9,7 +9,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// It does not wait behind long jobs.
+// A new job does not wait behind long ones.
 func TestTheLaneOfAJob(t *testing.T) {
 	t.Parallel()
 	started := record.TimeOf(time.Now())

@@ -16,8 +16,9 @@ func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, cre
 	return s.Put(ctx, j)
 }
 
-// Request queues j where an id has one job at a time. If the one there has ended, j replaces
-// it. If not, it extends to j.Until and starts over, even if no worker processes it.
+// Request queues j, for kinds that have one job at a time for an id. If the existing job has
+// ended, j replaces it. Otherwise it extends to j.Until and starts over, even if no worker
+// processes it.
 func Request(ctx context.Context, s Store, j Job, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, j.Workspace, j.ID)
@@ -77,8 +78,8 @@ func (k Kind) Finish(j Job, status Status, now time.Time) Job {
 	return j
 }
 
-// take gives a job to a run, which owns it until another takes it, it ends, or it is requested
-// again. A job that has ended stays as it is.
+// take gives a job to a run, which owns it until another run takes it, it ends, or it is
+// requested again. A job that has ended stays as it is.
 func take(ctx context.Context, s Store, workspace, id, run string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	if err != nil {
@@ -98,8 +99,8 @@ func take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 	})
 }
 
-// change stores j as edit changes it, and returns the job after the call. If another request
-// changes it first, edit gets the changed job.
+// change stores j as changed by edit, and returns the job after the call. If another request
+// changes the job first, edit is called with the changed job.
 func change(ctx context.Context, s Store, j Job, edit func(*Job) (changed bool, err error)) (Job, error) {
 	for {
 		next := j

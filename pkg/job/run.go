@@ -15,7 +15,7 @@ import (
 type Run struct {
 	Job   Job             // as stored
 	Calls context.Context // for calls that should be completed: it ends Config.Grace after the run's context
-	Log   *slog.Logger    // writes lines with the job's id; Work may add to it
+	Log   *slog.Logger    // writes lines with the job's id; Work may add attributes
 
 	worker *Worker
 }
@@ -26,8 +26,8 @@ var errLost = errors.New("another run has taken the job, or it has ended or was 
 func (r *Run) Now() time.Time { return r.worker.cfg.Now() }
 
 // Save stores what lists show of the job and where the next run continues. further says
-// whether the run has got further since it last said so; the tries of the job then start
-// again. If Save fails, the run must end with that error.
+// whether the run has got further since the last Save that said so; if so, the tries of the
+// job start again from 0. If Save fails, the run must end with that error.
 func (r *Run) Save(details, progress any, further bool) error {
 	shown, err := json.Marshal(details)
 	if err != nil {
@@ -45,8 +45,8 @@ func (r *Run) Save(details, progress any, further bool) error {
 	})
 }
 
-// Wait waits for d, but at most for most, in case the clocks of two processes differ. It fails
-// if ctx is done.
+// Wait waits for d, but no longer than most, in case the clocks of two processes differ. It
+// fails if ctx is done.
 func Wait(ctx context.Context, d, most time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -81,7 +81,7 @@ func (r *Run) do(ctx context.Context) error {
 	})
 }
 
-// stuck is why a job fails whose runs get no further. format has a verb for their number.
+// stuck returns why a job fails whose runs get no further. format has a verb for their number.
 func (w *Worker) stuck(format string) Failure {
 	text := "The " + w.kind.Name + " " + fmt.Sprintf(format, w.cfg.MaxTries)
 	if w.kind.Advice != "" {
@@ -114,7 +114,7 @@ func (r *Run) conclude(ctx context.Context, err error) error {
 	return r.clean()
 }
 
-// clean removes what a job has left that failed or was cancelled.
+// clean removes what a failed or cancelled job has left behind.
 func (r *Run) clean() error {
 	if r.Job.Status != Failed && r.Job.Status != Cancelled {
 		return nil
@@ -125,7 +125,7 @@ func (r *Run) clean() error {
 	return nil
 }
 
-// fail ends the job as failed. The log says why, also for the operator.
+// fail ends the job as failed, and logs the cause for the operator.
 func (r *Run) fail(reason Failure, cause error) error {
 	text := string(reason)
 	err := r.change(func(j *Job) {
@@ -144,13 +144,13 @@ func (r *Run) handOver(ctx context.Context) error {
 	return r.change(func(j *Job) {
 		j.Status, j.Run = Queued, ""
 		if errors.Is(ctx.Err(), context.Canceled) {
-			j.Tries = max(j.Tries-1, 0) // the program was stopped, which is no fault of the job
+			j.Tries = max(j.Tries-1, 0) // the program was stopped, which is not the job's fault
 		}
 	})
 }
 
-// change stores the job as edit changes it. It returns errLost if the run no longer owns the
-// job. If that has ended, Run.Job is the ended job.
+// change stores the job as changed by edit. It returns errLost if the run no longer owns the
+// job. If the job has ended, Run.Job is the ended job.
 func (r *Run) change(edit func(*Job)) error {
 	j, err := change(r.Calls, r.worker.store, r.Job, func(j *Job) (changed bool, err error) {
 		if j.Status != Running || j.Run != r.Job.Run {

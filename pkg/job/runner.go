@@ -16,7 +16,7 @@ const retryAfter = 5 * time.Second
 // RunnerConfig tunes a Runner. Its zero value is ready to use.
 type RunnerConfig struct {
 	Config
-	Slots     int           // runs at the same time; 1 by default
+	Slots     int           // number of concurrent runs; 1 by default
 	FirstTurn time.Duration // if set, the fast lane has one more slot, in which a run works for this long
 }
 
@@ -33,10 +33,10 @@ type Runner struct {
 	lanes map[Lane]*lane
 }
 
-// lane has the jobs that wait for a run, and how many are running.
+// lane has the jobs that wait for a run, and the number of those that are running.
 type lane struct {
 	slots   int
-	turn    time.Duration // how long a run works; 0 for as long as it takes
+	turn    time.Duration // how long a run may work; 0 for as long as it takes
 	running int
 	waiting map[string][]string // ids by workspace, in order
 	turns   []string            // workspaces with waiting jobs; the first is next
@@ -58,8 +58,8 @@ func NewRunner(kind Kind, store Backlog, work Work, cfg RunnerConfig) (*Runner, 
 	return r, err
 }
 
-// Start begins to run jobs, first the unfinished ones of an earlier process. No run starts
-// after ctx is done; [Runner.Wait] then waits for those in progress.
+// Start starts running jobs, beginning with those that an earlier process left unfinished. No
+// run starts after ctx is done; [Runner.Wait] then waits for those in progress.
 func (r *Runner) Start(ctx context.Context) error {
 	keys, err := r.Unfinished(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// Wait waits until all runs have ended. No job may be created meanwhile.
+// Wait waits until all runs have ended. Meanwhile, no job may be created.
 func (r *Runner) Wait() { r.group.Wait() }
 
 // Put stores a job and queues it.
@@ -86,12 +86,12 @@ func (r *Runner) Put(ctx context.Context, j Job) (stored Job, put bool, err erro
 	return stored, put, err
 }
 
-// enqueue adds a job to a lane, unless it already waits there or needs no run.
+// enqueue adds a job to a lane, unless it is already waiting there or needs no run.
 func (r *Runner) enqueue(name Lane, key Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.lanes[name]
-	if l == nil || r.ctx == nil { // Start will queue what was stored before it
+	if l == nil || r.ctx == nil { // Start queues what was stored before it
 		return
 	}
 	ids := l.waiting[key.Workspace]
@@ -120,7 +120,7 @@ func (r *Runner) dispatch(l *lane) {
 	}
 }
 
-// run runs a job once, and queues it again, in the slow lane, if that fails.
+// run runs a job once. If that fails, it queues the job again, in the slow lane.
 func (r *Runner) run(l *lane, key Key) {
 	ctx := r.ctx
 	if l.turn > 0 {

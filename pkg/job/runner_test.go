@@ -16,8 +16,8 @@ import (
 
 const quota = 10
 
-// slow is work whose steps take a second. Jobs of workspaces whose name begins with "large"
-// have 1,000 steps, and others one. Before each, it calls fail.
+// slow is work whose steps take a second. Jobs in workspaces whose name begins with "large"
+// have 1,000 steps, all others have one. fail is called before each step.
 func slow(fail func() error) job.Work {
 	return does(func(ctx context.Context, r *job.Run) error {
 		var at count
@@ -54,8 +54,8 @@ type local struct {
 	stop func() // stops the runner and waits for its runs
 }
 
-// startLocal has one slot in the fast lane and two in the slow one. It must run in a synctest
-// bubble.
+// startLocal starts a runner with one slot in the fast lane and two in the slow lane. It must
+// run in a synctest bubble.
 func startLocal(t *testing.T, s *store, fail func() error) *local {
 	t.Helper()
 	return startRunner(t, s, slow(fail), job.RunnerConfig{Slots: 2, FirstTurn: 5 * time.Second})
@@ -94,7 +94,7 @@ func (l *local) await(workspace string, n int) time.Duration {
 	return time.Since(began)
 }
 
-// In the first round the large jobs are new. Later they have been running for minutes.
+// In the first round, the large jobs are new. Later, they have been running for minutes.
 func TestASmallJobStartsWhileAnotherWorkspaceHasItsQuotaOfLargeOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestASmallJobStartsWhileAnotherWorkspaceHasItsQuotaOfLargeOnes(t *testing.T
 			}
 			time.Sleep(200 * time.Second)
 		}
-		// Two run at a time, and each run continues where the one before stopped.
+		// Two run at a time, and each run continues where the previous one stopped.
 		if took := l.await("large", 0); took > 10*1000/2*time.Second {
 			t.Errorf("the large jobs took %v", took)
 		}

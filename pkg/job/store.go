@@ -18,12 +18,13 @@ type Store interface {
 	// is exact, because it changes in the same atomic step as the job.
 	Put(ctx context.Context, j Job) (stored Job, put bool, err error)
 
-	// Get returns a job with every change made before the call, or a *record.Error of kind
+	// Get returns a job, including every change made before the call, or a *record.Error of kind
 	// NotFound.
 	Get(ctx context.Context, workspace, id string) (Job, error)
 
-	// List returns at most limit jobs without their Progress, newest first, after a position or,
-	// if that is nil, from the first. A page may be shorter than limit even if More is true.
+	// List returns at most limit jobs without their Progress, newest first, starting after a
+	// position or, if that is nil, at the first. A page may be shorter than limit even if More is
+	// true.
 	List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[Job], error)
 }
 

@@ -20,21 +20,21 @@ type Work interface {
 	// another run tries.
 	Do(ctx context.Context, r *Run) (details any, err error)
 
-	// Clean removes what a job has left that failed or was cancelled. It may be repeated, and may
-	// come while a run that has lost the job is still at work.
+	// Clean removes what a failed or cancelled job has left behind. It may be called repeatedly,
+	// and while a run that has lost the job is still at work.
 	Clean(ctx context.Context, j Job) error
 }
 
-// Failure is why a job fails for good, for its owner.
+// Failure is why a job fails for good, in words for its owner.
 type Failure string
 
 func (f Failure) Error() string { return string(f) }
 
 // Config tunes a Worker. Its zero value is ready to use.
 type Config struct {
-	Settle   time.Duration    // least time from Job.Until to the first read, in which all that was created by then reaches the indexes; 0 by default
+	Settle   time.Duration    // minimum time from Job.Until to the first read, in which everything created by then reaches the indexes; 0 by default
 	Grace    time.Duration    // how long a run may go on after its context is done, to save what it has; 10 s by default
-	MaxTries int              // runs in a row that get no further before the job fails; 5 by default
+	MaxTries int              // how many runs in a row may get no further before the job fails; 5 by default
 	Now      func() time.Time // for the times of jobs; time.Now by default
 	Logger   *slog.Logger     // slog.Default by default
 }
@@ -64,7 +64,7 @@ func NewWorker(kind Kind, store Store, work Work, cfg Config) (*Worker, error) {
 }
 
 // Run takes a job and works on it until it ends, another run takes it, it is requested again,
-// or ctx is done, when Run queues it for the next run. It cleans up after a job that failed or
+// or ctx is done; then Run queues it for the next run. It cleans up after a job that failed or
 // was cancelled.
 //
 // The error is nil in all these cases, even if the job does not exist. An error means that the
