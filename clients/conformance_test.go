@@ -1,4 +1,4 @@
-// Package clients tests that the clients of the service behave the same.
+// Package clients tests that all clients of the service behave the same.
 package clients
 
 import (
@@ -11,18 +11,19 @@ import (
 	"sluice/internal/test/scripted"
 )
 
-// testCase is a program for each client, and the requests that it causes. All calls of a case share
-// a client.
+// testCase is a program for each client, and the requests that it causes. All calls of a case
+// share one client.
 type testCase struct {
 	name     string
 	config   config
 	key      string
 	calls    []call
-	together bool // whether the calls are made at the same time
+	together bool // whether the calls are made concurrently
 	script   []scripted.Exchange
 }
 
-// config sets bounds of a client. The other ones have small values, so that cases end soon.
+// config sets bounds of a client. Bounds that are not set here have small values, so that
+// cases end soon.
 type config struct {
 	MaxTries   int     `json:"max_tries,omitzero"`
 	MaxElapsed float64 `json:"max_elapsed,omitzero"` // seconds
@@ -30,18 +31,18 @@ type config struct {
 	Share      float64 `json:"share,omitzero"`
 }
 
-// call is a call of a client. The drivers of the clients know the names.
+// call is a call of a client. The drivers know its name.
 type call struct {
 	Name string          `json:"call"`
 	Args json.RawMessage `json:"args"`
-	want string          // JSON of the result; of an error, only the members that matter
+	want string          // the result as JSON; for an error, only the members that matter
 }
 
 func do(name, args, want string) call {
 	return call{Name: name, Args: json.RawMessage(args), want: want}
 }
 
-// program is a case in the JSON that a driver reads.
+// program is a case, in the JSON that a driver reads.
 type program struct {
 	URL      string `json:"url"`
 	Key      string `json:"key"`
@@ -50,15 +51,15 @@ type program struct {
 	Calls    []call `json:"calls"`
 }
 
-// programsAtATime is how many programs a driver runs at a time. Most of them wait, but all of them
-// at once would keep a slow machine busy for longer than their timeouts.
+// programsAtATime is how many programs a driver runs concurrently. Most of them wait, but all
+// of them together would keep a slow machine busy for longer than their timeouts.
 const programsAtATime = 10
 
-// driver runs programs with a client, and returns the results of the calls of each.
+// driver runs programs with a client, and returns the results of each program's calls.
 type driver func(t *testing.T, programs []program) [][]json.RawMessage
 
-// Each client sends the requests of every case, and returns what it wants. The Python client also
-// passes its own tests, which are about what other clients do not have.
+// Each client sends the requests of every case, and returns what the case wants. The Python
+// client also passes its own tests, which are about what other clients lack.
 func TestClientsBehaveTheSame(t *testing.T) {
 	t.Parallel()
 	t.Run("go", func(t *testing.T) {
@@ -116,8 +117,8 @@ func checkClient(t *testing.T, run driver) {
 	}
 }
 
-// compare says how a result differs from the one that is wanted. Of an error, it compares the
-// members that are wanted.
+// compare says how a result differs from the one that is wanted. If that is an error, it
+// compares only the members that are wanted.
 func compare(want, got string) string {
 	var wanted, found struct {
 		Error map[string]json.RawMessage `json:"error"`

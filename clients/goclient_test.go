@@ -66,7 +66,7 @@ func runProgram(t *testing.T, p program) []json.RawMessage {
 	return results
 }
 
-// arguments are those of all calls.
+// arguments has the arguments of all calls.
 type arguments struct {
 	ID         string           `json:"id"`
 	Type       string           `json:"type"`
@@ -96,8 +96,8 @@ func (a arguments) event() event.Draft {
 	return event.Draft{ID: a.ID, Name: a.Name, EntityID: a.EntityID, OccurredAt: a.OccurredAt, Attributes: a.Attributes}
 }
 
-// find returns the query for entities with an attribute. Of a text, it takes what is between the
-// quotes; the texts of this suite have no escapes.
+// find returns the query for entities with an attribute. If the value is a text, it takes what
+// is between the quotes; the texts of this suite have no escapes.
 func (a arguments) find() client.FindQuery {
 	q := client.FindQuery{Type: a.Type, Limit: a.Limit, Cursor: a.Cursor}
 	for name, value := range a.Where {
@@ -231,7 +231,7 @@ func changes(ctx context.Context, c *client.Client, q client.EntityChangeQuery) 
 	}
 }
 
-// shown returns the part of a change that every client shows.
+// shown returns the part of a change that every client returns.
 func shown(c entity.Change) map[string]any {
 	m := map[string]any{"id": c.ID, "type": c.Type, "deleted": c.Deleted}
 	if c.Reason != "" {
@@ -280,7 +280,7 @@ func batch[T any](results []client.BatchResult[T], known func(T) bool) (all []ma
 	return all
 }
 
-// outcome returns what a call returned: its result, or its error with the results of a batch.
+// outcome returns the result of a call, or its error together with the results of a batch.
 func outcome(got any, err error) any {
 	if err == nil {
 		return got

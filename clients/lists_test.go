@@ -6,7 +6,8 @@ import (
 	"sluice/internal/test/scripted"
 )
 
-// generous is a response after which so much is left that the size of pages does not depend on time.
+// generous has the headers of a response after which so much is left that the size of pages
+// does not depend on time.
 var generous = map[string]string{"RateLimit-Policy": `"records";q=800;w=1, "requests";q=800;w=1`, "RateLimit": `"records";r=800;t=1, "requests";r=800;t=1`, "X-RateLimit-Reset": "+1"}
 
 func page(records, cursor string) string {
@@ -25,7 +26,7 @@ var listCases = []testCase{
 	},
 	{
 		// The first page has the default size, because the limit is unknown. Later ones have a
-		// quarter of the share of the limit, which is spread over four steps.
+		// quarter of the client's share of the limit, which is spread over four steps.
 		name: "all pages, of sizes that follow the limits", config: config{Share: 0.5},
 		calls: []call{do("entities", `{"type":"t"}`, `[`+ada+`,`+eve+`]`)},
 		script: []scripted.Exchange{

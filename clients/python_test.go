@@ -18,7 +18,8 @@ import (
 
 const help = "run: make python-client"
 
-// The code passes mypy in strict mode, for the oldest Python that the client supports, and ruff.
+// The code passes ruff, and mypy in strict mode for the oldest Python that the client
+// supports.
 func TestThePythonClientIsTypedAndFormatted(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -43,7 +44,7 @@ func TestThePythonClientIsTypedAndFormatted(t *testing.T) {
 	}
 }
 
-// root is a directory for the wheel and for environments of Python. All tests share them.
+// root is a directory for the wheel and for Python environments. All tests share them.
 var root string
 
 func TestMain(m *testing.M) {
@@ -57,18 +58,19 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// python is an interpreter in an environment of its own, in which only the wheel of the client and
-// what it needs are installed.
+// python is an interpreter in an environment of its own, in which only the client's wheel and
+// its dependencies are installed.
 type python struct {
 	name    string // such as python3.10
 	install func() (interpreter string, err error)
 }
 
-// The oldest Python that the client supports, and a bound of the versions that tests look for.
+// The oldest minor version of Python 3 that the client supports, and one that is higher than
+// any that tests look for.
 const oldest, bound = 10, 30
 
 // pythons are the oldest interpreter that the client supports, if this machine has it, and the
-// newest, which is the last one.
+// newest one, which comes last.
 var pythons = sync.OnceValue(func() (all []python) {
 	minors := []int{oldest}
 	for minor := bound; minor > oldest; minor-- {
@@ -91,8 +93,8 @@ var pythons = sync.OnceValue(func() (all []python) {
 
 func newestPython() python { return pythons()[len(pythons())-1] }
 
-// findPython returns the path of an interpreter of Python 3.minor, or "". pyenv has interpreters
-// that are not in PATH.
+// findPython returns the path of an interpreter of Python 3.minor, or "". pyenv has
+// interpreters that are not in PATH.
 func findPython(minor int) string {
 	name := fmt.Sprintf("python3.%d", minor)
 	versions := filepath.Join(cmp.Or(os.Getenv("PYENV_ROOT"), os.Getenv("HOME")+"/.pyenv"), "versions")
@@ -105,7 +107,7 @@ func findPython(minor int) string {
 	return ""
 }
 
-// wheel builds the wheel of the client, without the network, and returns its path.
+// wheel builds the wheel of the client, without using the network, and returns its path.
 var wheel = sync.OnceValues(func() (path string, err error) {
 	if err := pip("wheel", "--no-index", "--no-deps", "--no-build-isolation", "-w", root, "./python"); err != nil {
 		return "", err
@@ -117,8 +119,8 @@ var wheel = sync.OnceValues(func() (path string, err error) {
 	return wheels[0], nil
 })
 
-// install installs the wheel in a new environment of an interpreter, and returns the interpreter
-// of the environment.
+// install installs the wheel in a new environment of an interpreter, and returns the
+// environment's interpreter.
 func install(path string) (interpreter string, err error) {
 	file, err := wheel()
 	if err != nil {
@@ -146,7 +148,7 @@ func pip(args ...string) error {
 	return nil
 }
 
-// command returns a command that runs a program with the client. A warning of Python is an error.
+// command returns a command that runs a program using the client. Python warnings are errors.
 func (p python) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	interpreter, err := p.install()

@@ -28,8 +28,8 @@ import (
 	"sluice/pkg/index"
 )
 
-// startService starts the server of `sluice serve`. It has an entity and an event that are an hour
-// old, so walks return them, and an index of the attribute email of persons.
+// startService starts the server of `sluice serve`. It has an entity and an event that are an
+// hour old, so that walks return them, and an index of persons' email.
 func startService(t *testing.T) (url, key string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,8 +71,8 @@ func createOldRecords(t *testing.T, path string) {
 	}
 }
 
-// The Python examples of docs/clients.md run unchanged, one after another, outside the repository
-// and with the installed wheel.
+// The Python examples in docs/clients.md run unchanged, one after another, outside the
+// repository and with the installed wheel.
 func TestThePythonExamplesOfTheDocs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/clients.md")
@@ -106,8 +106,8 @@ func TestThePythonExamplesOfTheDocs(t *testing.T) {
 	}
 }
 
-// faulty is a proxy in which the first two requests of each call fail, in two of these ways. Only
-// lost and cut responses are those of requests that the service has served.
+// faulty is a proxy in which the first two requests of each call fail, in two of these ways.
+// Only if the fault is a lost or cut response has the service served the request.
 type faulty struct {
 	next http.Handler
 
@@ -165,8 +165,8 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Whatever happens to requests and responses, each record is stored once, and each call ends with
-// the third of its requests.
+// Whatever happens to requests and responses, each record is stored once, and each call ends
+// with the third of its requests.
 func TestRecordsAreStoredOnceInSpiteOfFaults(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"sync", "async"} {

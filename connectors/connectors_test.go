@@ -15,21 +15,21 @@ import (
 	"sluice/internal/test/syncwait"
 )
 
-// connector uses a tool to keep a copy of the records.
+// connector keeps a copy of the records by means of a tool.
 type connector struct {
 	name string
 
-	// sync runs the tool once and applies the result to the given tables. dir contains the
-	// state of the tool.
+	// sync runs the tool once and applies the result to copied. dir contains the state of the
+	// tool.
 	sync func(t *testing.T, s *service, dir string, copied tables)
 
 	dir    string
 	copied tables
 }
 
-// TestConnectors runs each connector twice. The first run copies all records. The second run
-// copies the changes. After each run, the copy must equal the records in export files. The test
-// also queries the export files with DuckDB, and writes the copy of dlt to another workspace.
+// TestConnectors runs each connector twice. The first run copies all records, the second the
+// changes. After each run, the copy must equal the records in export files. The test also
+// queries the export files with DuckDB, and writes the copy of dlt to another workspace.
 func TestConnectors(t *testing.T) {
 	t.Parallel()
 	_, err := os.Stat(tool(t, "python"))
@@ -81,8 +81,7 @@ func TestConnectors(t *testing.T) {
 	}
 }
 
-// count returns the value of an environment variable. If the variable is not set, count
-// returns the given standard value.
+// count returns an environment variable, or standard if it is not set.
 func count(t *testing.T, variable string, standard int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -97,10 +96,10 @@ func count(t *testing.T, variable string, standard int) int {
 }
 
 // incrementalPages is the maximum number of pages of an incremental sync: two of entities, one
-// of events, and from each stream another one to find that nothing follows.
+// of events, and for each stream another one, which shows that nothing follows.
 const incrementalPages = 5
 
-// syncAll runs all connectors at the same time, each from its own address.
+// syncAll runs all connectors concurrently, each from its own address.
 func syncAll(t *testing.T, s *service, connectors []*connector) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -119,8 +118,8 @@ func syncAll(t *testing.T, s *service, connectors []*connector) {
 	wg.Wait()
 }
 
-// fullThroughput is the minimum number of records for which the test checks the throughput.
-// With fewer records, the start and the end of a run take too large a part of the time.
+// fullThroughput is the number of records from which on the test checks the throughput. With
+// fewer records, starting and ending a run takes too much of the time.
 const fullThroughput = 10_000
 
 func checkThroughput(t *testing.T, name string, from *caller, records int) {

@@ -14,11 +14,11 @@ import (
 // table has records by id, as canonical JSON.
 type table map[string]string
 
-// tables are "entity" and "event".
+// tables has the tables "entity" and "event".
 type tables map[string]table
 
-// put stores a record as canonical JSON, which is the same for the same values: times are
-// equal if they are the same instant, and an absent member is null.
+// put stores a record as canonical JSON, which is the same for equal values: times are equal
+// if they are the same instant, and null is the same as an absent member.
 func (tb table) put(t *testing.T, text []byte) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -51,7 +51,7 @@ func (tb table) put(t *testing.T, text []byte) {
 	tb[id] = string(canonicalText)
 }
 
-// canonical turns numbers into fractions, and integers of more than 64 bits into a string of
+// canonical turns numbers into fractions, and integers of more than 64 bits into strings of
 // their digits, as dlt loads them.
 func canonical(value any) any {
 	switch v := value.(type) {

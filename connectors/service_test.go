@@ -31,8 +31,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// service is a running service with two API keys. Requests to url come from the client address
-// 127.0.0.1, unless url is the URL of a caller's proxy.
+// service is a running service with two API keys. Requests to url come from the address
+// 127.0.0.1, unless url is that of a caller's proxy.
 type service struct {
 	url      string
 	key      string // API key with all scopes
@@ -40,8 +40,8 @@ type service struct {
 }
 
 // startService starts the server of `sluice serve` with default limits and API keys. The
-// records are written before the start and dated an hour ago, so tests can read them without
-// waiting for record.SyncLag.
+// records are written before that and are an hour old, so tests can read them without waiting
+// for record.SyncLag.
 func startService(t *testing.T, entities, events int) *service {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func startService(t *testing.T, entities, events int) *service {
 	return s
 }
 
-// createRecords creates the file of an embedded store and writes records into it.
+// createRecords creates the file of an embedded store and writes records to it.
 func createRecords(t *testing.T, path string, entities, events int) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
@@ -93,7 +93,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 	}
 }
 
-// neverCreated is the entity_id of some events. No entity has it as its id.
+// neverCreated is the entity_id of some events. There is no entity with that id.
 const neverCreated = "never-created"
 
 // attributes returns attributes with values that tools might change.
@@ -103,13 +103,13 @@ func attributes(i int) record.Attributes {
 		firstN+i, i))
 }
 
-// firstN is the attribute n of the first record. A 64-bit float cannot represent it.
+// firstN is the attribute n of the first record. No 64-bit float can represent it.
 const firstN = 9007199254740993
 
-// greatest returns the greatest value of the attribute n in the given number of records.
+// greatest returns the greatest value of the attribute n among this many records.
 func greatest(records int) int64 { return int64(firstN + records - 1) }
 
-// late returns a time for occurred_at that is years before the creation of the event.
+// late returns an occurred_at that is years before the creation of the event.
 func late(i int) record.Time {
 	return record.TimeOf(time.Date(2019, 12, 31, 23, 59, 59, i%1000*1e6, time.UTC).Add(time.Duration(i) * time.Minute))
 }
@@ -123,12 +123,12 @@ func (s *service) client(t *testing.T, key string) *client.Client {
 	return c
 }
 
-// lateEvents is the number of events that service.change creates. The occurred_at of these
-// events is years in the past.
+// lateEvents is the number of events that service.change creates with an occurred_at that is
+// years in the past.
 const lateEvents = 20
 
-// change runs 100 steps of one or two changes each, erases the events of neverCreated, and returns
-// the time after that.
+// change takes 100 steps of one or two changes each, erases the events of neverCreated, and
+// returns the time after that.
 func (s *service) change(t *testing.T) time.Time {
 	t.Helper()
 	c, ctx := s.client(t, s.key), t.Context()
@@ -166,7 +166,7 @@ func (s *service) change(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// remove deletes an entity, or erases it with its events.
+// remove deletes an entity or, with erase, also its events.
 func (s *service) remove(t *testing.T, c *client.Client, id string, erase bool) error {
 	if !erase {
 		return c.DeleteEntity(t.Context(), id)
@@ -198,8 +198,7 @@ func (s *service) exportChanges(t *testing.T, path string) {
 	}
 }
 
-// exportAll runs three export jobs, keeps their files in dir, and returns all
-// records.
+// exportAll runs three export jobs, keeps their files in dir, and returns all records.
 func (s *service) exportAll(t *testing.T, key, dir string) tables {
 	t.Helper()
 	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
@@ -265,8 +264,8 @@ func (tb table) readFile(t *testing.T, path string) {
 	}
 }
 
-// caller gives access to the service through a proxy. The proxy connects to the service from
-// another address, forwards the requests, and observes the responses.
+// caller calls the service through a proxy, which connects from another address, forwards the
+// requests, and observes the responses.
 type caller struct {
 	*service
 	mu          sync.Mutex
@@ -274,8 +273,8 @@ type caller struct {
 	statuses    map[int]int // number of responses by status
 }
 
-// callerAt returns a caller whose proxy connects from the given loopback address.
-// Clients with different addresses do not share limits.
+// callerAt returns a caller whose proxy connects from a loopback address. Clients with
+// different addresses do not share limits.
 func (s *service) callerAt(t *testing.T, address string) *caller {
 	t.Helper()
 	target, err := url.Parse(s.url)

@@ -24,7 +24,7 @@ func tool(t *testing.T, name string) string {
 }
 
 // run runs a program in dir and returns the lines of its output. env is added to its
-// environment. An exit code other than 0 fails the test.
+// environment. The test fails unless the exit code is 0.
 func run(t *testing.T, dir string, env []string, program string, args ...string) [][]byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), tool(t, program), args...)
@@ -40,7 +40,7 @@ func run(t *testing.T, dir string, env []string, program string, args ...string)
 	return bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 }
 
-// tail returns the last 4,000 bytes of the output of a program.
+// tail returns the last 4,000 bytes of a program's output.
 func tail(out []byte) []byte { return out[max(0, len(out)-4000):] }
 
 // writeJSON writes a file into dir and returns its path.
@@ -57,8 +57,8 @@ func writeJSON(t *testing.T, dir, name string, value any) string {
 	return path
 }
 
-// apply stores a record of a stream, without erased_at. deletedAt is the name of a member. If
-// the record has this member and it is not null, apply removes the record.
+// apply stores a record of a stream, without erased_at. If the record has a member called
+// deletedAt that is not null, apply removes it instead.
 func (all tables) apply(t *testing.T, stream string, text json.RawMessage, deletedAt string) {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -84,9 +84,9 @@ func (all tables) apply(t *testing.T, stream string, text json.RawMessage, delet
 	all[stream].put(t, text)
 }
 
-// dropErased runs the SQL in the README of a connector on the entities that it has just sent and
-// the events of its copy, and removes from the copy the events that the SQL deletes. The copy
-// has no erased_at then, like the files of export jobs.
+// dropErased runs the SQL in a connector's README on the entities that the connector has just
+// sent and on the events in its copy, and removes from the copy the events that the SQL
+// deletes. The copy has no erased_at, like export files.
 func (all tables) dropErased(t *testing.T, dir, connector string, entities [][]byte) {
 	t.Helper()
 	events := make([][]byte, 0, len(all["event"]))
@@ -107,8 +107,8 @@ func (all tables) dropErased(t *testing.T, dir, connector string, entities [][]b
 	maps.DeleteFunc(all["event"], func(id, _ string) bool { return !slices.Contains(left, id) })
 }
 
-// syncAirbyte runs the Airbyte source of the manifest. It processes the messages of the source
-// as an Airbyte destination does.
+// syncAirbyte runs the Airbyte source of the manifest, and processes its messages as an
+// Airbyte destination does.
 func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 	airbyte := filepath.Join(child.ModuleRoot(t), "connectors", "airbyte")
 	args := []string{
@@ -159,7 +159,7 @@ func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 	copied.dropErased(t, dir, "airbyte", entities)
 }
 
-// syncSinger runs the tap and processes the messages of the tap as a Singer target does.
+// syncSinger runs the tap, and processes its messages as a Singer target does.
 func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 	args := []string{
 		filepath.Join(child.ModuleRoot(t), "connectors", "singer", "tap_sluice.py"),
@@ -195,8 +195,8 @@ func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 	copied.dropErased(t, dir, "singer", entities)
 }
 
-// dltEnv returns environment variables that configure a dlt source or destination.
-// section is "SOURCES" or "DESTINATION". dlt keeps its state in dir.
+// dltEnv returns environment variables that configure a dlt source or destination. section is
+// "SOURCES" or "DESTINATION". dlt keeps its state in dir.
 func dltEnv(section, dir, url, key string) []string {
 	return []string{
 		section + "__SLUICE__BASE_URL=" + url, section + "__SLUICE__API_KEY=" + key,
@@ -231,8 +231,8 @@ func writeWithDLT(t *testing.T, s *service, dir string, want tables) {
 	compare(t, "dlt", writable(t, s.exportAll(t, s.otherKey, t.TempDir())), writable(t, want))
 }
 
-// writable returns the records without the values that a write does not preserve. The service
-// sets created_at and updated_at itself. A merge removes the null attributes of an entity.
+// writable returns the records without what a write does not preserve: the service sets
+// created_at and updated_at itself, and a merge removes null attributes of an entity.
 func writable(t *testing.T, all tables) tables {
 	t.Helper()
 	stripped := make(tables)
@@ -258,10 +258,10 @@ func writable(t *testing.T, all tables) tables {
 	return stripped
 }
 
-// queryExports runs the queries of docs/duckdb.md on the export files in dir and checks
-// the results. The files contain the given numbers of entities and events. late is the
-// number of events with the name "late", earlier that of the events in the earlier file, and kept
-// how many of these were not erased. greatest is the greatest value of the attribute n.
+// queryExports runs the queries of docs/duckdb.md on the export files in dir and checks the
+// results. entities and events are the numbers of records in the files, late that of events
+// with the name "late", earlier that of events in the earlier file, and kept how many of these
+// were not erased. greatest is the greatest value of the attribute n.
 func queryExports(t *testing.T, dir string, entities, events, late, earlier, kept int, greatest int64) {
 	t.Helper()
 	root := child.ModuleRoot(t)
@@ -287,8 +287,8 @@ func queryExports(t *testing.T, dir string, entities, events, late, earlier, kep
 	}
 }
 
-// compareImport compares the file that docs/duckdb.md makes of a Parquet file with the events that
-// the Parquet file was made of. Each line must be what "sluice import" reads.
+// compareImport compares the file that docs/duckdb.md makes of a Parquet file with the events
+// from which the Parquet file was made. Each line must be what "sluice import" reads.
 func compareImport(t *testing.T, path string, events table) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -55,12 +55,12 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 	return token.Reveal()
 }
 
-// publicReads is how often the function of a public route reads records for a request.
+// publicReads is how many records the function of a public route reads for a request.
 var publicReads = map[string]int{"health": 2}
 
 // checkInvalidKeys sends ev with each kind of invalid API key. A function that requires a key
-// must use only the tables of keys and counters. That of a public route must neither check the
-// key nor use the table of keys.
+// must use only the tables of keys and counters. The function of a public route must neither
+// check the key nor use the table of keys.
 func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
@@ -90,7 +90,7 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 		name, key string
 		status    int
 		code      string
-		reads     int // of the table of keys
+		reads     int // number of reads of the table of keys
 	}{
 		{"no key", "", 401, "missing_key", 0},
 		{"malformed", "Bearer " + good[:len(good)-1], 401, "invalid_key", 0},
@@ -103,7 +103,7 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 		if tt.key != "" {
 			ev.Headers["authorization"] = tt.key
 		}
-		ev.RequestContext.RequestID = function // the same for all kinds of key, so that responses can be compared
+		ev.RequestContext.RequestID = function // the same for all kinds of keys, so that responses can be compared
 		resp, err := instance.Invoke(t.Context(), ev)
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 	}
 }
 
-// checkSeparation checks that a key of another workspace reads none of the records.
+// checkSeparation checks that a key of another workspace cannot read any of the records.
 func (k keyring) checkSeparation(t *testing.T, instances map[string]*lambdatest.Instance) {
 	t.Helper()
 	other := "Bearer " + k.create(t, "other", access.Export)
@@ -160,8 +160,8 @@ func (k keyring) checkSeparation(t *testing.T, instances map[string]*lambdatest.
 	}
 }
 
-// A new instance rejects a revoked key at once. The tests of package access have a fake clock,
-// by which a cached key is read again after a minute.
+// A new instance rejects a revoked key at once. The tests of package access, which have a fake
+// clock, show that a cached key is read again after a minute.
 func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -195,7 +195,8 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 }
 
-// They are charged like any other request: each window with a refusal admitted exactly 200.
+// They are charged like any other request: each window with a refusal has admitted exactly
+// 200.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// Units of EntitiesTable and its indexes, and calls, for entities of at most 1 KB as stored.
+// The calls and units of EntitiesTable and its indexes, for entities that take at most 1 KB.
 func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -24,7 +24,8 @@ func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
 	for _, function := range []string{"create-entity", "update-entity", "delete-entity", "upsert-entities"} {
 		instances[function] = d.start(t, function, 1)[0]
 	}
-	// With the name, the keys and the other attributes, the item has a little less than 1 KB.
+	// Including the name, the keys and the other attributes, the item is a little smaller than 1
+	// KB.
 	attributes := `{"note":"` + strings.Repeat("x", 700) + `"}`
 	var hundred []string
 	for i := range 100 {
@@ -34,14 +35,14 @@ func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
 	for _, step := range []struct {
 		function, body string
 		status         int
-		want           string // calls of each operation on EntitiesTable and their units
+		want           string // calls of each operation on EntitiesTable, and their units
 	}{
 		{"create-entity", create, 201, "UpdateItem 1 3"},
 		{"update-entity", `{"id":"ada","attributes":{"n":1}}`, 200, "GetItem 1 1, UpdateItem 1 4"},
 		{"delete-entity", `{"id":"ada"}`, 200, "UpdateItem 1 4"},
 		{"create-entity", create, 201, "UpdateItem 1 4"}, // over a tombstone
 		{"delete-entity", `{"id":"ada","events":true}`, 202, "UpdateItem 1 4"},
-		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 201, "BatchGetItem 1 0, UpdateItem 100 300"}, // DynamoDB takes a unit for each item that does not exist, DynamoDB Local none
+		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 201, "BatchGetItem 1 0, UpdateItem 100 300"}, // DynamoDB takes a unit for each item that does not exist, DynamoDB Local does not
 		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 200, "BatchGetItem 1 100"},
 	} {
 		path := "/" + strings.ReplaceAll(step.function, "-", "_")
@@ -51,7 +52,7 @@ func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
 	}
 }
 
-// unitsOf describes the calls of a request to EntitiesTable and their units.
+// unitsOf describes a request's calls to EntitiesTable and their units.
 func (d deployment) unitsOf(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, event events.APIGatewayV2HTTPRequest, status int) string {
 	t.Helper()
 	before := proxy.Usage()
@@ -71,7 +72,7 @@ func (d deployment) unitsOf(t *testing.T, proxy *dynamoproxy.Proxy, instance *la
 	return strings.Join(got, ", ")
 }
 
-// index declares attributes as indexed, ready for queries.
+// index declares attributes as indexed and ready for queries.
 func (d deployment) index(t *testing.T, workspace, typ string, attributes ...string) {
 	t.Helper()
 	declarations, err := dynamo.NewIndexes(dynamolocal.Client(t), d.entities)
@@ -86,7 +87,7 @@ func (d deployment) index(t *testing.T, workspace, typ string, attributes ...str
 	}
 }
 
-// An indexed attribute adds a unit to a creation, two to a change of its value and none to
+// An indexed attribute adds a unit to a creation, two to a change of its value, and none to
 // other updates. docs/find.md has these figures.
 func TestUnitsOfIndexedAttributes(t *testing.T) {
 	t.Parallel()

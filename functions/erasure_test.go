@@ -29,7 +29,7 @@ import (
 	"sluice/pkg/job"
 )
 
-// erasedEvents is the environment variable ERASURE_EVENTS, or 1,000.
+// erasedEvents is the environment variable ERASURE_EVENTS, by default 1,000.
 func erasedEvents(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "1000"))
@@ -39,7 +39,7 @@ func erasedEvents(t *testing.T) int {
 	return n
 }
 
-// items leaves out the id of the service.
+// items returns all items of a table except the id of the service.
 func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 	t.Helper()
 	pages := dynamodb.NewScanPaginator(dynamolocal.Client(t), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
@@ -55,7 +55,7 @@ func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 	return all
 }
 
-// text returns a string or a number of an item.
+// text returns an attribute of an item that is a string or a number.
 func text(item map[string]types.AttributeValue, name string) string {
 	switch v := item[name].(type) {
 	case *types.AttributeValueMemberS:
@@ -74,8 +74,8 @@ func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.T
 	}
 }
 
-// The worker is killed during the erasure and runs again. Then the tables have only the
-// tombstone and the job.
+// The worker is killed during the erasure, and runs again. After that, the tables contain only
+// the tombstone and the job.
 func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	t.Parallel()
 	const id = "ada-4711"

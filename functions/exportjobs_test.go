@@ -19,8 +19,8 @@ import (
 	"sluice/pkg/job"
 )
 
-// Five instances get 50 requests for new jobs at the same time, and create as many as the
-// quota allows. The jobs are cancelled, and the same again.
+// Five instances get 50 concurrent requests for new jobs, and create as many as the quota
+// allows. The jobs are cancelled, and everything is repeated.
 func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -57,8 +57,8 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	}
 }
 
-// Lambda retries a run that was killed. When all were, the job fails and no longer counts
-// towards the quota.
+// Lambda retries a run that was killed. Once all runs were killed, the job fails and no longer
+// counts towards the quota.
 func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)

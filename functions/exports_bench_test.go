@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// BenchmarkExport measures how many events a second the worker exports.
+// BenchmarkExport measures how many events per second the worker exports.
 //
 //	go test -run NONE -bench Export -benchtime 5x ./functions
 func BenchmarkExport(b *testing.B) {

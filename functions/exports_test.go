@@ -35,13 +35,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// Timeouts in template.yaml.
+// As in template.yaml.
 const (
 	starterTimeout = 48 * time.Second
 	workerTimeout  = 15 * time.Minute
 )
 
-// exportRecords is the environment variable EXPORT_RECORDS, or 10,000.
+// exportRecords is the environment variable EXPORT_RECORDS, by default 10,000.
 func exportRecords(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("EXPORT_RECORDS"), "10000"))
@@ -51,12 +51,13 @@ func exportRecords(t testing.TB) int {
 	return n
 }
 
-// imported is when the events were created, and when the first three occurred.
+// imported is when the events were created, and when the first three of them occurred.
 var imported = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// eventsOf returns the i-th event in the order of an export. The attributes have so many
-// random bytes, in base64, which barely compress, so a file of many events has several parts.
-// Events 0 to 2 occurred at the same time, 3 to 5 a millisecond later, and so on.
+// eventsOf returns a function that returns the i-th event in the order of an export. The
+// attributes have this many random bytes, in base64, which barely compress, so a file of many
+// events has several parts. Events 0 to 2 occurred at the same time, 3 to 5 a millisecond
+// later, and so on.
 func eventsOf(random int) func(i int) event.Event {
 	return func(i int) event.Event {
 		text := make([]byte, random)
@@ -69,7 +70,7 @@ func eventsOf(random int) func(i int) event.Event {
 	}
 }
 
-// importedEvent has 2 KB, so 10,000 fill three parts of a file.
+// An importedEvent takes 2 KB, so 10,000 of them fill three parts of a file.
 var importedEvent = eventsOf(1500)
 
 func line(t testing.TB, e event.Event) []byte {
@@ -150,7 +151,7 @@ func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n
 	}
 }
 
-// exports is a deployment with a bucket, whose functions tests run as Lambda does.
+// exports is a deployment with a bucket. Tests run its functions as Lambda does.
 type exports struct {
 	deployment
 	client          *dynamodb.Client
@@ -199,7 +200,7 @@ func (x *exports) order(t *testing.T, id, rest string) any {
 	return x.fast.next(t)
 }
 
-// exportJob is a stored job, with what it shows and where its next run continues.
+// exportJob is a stored job, with what lists show of it and where its next run continues.
 type exportJob struct {
 	job.Job
 	shown    exportjob.Job
@@ -285,7 +286,7 @@ func wantLines(t *testing.T, file io.Reader, n int) {
 }
 
 // TestLargeExports exports EXPORT_RECORDS events, and compares the peak of the worker's memory
-// with that in an export of at most 50,000.
+// with that during an export of at most 50,000.
 func TestLargeExports(t *testing.T) {
 	t.Parallel()
 	const shards = 2

@@ -23,8 +23,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// faultSeconds is how long each fault lasts: the environment variable FAULT_SECONDS, or 2
-// seconds.
+// faultSeconds is how long each fault lasts: the environment variable FAULT_SECONDS, by
+// default 2 seconds.
 func faultSeconds(t *testing.T) time.Duration {
 	d, err := time.ParseDuration(cmp.Or(os.Getenv("FAULT_SECONDS"), "2") + "s")
 	if err != nil || d < time.Second {
@@ -81,7 +81,7 @@ type storm struct {
 	windows      map[ratelimit.Class]map[ratelimit.Window]int64 // admitted cost by class and window
 	acknowledged []string                                       // ids of events whose creation was acknowledged (201)
 	longest      time.Duration
-	firstPass    time.Time // first admitted request since it was last reset
+	firstPass    time.Time // the first admitted request since firstPass was last reset
 }
 
 func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id string) {

@@ -19,11 +19,11 @@ type frozenRoute struct {
 	function string
 	request  func(id string) events.APIGatewayV2HTTPRequest // id must be unique
 	status   int
-	creates  int // events that a request creates
+	creates  int // number of events that a request creates
 }
 
 var frozenRoutes = []frozenRoute{
-	// not-found calls DynamoDB for the charge first, and the SDK does not retry that.
+	// not-found calls DynamoDB for the charge first, which the SDK does not retry.
 	{function: "not-found", status: http.StatusNotFound, request: func(string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
 	}},
@@ -33,7 +33,7 @@ var frozenRoutes = []frozenRoute{
 	{function: "create-event", status: http.StatusCreated, creates: 1, request: func(id string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("POST", "/create_event", "192.0.2.3", `{"id":"`+id+`","name":"n"}`)
 	}},
-	// create-events and list-event have several connections, all of which are cut.
+	// create-events and list-event have several connections, and all of them are cut.
 	{function: "create-events", status: http.StatusCreated, creates: frozenBatch, request: func(id string) events.APIGatewayV2HTTPRequest {
 		var batch []string
 		for i := range frozenBatch {
@@ -52,14 +52,14 @@ var frozenRoutes = []frozenRoute{
 	}},
 }
 
-// frozenBatch is how many events a request to create-events has.
+// frozenBatch is how many events are in a request to create-events.
 const frozenBatch = 10
 
 // frozenCase is what happens to all connections between two requests.
 type frozenCase struct {
 	freeze bool
 	cut    dynamoproxy.Cut
-	idle   time.Duration // least time between the cut and the second request
+	idle   time.Duration // minimum time between the cut and the second request
 	rounds int
 }
 
@@ -68,8 +68,8 @@ var frozenCases = []frozenCase{
 	{freeze: false, cut: dynamoproxy.RST, rounds: 1},
 	{freeze: true, cut: dynamoproxy.FIN, rounds: 3},
 	{freeze: true, cut: dynamoproxy.RST, rounds: 3},
-	// After a Silent cut, the client cannot see that a connection is dead. It avoids it only
-	// because it has been idle for 10 s.
+	// After a Silent cut, the client cannot see that a connection is dead. It avoids the
+	// connection only because that has been idle for 10 s.
 	{freeze: true, cut: dynamoproxy.Silent, rounds: 1, idle: 10*time.Second + 500*time.Millisecond},
 }
 
@@ -100,7 +100,7 @@ func TestFrozenInstances(t *testing.T) {
 	}
 }
 
-// deployFrozen lets functions call DynamoDB through a proxy for scheme, http or https.
+// deployFrozen makes functions call DynamoDB through a proxy for scheme, http or https.
 func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) {
 	t.Helper()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -128,7 +128,7 @@ type frozen struct {
 }
 
 // run sends two requests to every instance in each round. In between, it freezes the instances
-// if c.freeze is true, and cuts all connections. It logs how many of the second requests
+// if c.freeze is set, and cuts all connections. It logs how many of the second requests
 // failed.
 func (f *frozen) run(c frozenCase) {
 	f.t.Helper()

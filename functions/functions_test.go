@@ -39,7 +39,7 @@ func deploy(t *testing.T, endpoint string) deployment {
 	return deployOn(t, dynamolocal.Shared(t), endpoint)
 }
 
-// deployOn creates tables on engine, which functions call at endpoint.
+// deployOn creates tables on engine. The functions call it at endpoint.
 func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deployment {
 	t.Helper()
 	d := deployment{
@@ -53,7 +53,7 @@ func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deploym
 	return d
 }
 
-// start starts n instances of a function and waits until their init has ended.
+// start starts n instances of a function, and waits until their init is complete.
 func (d deployment) start(t *testing.T, function string, n int) []*lambdatest.Instance {
 	t.Helper()
 	binary := lambdatest.Build(t, function)
@@ -90,15 +90,15 @@ type outcome struct{ admitted, refused int }
 
 // demand is the load of a flood.
 type demand struct {
-	full  int // stop after more than this number of windows with a refusal
+	full  int // stop when more windows than this have a refusal
 	most  int // stop after this number of requests; 0 for no maximum
 	event func(worker, n int) events.APIGatewayV2HTTPRequest
 	cost  func(events.APIGatewayV2HTTPResponse) int64 // of an admitted request; 1 if nil
 }
 
-// flood invokes all instances at once, one event at a time on each, and counts the outcomes by
-// window, until more than d.full windows have a refusal. After a refusal, a worker waits for
-// refusedRest.
+// flood invokes all instances at once, with one event at a time on each, and counts the
+// outcomes by window, until more than d.full windows have a refusal. After a refusal, a worker
+// waits for refusedRest.
 func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelimit.Window]window {
 	t.Helper()
 	if d.cost == nil {
@@ -160,7 +160,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelim
 	return windows
 }
 
-// refusedRest leaves processor time for other tests. Eight workers still send eight times as
+// refusedRest leaves processor time to other tests. Eight workers still send eight times as
 // many requests as the limit.
 const refusedRest = 5 * time.Millisecond
 
@@ -237,9 +237,9 @@ func (d *deployment) countCalls(t *testing.T) *calls {
 	return c
 }
 
-// However fast the machine is: a refusal shows that the limit was reached, and counters never
-// decrease. In each window, the functions make one call for each admitted request, and at most
-// one more per instance.
+// This holds however fast the machine is: a refusal shows that the limit was reached, and
+// counters never decrease. In each window, the functions make one call for each admitted
+// request, and at most one more per instance.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	const address, processes, windowsWanted, limit = "198.51.100.7", 8, 5, 80
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -274,8 +274,8 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 	}
 }
 
-// wantWindows checks that no window admitted more than limit, that each one with a refusal
-// admitted exactly limit, and that the stored counters and the calls agree. It returns how
+// wantWindows checks that no window has admitted more than limit, that each one with a refusal
+// has admitted exactly limit, and that the stored counters and the calls agree. It returns how
 // many requests were admitted.
 func (d *deployment) wantWindows(t *testing.T, windows map[ratelimit.Window]window, calls *calls, key ratelimit.Key, counter string, limit int64, processes int) (admitted int) {
 	t.Helper()
@@ -302,7 +302,7 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	const calls = 25
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
-	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // the row causes no further call per request
+	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // the row causes no further calls per request
 	create := d.start(t, "create-event", 1)[0]
 	list := d.start(t, "list-event", 1)[0]
 	scan := dynamoproxy.Call{Operation: "Scan", Table: d.limits}
@@ -354,8 +354,8 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"list-entity", "GET", "/entity", "", 200, `"next_cursor":null`},
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
-		// Several shards are queried at the same time, which takes more connections than init opens.
-		// One entity has one partition key.
+		// Several shards are queried concurrently, which takes more connections than init opens.
+		// Filtered by entity, the list is a single query.
 		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
@@ -416,7 +416,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
-	// These make concurrent calls, each on its own connection.
+	// These functions make concurrent calls, each on its own connection.
 	connections := map[string]int{"create-events": 10, "upsert-entities": 10, "usage": dynamo.UsageReaders}
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
@@ -464,8 +464,9 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 }
 
 // checkConnections checks that the init of an instance opens exactly want connections, and its
-// first request none. On a busy machine, net/http sometimes drops one because the response
-// arrives before the request is completely written, so one of three instances must pass.
+// first request none. On a busy machine, net/http sometimes drops a connection because the
+// response arrives before the request is completely written, so one of three instances must
+// pass.
 func (d deployment) checkConnections(t *testing.T, function string, ev events.APIGatewayV2HTTPRequest, want int) {
 	t.Helper()
 	var opened []int
@@ -495,8 +496,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	for range lists {
 		invoke(t, instance, lambdatest.Event("GET", "/event", "192.0.2.1", ""), http.StatusOK)
 	}
-	// If another connection becomes idle before a new one is ready, net/http uses that, but the
-	// new one counts, so there can be more connections than concurrent calls.
+	// If another connection becomes idle before a new one is ready, net/http uses that one, but
+	// opens the new one nevertheless, so there can be more connections than concurrent calls.
 	if n := proxy.Opened(); n > 3*atOnce {
 		t.Errorf("%d lists of %d calls at once made %d connections", lists, atOnce, n)
 	} else {

@@ -17,8 +17,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// With the permissions in template.yaml, it reports the age of the oldest job of any kind: an
-// erasure whose run was killed, and whose stream no longer reaches a worker, is noticed.
+// With the permissions in template.yaml, it reports the age of the oldest job of any kind: it
+// notices an erasure whose run was killed and whose stream no longer reaches a worker.
 func TestTheJobMonitorNoticesAnErasureThatStopped(t *testing.T) {
 	t.Parallel()
 	exports, erasures := dynamolocal.Table(t, "ExportJobsTable"), dynamolocal.Table(t, "ErasureJobsTable")

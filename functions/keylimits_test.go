@@ -30,9 +30,9 @@ func keyed(ev events.APIGatewayV2HTTPRequest, token string) events.APIGatewayV2H
 
 func identityOf(token string) string { return "key:" + strings.Split(token, "_")[1] }
 
-// Eight processes get imports with one key from three addresses. Each full window admitted
+// Eight processes get imports with one key from three addresses. Each full window has admitted
 // exactly the key's limit, over all addresses together, while another key at the same
-// addresses has theirs.
+// addresses is counted with them.
 func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	const processes, windowsWanted, limit = 8, 5, 50
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -40,7 +40,7 @@ func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	team, other := keys.create(t, "mine", access.Import), keys.create(t, "mine", access.Import)
 	d.setRow(t, identityOf(team), ratelimit.Limits{Imports: limit})
 	beside := d.start(t, "create-event", 1)[0]
-	calls := d.countCalls(t) // of the instances below
+	calls := d.countCalls(t) // of the instances started below
 	instances := d.start(t, "create-event", processes)
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -69,9 +69,9 @@ func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	}
 }
 
-// The row of a key changes while eight processes return records to it at three addresses, and
-// some are frozen for longer than the rows may age. No window admits more than the larger
-// limit, and every request that begins after the maximum age has the new one.
+// A key's row changes while eight processes serve requests with that key from three addresses,
+// and some processes are frozen for longer than the maximum age of rows. No window admits more
+// than the larger limit, and every request that begins after the maximum age gets the new one.
 func TestTheLimitOfAKeyChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	const processes, maxAge, settled = 8, time.Second, 3 * time.Second
@@ -107,7 +107,7 @@ func TestTheLimitOfAKeyChangesUnderLoad(t *testing.T) {
 	checkWindows(t, outcomes(t, done), changes, maxAge)
 }
 
-// They name a key with a row but have a wrong secret. They do not touch the key's counters,
+// They name a key with a row, but have a wrong secret. They do not touch the key's counters,
 // and each instance reads the key once.
 func TestForgedTokensCountForTheirAddress(t *testing.T) {
 	const address, processes, forged, limit = "198.51.100.7", 4, 1_000, 80

@@ -56,11 +56,11 @@ type exchange struct {
 type load struct {
 	mu    sync.Mutex
 	done  []exchange
-	added chan struct{}     // receives a value after a request has been added to done
+	added chan struct{}     // receives a value after a request was added to done
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// waitUntil returns when a request that started after begun is complete.
+// waitUntil returns once a request that started after begun is complete.
 func (l *load) waitUntil(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {
@@ -84,7 +84,7 @@ func nowhere(address string) func(int) events.APIGatewayV2HTTPRequest {
 	return func(int) events.APIGatewayV2HTTPRequest { return lambdatest.Event("GET", "/nowhere", address, "") }
 }
 
-// startLoad invokes each instance again and again, with pauses. event is request n of an
+// startLoad invokes each instance again and again, with pauses. event returns request n of an
 // instance.
 func startLoad(t *testing.T, instances []*lambdatest.Instance, event func(n int) events.APIGatewayV2HTTPRequest, pause time.Duration) *load {
 	t.Helper()
@@ -109,7 +109,7 @@ func startLoad(t *testing.T, instances []*lambdatest.Instance, event func(n int)
 				l.mu.Unlock()
 				select {
 				case l.added <- struct{}{}:
-				default: // added has a value
+				default: // added has a value already
 				}
 				select {
 				case <-time.After(pause):
@@ -147,12 +147,12 @@ func outcomes(t *testing.T, done []exchange) map[ratelimit.Window]outcome {
 
 type change struct {
 	begun, ended time.Time
-	limit        int // the new one
+	limit        int // the new limit
 }
 
 // Rows are added, changed and removed while eight processes get requests from one address.
-// Each window with a refusal admitted exactly the current limit or, during a change, at most
-// the larger one.
+// Each window with a refusal has admitted exactly the current limit or, during a change, at
+// most the larger one.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge, settled = "198.51.100.7", 8, time.Second, 3 * time.Second
@@ -185,7 +185,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	usage := proxy.Usage()
 	charges, reads := usage[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}].Calls, usage[dynamoproxy.Call{Operation: "Scan", Table: d.limits}].Calls
 	t.Logf("%d requests, %d charges, %d reads of the rows in %v", len(done), charges, reads, time.Since(begin))
-	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 3 { // the third call, of each init, is for the service's id
+	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 3 { // the third call, during each init, is for the service's id
 		t.Errorf("%d requests made the calls %v; at most %d reads of the rows are needed", len(done), usage, most)
 	}
 }
@@ -211,11 +211,11 @@ func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.D
 	}
 }
 
-// checkWindows checks that a window with a refusal admitted exactly the limit or, during a
+// checkWindows checks that a window with a refusal has admitted exactly the limit or, during a
 // change, at most the larger one.
 func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []change, maxAge time.Duration) {
 	t.Helper()
-	const slow = time.Second // most time from the start of a request to its charge
+	const slow = time.Second // longest time from the start of a request to its charge
 	full := make([]int, len(changes))
 	for w, got := range windows {
 		begin := time.Unix(int64(w), 0)
@@ -243,7 +243,7 @@ func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []
 	}
 }
 
-// It is 60 seconds by default.
+// The maximum age is 60 seconds by default.
 func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge = "198.51.100.7", 3, 3 * time.Second
@@ -305,7 +305,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	}
 }
 
-// The rows expired while the instance was frozen.
+// The rows have expired while the instance was frozen.
 func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second
@@ -329,7 +329,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	}
 }
 
-// The last rows apply, or the defaults. The log says so, and no request fails.
+// The last known rows apply, or else the defaults. The log says so, and no request fails.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second

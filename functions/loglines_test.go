@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// metrics returns those of stack sluice-test that the last line of a log changes.
+// metrics returns the metrics of the stack sluice-test that the last line of a log changes.
 func metrics(t *testing.T, log string) (names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
@@ -34,7 +34,7 @@ func metrics(t *testing.T, log string) (names []string) {
 	return names
 }
 
-// maxLine bounds a log line of a request without an error, in bytes.
+// maxLine is the longest that the log line of a request without an error may be, in bytes.
 const maxLine = 550
 
 // The scenarios of TestAlarmsThatRollBack in package repository_test depend on these lines.
@@ -92,7 +92,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}
 }
 
-// The stamp of the entity is further ahead than two clocks may differ.
+// The entity's stamp is further ahead than two clocks may differ.
 func TestLogLineOfAClockFault(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -120,7 +120,7 @@ func TestLogLineOfAClockFault(t *testing.T) {
 	}
 }
 
-// It changes the metric JobFailures once.
+// The line changes the metric JobFailures once.
 func TestLogLineOfAFailedExportJob(t *testing.T) {
 	t.Parallel()
 	const shards, perEvent = 1, 500

@@ -10,7 +10,7 @@ import (
 )
 
 // checkGrants checks that template.yaml grants exactly the permissions on tables and indexes
-// that the calls through the proxy needed. Lambda itself reads streams.
+// that the calls through the proxy needed. Lambda itself reads the streams.
 func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	t.Helper()
 	functions := templatetest.Functions(t)

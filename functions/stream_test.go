@@ -15,8 +15,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// stream reads the changes of a table as Lambda does for a function: from the first change,
-// without those that the filter in template.yaml drops, one per event.
+// stream reads the changes of a table as Lambda does for a function: from the first change on,
+// one per event, without those that the filter in template.yaml drops.
 type stream struct {
 	client   *dynamodbstreams.Client
 	arn      *string
@@ -85,7 +85,7 @@ func (s *stream) poll(t testing.TB) {
 	}
 }
 
-// take appends a change that is new and matches the filter.
+// take adds a change if it is new and matches the filter.
 func (s *stream) take(t testing.TB, r streamtypes.Record) {
 	t.Helper()
 	if s.seen[*r.EventID] {
@@ -137,7 +137,8 @@ func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]
 	return image
 }
 
-// matches takes an object as pattern, whose leaves are lists of the allowed values.
+// matches reports whether value matches pattern, an object whose leaves are lists of allowed
+// values.
 func matches(pattern, value any) bool {
 	switch p := pattern.(type) {
 	case map[string]any:

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Most read units of GET /usage.
+// Maximum read units of GET /usage.
 const (
 	idleUnits = 13 // without requests
 	busyUnits = 22 // for an address that used every route in each of the 60 seconds
@@ -47,7 +47,7 @@ func TestUsageCostsFewReadUnits(t *testing.T) {
 	}
 }
 
-// useEveryRoute counts 200 requests of each route, 200 records and 200 imports in each of the
+// useEveryRoute counts 200 requests to each route, 200 records and 200 imports in each of the
 // last 60 seconds and the next ten.
 func useEveryRoute(t *testing.T, d deployment, address string) {
 	t.Helper()

@@ -1,5 +1,5 @@
-// Package clients compares the clients of the service on "sluice serve" with default limits and API
-// keys. "make python-client requests" fetches what it needs.
+// Package clients compares the service's clients against "sluice serve" with default limits
+// and API keys. "make python-client requests" fetches what it needs.
 package clients
 
 import (
@@ -27,16 +27,16 @@ import (
 const (
 	workers        = 4
 	reads, batches = 2000, 500
-	small, large   = 10, 100 // of a batch
+	small, large   = 10, 100 // sizes of a batch
 	events         = 100_000
-	limit          = 200 // requests and records a second
+	limit          = 200 // requests and records per second
 )
 
 type result struct {
 	Tries  []try   `json:"tries"`
-	Import float64 `json:"import"` // records a second
-	Export float64 `json:"export"` // records a second
-	CPU    float64 `json:"cpu"`    // seconds of processor time of the client
+	Import float64 `json:"import"` // records per second
+	Export float64 `json:"export"` // records per second
+	CPU    float64 `json:"cpu"`    // processor time of the client, in seconds
 }
 
 type try struct {
@@ -81,7 +81,7 @@ func build(b *testing.B) string {
 	return path
 }
 
-// run lets a client do a task at a new server.
+// run starts a new server, at which a client does a task.
 func run(b *testing.B, program, name, task string, share float64) result {
 	b.Helper()
 	url, key := service(b, program)
@@ -112,7 +112,7 @@ func run(b *testing.B, program, name, task string, share float64) result {
 	return r
 }
 
-// BenchmarkClientsPace reports which part of its share of the limits a client uses in the full
+// BenchmarkClientsPace reports how much of its share of the limits a client uses in the full
 // seconds of 2,000 reads and of 500 batches, and how many 429s it gets after its first second.
 func BenchmarkClientsPace(b *testing.B) {
 	program := build(b)
@@ -127,13 +127,13 @@ func BenchmarkClientsPace(b *testing.B) {
 					b.ReportMetric(float64(refused(r.Tries, r.Tries[0].At+1)), "429s-later")
 					b.ReportMetric(float64(refused(r.Tries, 0)), "429s")
 				}
-				b.ReportMetric(0, "ns/op") // means nothing
+				b.ReportMetric(0, "ns/op") // has no meaning here
 			})
 		}
 	}
 }
 
-// used returns the part of the limit that a route has used in its full seconds.
+// used returns the share of the limit that a route has used in its full seconds.
 func used(tries []try, route string) float64 {
 	perSecond := make(map[int64]int)
 	first, last := int64(1<<62), int64(0)
@@ -161,8 +161,8 @@ func refused(tries []try, after float64) (n int) {
 	return n
 }
 
-// BenchmarkClientsMove reports how many records a second a client imports in batches, and exports
-// by a job.
+// BenchmarkClientsMove reports how many records per second a client imports in batches, and
+// exports by a job.
 func BenchmarkClientsMove(b *testing.B) {
 	program := build(b)
 	for _, name := range []string{"go", "sync", "async", "requests"} {
@@ -173,7 +173,7 @@ func BenchmarkClientsMove(b *testing.B) {
 				b.ReportMetric(r.Export, "exported/s")
 				b.ReportMetric(float64(refused(r.Tries, 0)), "429s")
 			}
-			b.ReportMetric(0, "ns/op") // means nothing
+			b.ReportMetric(0, "ns/op") // has no meaning here
 		})
 	}
 }

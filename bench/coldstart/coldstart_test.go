@@ -22,11 +22,11 @@ import (
 var indexed = []string{"create-entity", "list-entity", "list-entity-index", "update-entity", "upsert-entities"}
 
 // calls is how many calls to DynamoDB a function makes during init to open connections; 1 if
-// absent. Before them, it reads the rows of limits, unless there are 0.
+// absent. Before these, it reads the rows of limits, unless the number is 0.
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-starter": "0", "export-worker": "0", "erasure-worker": "0", "job-monitor": "0"}
 
 // BenchmarkColdStart starts, in turn, Sluice's function, the bare function of package bare,
-// and the bare function with the calls of Sluice's. It compares the medians:
+// and the bare function with the same calls as Sluice's. It compares the medians:
 //
 //   - ns/start is the time of Sluice's function.
 //   - x-bare is that time, less the time of the calls, divided by the time of the bare
@@ -85,8 +85,8 @@ func start(b *testing.B, endpoint, program string, env ...string) time.Duration 
 	return time.Since(begin)
 }
 
-// dynamoDB is a fake that has the id of the service and nothing else. Every other update fails
-// by its condition.
+// dynamoDB is a fake that has the id of the service and nothing else. The condition of every
+// other update fails.
 func dynamoDB(b *testing.B) (endpoint string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // an error has no effect on the measurement

@@ -1,5 +1,5 @@
-// Package handler measures the processor time of a function for a request, without the calls
-// to its stores.
+// Package handler measures the processor time that a function takes for a request, without the
+// calls to its stores.
 package handler
 
 import (
@@ -31,8 +31,8 @@ const body = `{"id":"order-2026-000017-signed","name":"order_signed","entity_id"
 
 // BenchmarkHandler passes API Gateway events through the adapter and the handler of a route.
 // Stores return at once, API keys are off, and the log line has metrics. For comparison, the
-// adapter has a handler that writes 20 bytes (bare), and one that writes the bytes of Sluice's
-// response (bare-same-bytes).
+// adapter gets a handler that writes 20 bytes (bare), and one that writes the bytes of
+// Sluice's response (bare-same-bytes).
 func BenchmarkHandler(b *testing.B) {
 	for _, r := range []struct {
 		route string

@@ -24,8 +24,8 @@ import (
 // decider makes n decisions with concurrent workers. All requests are admitted.
 type decider func(workers, n int) error
 
-// contender is a way to count the requests of two rules in DynamoDB. prepare returns a decider
-// for requests of clients that take turns.
+// contender is a way to count the requests of two rules in DynamoDB. prepare returns a
+// decider, in whose requests the clients take turns.
 type contender struct {
 	impl    string
 	prepare func(b *testing.B, client *dynamodb.Client, clients int) decider
@@ -70,7 +70,7 @@ func BenchmarkDynamoDB(b *testing.B) {
 }
 
 // BenchmarkDynamoDBOfBare reports of-bare: the throughput of the limiter divided by that of
-// the bare UpdateItem that it would make. It is the median of all iterations, in each of which
+// the bare UpdateItem that it would make. It is the median of all iterations. In each of them,
 // the workers make a few decisions with both, so that the engine is in the same state.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
@@ -176,9 +176,10 @@ func meter(b *testing.B, c contender) {
 	}
 }
 
-// consumed returns the calls through a proxy and their write units. A write in a transaction
-// takes two: one to prepare it and one to commit it (DynamoDB Developer Guide, "Amazon
-// DynamoDB Transactions: How it works"). DynamoDB Local reports only one.
+// consumed returns the number of calls through a proxy and the write units that they consumed.
+// A write in a transaction takes two: one to prepare it and one to commit it (DynamoDB
+// Developer Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB Local reports only
+// one.
 func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	for call, usage := range p.Usage() {
 		switch call.Operation {
@@ -194,7 +195,7 @@ func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	return calls, units
 }
 
-// workers calls decide for each decision, with the client whose turn it is.
+// workers calls decide for each decision, on behalf of the client whose turn it is.
 func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) error) decider {
 	return func(workers, n int) error {
 		group, ctx := errgroup.WithContext(b.Context())
@@ -227,7 +228,7 @@ func prepareSluice(requests func(clients int) []ratelimit.Request) func(*testing
 	}
 }
 
-// recorder keeps the last call of a store.
+// recorder records the last call of a store.
 type recorder struct {
 	in      *dynamodb.UpdateItemInput
 	options []func(*dynamodb.Options)
@@ -254,7 +255,7 @@ func prepareBare(b *testing.B, client *dynamodb.Client, clients int) decider {
 	})
 }
 
-// rule is one of the two rules of an import, with counters of its own.
+// rule is one of the two rules of an import. Each has a counter of its own.
 type rule struct {
 	key  func(n int) ratelimit.Key
 	cost []ratelimit.Cost

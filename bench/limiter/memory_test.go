@@ -1,6 +1,6 @@
-// Package limiter measures decisions of the rate limiter: with counters in memory beside other
-// Go limiters, and with counters in DynamoDB beside the bare UpdateItem that it would make,
-// and other ways to count the requests of two rules.
+// Package limiter measures decisions of the rate limiter. With counters in memory, it compares
+// them with other Go limiters; with counters in DynamoDB, with the bare UpdateItem that the
+// limiter would make, and with other ways to count the requests of two rules.
 package limiter
 
 import (
@@ -47,7 +47,7 @@ func addresses(clients int) []string {
 	return all
 }
 
-// keyRequests are requests that are counted by API key. newLimiter has a row for each key.
+// keyRequests are requests counted by API key. newLimiter has a row for each key.
 func keyRequests(clients int) []ratelimit.Request {
 	all := requests(clients)
 	for n := range all {
@@ -94,14 +94,14 @@ func clock(clients int) func() time.Time {
 	}
 }
 
-// memoryLimiter counts in memory. open returns a function that decides a request of the nth
+// memoryLimiter counts in memory. open returns a function that decides on a request of the nth
 // client, and fails if it is refused.
 type memoryLimiter struct {
 	impl string
 	open func(b *testing.B, clients int) (decide func(n int) error)
 }
 
-// sluiceInMemory opens the limiter for requests.
+// sluiceInMemory returns the open function of Sluice's limiter for these requests.
 func sluiceInMemory(requests func(clients int) []ratelimit.Request) func(*testing.B, int) func(int) error {
 	return func(b *testing.B, clients int) func(int) error {
 		l := newLimiter(b, memory.NewCounters(), highest, clock(clients))
@@ -154,7 +154,7 @@ func allowed(ok bool, err error) error {
 }
 
 // BenchmarkMemory decides for different numbers of clients, sequentially and on all
-// processors. Sluice checks two rules per request, and the others one.
+// processors. Sluice checks two rules per request, the others one.
 func BenchmarkMemory(b *testing.B) {
 	for _, clients := range []int{1, 1000, 100_000} {
 		for _, l := range inMemory {

@@ -1,5 +1,5 @@
 // Package money measures what a request uses of AWS, with the real function binaries on
-// DynamoDB Local, and computes the price of a million.
+// DynamoDB Local, and computes the price of a million requests.
 package money
 
 import (
@@ -34,8 +34,8 @@ const (
 )
 
 const (
-	billedSeconds  = 0.010 // of an invocation; more for a batch of 100 events
-	memoryGB       = 0.25  // of a function, as in template.yaml
+	billedSeconds  = 0.010 // time of an invocation; more for a batch of 100 events
+	memoryGB       = 0.25  // memory of a function, as in template.yaml
 	accessLogBytes = 178   // typical line in API Gateway's access log
 )
 
@@ -62,11 +62,11 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 const attributes = `{"plan":"free","country":"NZ","note":"what a client keeps of a person or of a thing that happened, in a few words that are about as long as this, and perhaps a little longer","n":12345.50}`
 
 const (
-	seeded    = 60 // entities, and as many events; a list returns only 50
+	seeded    = 60 // number of entities, and of events; a list returns only 50
 	workspace = "mine"
 )
 
-// body returns that of the nth request.
+// body returns the body of the nth request.
 var requests = []struct {
 	route, method, target string
 	body                  func(n int) string
@@ -101,9 +101,9 @@ func newEvent(id string) string {
 	return fmt.Sprintf(`{"id":%q,"name":"signed_up","entity_id":"e-7","attributes":%s}`, id, attributes)
 }
 
-// BenchmarkMoney measures the calls to DynamoDB per request, their write and read units, and
-// the bytes of the log, and reports the price of a million, without data transfer out of AWS.
-// The instance has cached the API key.
+// BenchmarkMoney measures how many calls to DynamoDB a request makes, how many write and read
+// units they consume, and how many bytes it logs. It reports the price of a million requests,
+// without data transfer out of AWS. The instance has cached the API key.
 func BenchmarkMoney(b *testing.B) {
 	b.Chdir("../..")
 	d := deploy(b)
@@ -128,7 +128,7 @@ func BenchmarkMoney(b *testing.B) {
 			d.used().since(before).report(b, n, i.Log())
 		})
 	}
-	// The limit is one request per second, so the function refuses all but the first in a second,
+	// The limit is one request per second, so the function refuses all others in that second,
 	// without a call to DynamoDB.
 	b.Run("route=get-entity/refused=known", func(b *testing.B) {
 		i, n := d.start(b, "get-entity", "LIMIT_REQUESTS=1"), 0

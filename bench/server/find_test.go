@@ -14,10 +14,10 @@ import (
 // findEntities is how many entities BenchmarkFind stores.
 const findEntities = 1_000_000
 
-// BenchmarkFind measures lookups by an indexed attribute beside lookups by id, and how building
-// the index slows other requests. Metrics: p50-us and p99-us of single requests, one after the
-// other; seconds that the build takes; slowdown, the median during the build divided by the one
-// before.
+// BenchmarkFind measures lookups by an indexed attribute and lookups by id, and how building
+// the index slows down other requests. Metrics: p50-us and p99-us of single requests, one
+// after another; how many seconds the build takes; slowdown, the median during the build
+// divided by the median before.
 func BenchmarkFind(b *testing.B) {
 	b.Chdir("../..")
 	program := build(b, ".", "./cmd/sluice")
@@ -107,7 +107,7 @@ func latency(b *testing.B, c *connection, request []byte) time.Duration {
 	return time.Since(begun)
 }
 
-// latencies returns the median and the 99th percentile of n requests, one after the other.
+// latencies returns the median and the 99th percentile of n requests, sent one after another.
 func latencies(b *testing.B, c *connection, n int, request func() []byte) (p50, p99 time.Duration) {
 	b.Helper()
 	var all []time.Duration

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// connections is how many a load has, unless a benchmark varies it. Each has a source address
-// of its own, so none reaches the limit of 900 requests per second.
+// connections is how many connections a load uses, unless a benchmark varies that. Each has a
+// source address of its own, so none reaches the limit of 900 requests per second.
 const connections = 64
 
 // load is loadOver with that many connections.
@@ -21,11 +21,11 @@ func load(b *testing.B, server *process, request func() []byte) (perSecond float
 }
 
 // loadOver sends b.N requests over persistent connections, one at a time on each, and returns
-// how many were served per second. The client shares the machine with the server, so it does
-// only what HTTP requires. cpu-ns/op is the processor time of the server, which other programs
-// affect less than the other figures.
+// how many were served per second. The client runs on the same machine as the server, so it
+// does only what HTTP requires. cpu-ns/op is the processor time of the server, which other
+// programs affect less than the other figures.
 func loadOver(b *testing.B, connections int, server *process, request func() []byte) (perSecond float64) {
-	each := max(1, connections/runtime.GOMAXPROCS(0)) // connections per processor
+	each := max(1, connections/runtime.GOMAXPROCS(0))
 	all := make(chan *connection, min(connections, each*runtime.GOMAXPROCS(0)))
 	for n := range cap(all) {
 		c := dial(b, server.address, n)

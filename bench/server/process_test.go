@@ -71,7 +71,7 @@ func start(b *testing.B, program string, args ...string) *process {
 	return &process{Process: p, address: address}
 }
 
-// cpu is the processor time so far, to 10 ms. It needs Linux.
+// cpu returns the processor time used so far, to 10 ms. It needs Linux.
 func (p *process) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
@@ -89,7 +89,7 @@ func (p *process) cpu(b *testing.B) time.Duration {
 	return time.Duration(ticks[0]+ticks[1]) * time.Second / userHZ
 }
 
-// memory is a field of /proc/PID/status, in MB. It needs Linux.
+// memory returns a field of /proc/PID/status, in MB. It needs Linux.
 func (p *process) memory(b *testing.B, field string) float64 {
 	b.Helper()
 	n, err := p.Memory(field)

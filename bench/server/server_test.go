@@ -1,5 +1,5 @@
-// Package server measures "sluice serve" under load beside a minimal HTTP server whose
-// responses have the same size. Each server is a process of its own.
+// Package server measures "sluice serve" under load, and a minimal HTTP server whose responses
+// have the same size. Each server runs in its own process.
 package server
 
 import (
@@ -75,8 +75,8 @@ func BenchmarkServer(b *testing.B) {
 }
 
 // BenchmarkWrites measures creates over 1, 16 and 64 connections, batches of 100 over one, and
-// lists, without limits. It compares Sluice with PocketBase, and with the build at BENCH_BASE if
-// that is set.
+// lists, without limits. It compares Sluice with PocketBase and, if BENCH_BASE is set, with
+// the build there.
 func BenchmarkWrites(b *testing.B) {
 	b.Chdir("../..")
 	peer := build(b, "bench/pocketbase", "sluice/bench/pocketbase")
@@ -120,7 +120,7 @@ func BenchmarkWrites(b *testing.B) {
 }
 
 // BenchmarkRecords measures requests with different numbers of events, and the memory of the
-// server: RSS-MB with the mapped pages of the data file, anon-MB without.
+// server: RSS-MB includes the mapped pages of the data file, anon-MB does not.
 func BenchmarkRecords(b *testing.B) {
 	b.Chdir("../..")
 	sluice := build(b, ".", "./cmd/sluice")
@@ -181,7 +181,7 @@ func seed(b *testing.B, server string, records int) {
 	}
 }
 
-// send returns the length of the body of a response that must succeed.
+// send returns the length of the response's body. The request must succeed.
 func send(b *testing.B, c *connection, request []byte) int {
 	b.Helper()
 	length, err := c.exchange(request)

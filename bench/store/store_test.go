@@ -23,7 +23,7 @@ const workspace = "default"
 
 const attributes = `"plan":"team","seats":12,"amount":149.90,"currency":"EUR","source":{"campaign":"spring","medium":"email"},"tags":["renewal","annual"]`
 
-// BenchmarkCreate compares creates, without and with indexed attributes, with a PutItem of an
+// BenchmarkCreate compares creates, without and with indexed attributes, to a PutItem of an
 // item of the same size into the same table.
 func BenchmarkCreate(b *testing.B) {
 	b.Chdir("../..")
@@ -50,7 +50,7 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkFind compares a lookup by an indexed attribute with a read by id, among 2,000
+// BenchmarkFind compares a lookup by an indexed attribute to a read by id, among 2,000
 // entities.
 func BenchmarkFind(b *testing.B) {
 	b.Chdir("../..")
@@ -113,8 +113,8 @@ func BenchmarkList(b *testing.B) {
 // call is the nth call to a store.
 type call func(ctx context.Context, n int) error
 
-// compare times calls. One more, through a proxy and outside the time, yields calls/op and
-// units/op.
+// compare times calls. It also makes one call through a proxy, which is not timed, to report
+// calls/op and units/op.
 func compare(b *testing.B, name string, prepare func(*dynamodb.Client) call) {
 	b.Run(name, func(b *testing.B) {
 		n := 0

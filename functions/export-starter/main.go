@@ -1,4 +1,4 @@
-// Command export-starter runs new export jobs, which the stream of their table brings. It
+// Command export-starter runs new export jobs, which arrive on the stream of their table. It
 // writes the whole file of a small job, and begins that of a large one, which export-worker
 // completes.
 package main

@@ -71,8 +71,8 @@ func TestACancelledJobIsCleanedUpAndStaysCancelled(t *testing.T) {
 }
 
 // Deliveries are repeated or concurrent, runs are killed, calls fail or seem to fail, and the
-// job is cancelled, in any order. A run that has lost the job does not change it: the steps
-// are counted once.
+// job is cancelled, all in any order. A run that has lost the job does not change it: each
+// step is counted once.
 func TestNoSequenceOfFaultsCorruptsAJob(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -119,7 +119,7 @@ func TestNoSequenceOfFaultsCorruptsAJob(t *testing.T) {
 	})
 }
 
-// The other run takes the job in the middle of the first, and fails.
+// The other run takes the job in the middle of the first one, and fails.
 func TestARunWhoseJobAnotherHasTakenChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -147,9 +147,9 @@ func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
 	const killedText = "The report was started 3 times in a row and stopped each time without progress. Ask again."
 	for _, tt := range []struct {
 		name   string
-		save   jobtest.Fate // of each run's save after the second step
-		work   bool         // whether the run is instead killed while it works
-		runs   int          // until the job fails
+		save   jobtest.Fate // what becomes of each run's save after the second step
+		work   bool         // whether the run is killed instead, while it works
+		runs   int          // how many runs it takes until the job fails
 		reason string
 	}{
 		{"the run is killed before a save", jobtest.Killed, false, 5, killedText},
@@ -223,7 +223,7 @@ func TestAJobThatGetsFurtherIsNeverGivenUp(t *testing.T) {
 		puts := 0
 		_ = s.deliver(t.Context(), &jobtest.Life{Fate: func(call string) jobtest.Fate {
 			if strings.HasPrefix(call, "put") {
-				if puts++; puts == 3 { // each run takes the job, makes a step and is killed at its second
+				if puts++; puts == 3 { // each run takes the job, makes a step and is killed at its second step
 					return jobtest.Killed
 				}
 			}
@@ -286,7 +286,7 @@ func TestARunHandsOverWhenItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// A run completes what it has begun, within the grace.
+// A run completes what it has begun, within Config.Grace.
 func TestCallsEndAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -332,7 +332,8 @@ func TestRunsThatGetNoFurtherInTimeEndWithAFailure(t *testing.T) {
 	})
 }
 
-// Stopping the program is no failed run, even if the work then fails for another reason.
+// Stopping the program does not count as a failed run, even if the work then fails for another
+// reason.
 func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"in time": context.Canceled, "with an error": jobtest.ErrBroken} {
@@ -357,7 +358,7 @@ func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		maxTries int
-		response time.Duration // until the save fails
+		response time.Duration // how long it takes until the save fails
 		status   job.Status
 	}{
 		"deadline": {5, 20 * time.Second, job.Queued},
@@ -370,7 +371,7 @@ func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 				s.queue(time.Now())
 				saves := 0
 				l := &jobtest.Life{Fate: func(call string) jobtest.Fate {
-					if saves++; saves != 3 { // after the get and the put of the take
+					if saves++; saves != 3 { // after the get and the put of take
 						return jobtest.Fine
 					}
 					time.Sleep(tt.response)

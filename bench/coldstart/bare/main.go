@@ -1,8 +1,8 @@
 // Command bare is a minimal function with a DynamoDB client that LoadDefaultConfig configures.
-// If the environment variable CALLS is a number n, it makes the calls of Sluice's functions
-// during init: a scan, as of the limits, and then n concurrent calls, which open connections.
-// The first of these reads the id of the service and then, if INDEXED is set, the indexed
-// attributes.
+// If the environment variable CALLS is a number n, it makes the calls that Sluice's functions
+// make during init: a scan, as of the limits, and then n concurrent calls, which open
+// connections. The first of these calls reads the id of the service and then, if INDEXED is
+// set, the indexed attributes.
 package main
 
 import (

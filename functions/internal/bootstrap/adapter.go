@@ -51,11 +51,13 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 	return routes.ProxyWithContext(ctx, ev)
 }
 
-// convertible returns an event that the adapter can convert to an HTTP request. If ev is none,
-// ok is false, and the event is a GET of / with the valid headers and cookies of ev.
+// convertible returns an event that the adapter can convert to an HTTP request. If it cannot
+// convert ev,
+// ok is false, and the returned event is a GET of / with those headers and cookies of ev that
+// are valid.
 //
 // The adapter prints the decoded path of an event that it cannot convert. A client could put
-// lines of a log into that path, and so change metrics.
+// log lines into that path, and thus change metrics.
 func convertible(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (_ events.APIGatewayV2HTTPRequest, ok bool) {
 	headers, cookies := maps.Clone(ev.Headers), slices.Clone(ev.Cookies)
 	maps.DeleteFunc(headers, func(name, value string) bool { return hasControl(name) || hasControl(value) })
@@ -82,9 +84,9 @@ func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' })
 }
 
-// fits reports whether Lambda accepts a response with this body. The runtime encodes a body as
-// a JSON string, without escaping HTML, and as base64 if it is not UTF-8. The string is at
-// most 6 times as long as the body, so most bodies need not be encoded to know.
+// fits reports whether Lambda accepts a response with this body. The runtime encodes the body
+// as a JSON string, without escaping HTML, and as base64 if it is not UTF-8. The string is at
+// most 6 times as long as the body, so most bodies need not be encoded to find out.
 func fits(body []byte) bool {
 	switch {
 	case len(body) < maxBody/6:
@@ -98,7 +100,7 @@ func fits(body []byte) bool {
 	return e.Encode(string(body)) == nil && encoded.Len() <= maxBody
 }
 
-// fromGateway gives requests the form that net/http's server would give them. r.RequestURI
+// fromGateway gives requests the form in which net/http's server would pass them. r.RequestURI
 // keeps the stage, which links need.
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -119,8 +121,8 @@ type headWriter struct{ http.ResponseWriter }
 
 func (headWriter) Write(b []byte) (int, error) { return len(b), nil }
 
-// trimStage removes the stage, with which API Gateway begins every path unless the stage is
-// $default.
+// trimStage removes the stage, with which every path from API Gateway begins unless the stage
+// is $default.
 func trimStage(path, stage string) string {
 	rest, ok := strings.CutPrefix(path, "/"+stage)
 	if stage == "" || stage == "$default" || !ok || rest != "" && rest[0] != '/' {

@@ -73,7 +73,7 @@ func (s *service) invoke(t *testing.T, name string, ev events.APIGatewayV2HTTPRe
 	return resp
 }
 
-// sample returns an event of `sam local invoke`.
+// sample returns an event that the repository has for `sam local invoke`.
 func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../../events", name+".json"))
@@ -117,7 +117,7 @@ func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	}
 }
 
-// API Gateway forwards the body of a response to HEAD, so there must be none.
+// API Gateway would forward the body of a response to HEAD, so there must be none.
 func TestAResponseToHEADHasNoBody(t *testing.T) {
 	s := newService(t)
 	ev := sample(t, "openapi")
@@ -166,7 +166,7 @@ func TestALinkKeepsTheStage(t *testing.T) {
 	}
 }
 
-// malformed makes events that cannot be converted to an HTTP request.
+// malformed has functions that make an event impossible to convert to an HTTP request.
 var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
 	"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },
 	"an invalid host":           func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.DomainName = "[::1" },
@@ -291,11 +291,11 @@ func asRuntime(t *testing.T, body []byte) int {
 	return len(out)
 }
 
-// It leaves room for no more than the headers.
+// There is no room for more than the headers.
 func TestABodyFitsIfLambdaAcceptsIt(t *testing.T) {
 	for _, tt := range []struct {
 		unit    string
-		encoded int // bytes of the unit in the runtime's JSON
+		encoded int // size of the unit in the runtime's JSON, in bytes
 	}{
 		{"a", 1}, {"<", 1}, {"&", 1}, {"é", 2}, {`"`, 2}, {`\`, 2}, {"\u2028", 6}, {"\x01", 6},
 		{"\x8b\x8b\x8b", 4}, // not UTF-8, so base64
@@ -320,7 +320,7 @@ func TestALargeListOfMarkupIsReturned(t *testing.T) {
 	markup := strings.Repeat("<p>&", 6_000)
 	upsert := sample(t, "upsert-entities")
 	delete(upsert.Headers, "accept-encoding")
-	for i := range 3 { // a request may have 1 MB
+	for i := range 3 { // a request can have at most 1 MB
 		var entities []string
 		for n := range 34 {
 			entities = append(entities, fmt.Sprintf(`{"id":"e-%03d","attributes":{"text":%q}}`, i*34+n, markup))
@@ -356,7 +356,7 @@ func (giant) Get(context.Context, string, string) (entity.Entity, error) {
 }
 
 // The client would get a 502 from Lambda. The log has the status that the client gets, and the
-// request costs no record.
+// request is charged for no record.
 func TestAResponseThatLambdaRejectsIsA500(t *testing.T) {
 	s := newService(t)
 	s.stores.Entities = giant{}

@@ -19,15 +19,14 @@ const (
 	// 16 connections and open new ones for the next request.
 	maxIdleConns = 16
 
-	// idleConnTimeout is shorter than any server's. net/http checks it against the wall clock
-	// before it reuses a connection, so it includes the time in which Lambda has frozen the
+	// idleConnTimeout is shorter than any server's. net/http compares it with the wall clock
+	// before it reuses a connection, so it includes the time during which Lambda has frozen the
 	// instance.
 	idleConnTimeout = 10 * time.Second
 )
 
 // LoadAWS returns the SDK's default configuration with an HTTP client for instances that
-// Lambda freezes between invocations. docs/decisions/0007-warm-connection.md gives the
-// reasons.
+// Lambda freezes between invocations. docs/decisions/0007-warm-connection.md has the reasons.
 func LoadAWS(ctx context.Context) (aws.Config, error) {
 	return config.LoadDefaultConfig(ctx,
 		config.WithHTTPClient(httpClient()),
@@ -51,9 +50,9 @@ func addRepeatUnsent(stack *middleware.Stack) error {
 
 // repeatUnsent sends a request on another connection if the server has closed the idle one
 // that net/http chose. It looks before net/http writes to that connection, and closes it, so
-// the server cannot receive the request there. Even a request that must be applied only once
-// is therefore safe to repeat. Each repetition takes one idle connection from the pool, and
-// when that is empty, net/http opens a new one.
+// the server cannot receive the request there. So even a request that must be applied only
+// once can be repeated safely. Each repetition takes one idle connection from the pool, and
+// when the pool is empty, net/http opens a new one.
 func repeatUnsent(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	for {
 		unsent := false

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A server that closes the connection after it has read a request may have applied it.
+// A server that closes the connection after reading a request may have applied it.
 func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 	var mu sync.Mutex
 	requests, seen := 0, make(map[string]bool)

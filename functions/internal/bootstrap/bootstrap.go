@@ -25,8 +25,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// connectTimeout bounds connect. Lambda allows ten seconds for init. If connect fails, the
-// first request opens the connections that it needs.
+// connectTimeout is the longest that connect may take. Lambda allows ten seconds for init. If
+// connect fails, the first request opens the connections that it needs.
 const connectTimeout = time.Second
 
 // Clients are the AWS clients, and the clock, with which a function opens its stores.
@@ -37,7 +37,7 @@ type Clients struct {
 }
 
 // Start runs a function, such as "list-entity", with the stores that open opens. It does not
-// return, and exits the process if the function cannot be set up.
+// return. If the function cannot be set up, it exits the process.
 func Start(name string, open ...Opener) {
 	f, err := newFunction(context.Background(), name, os.Getenv, open)
 	if err != nil {
@@ -46,8 +46,8 @@ func Start(name string, open ...Opener) {
 	lambda.Start(f.Invoke)
 }
 
-// newFunction is configured by the environment variables of template.yaml, beside those that
-// the SDK reads, and connects to DynamoDB.
+// newFunction reads its configuration from the environment variables of template.yaml and
+// those of the SDK, and connects to DynamoDB.
 func newFunction(ctx context.Context, name string, getenv func(string) string, openers []Opener) (*function, error) {
 	cfg, err := httpapi.LoadConfig(getenv)
 	if err != nil {
@@ -94,7 +94,8 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	// Without concurrency, connect reuses the connection that Refresh opened.
+	// This does not run concurrently with connect, which reuses the connection that Refresh
+	// opened.
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
@@ -104,7 +105,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name)), nil
 }
 
-// connections is how many connections a function opens at init; 1 if absent. Each costs a
+// connections is how many connections a function opens during init; 1 if absent. Each costs a
 // write unit of CountersTable, and a thousand instances may start at once, so batches open the
 // rest of httpapi.BatchWriters when they need them.
 var connections = map[string]int{
@@ -114,7 +115,7 @@ var connections = map[string]int{
 }
 
 // connect opens count connections to DynamoDB, at least one, for the first request. One of
-// them reads the id and then the indexed attributes.
+// them is used to read the id and then the indexed attributes.
 func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -132,8 +133,8 @@ func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.Service
 	return calls.Wait()
 }
 
-// authenticator returns nil if API keys are off or the function has no table of keys, as only
-// one with public routes may.
+// authenticator returns nil if API keys are off, or if the function has no table of keys,
+// which is allowed only if its routes are public.
 func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
 	if cfg.AccessOff || table == "" {
 		return nil, nil

@@ -4,5 +4,6 @@ package bootstrap
 
 import "net"
 
-// closedByPeer is false, because it cannot peek at a socket here. Lambda runs Linux.
+// closedByPeer returns false, because it cannot peek at a socket on this system. Lambda runs
+// Linux.
 func closedByPeer(net.Conn) bool { return false }

@@ -10,7 +10,7 @@ import (
 
 // closedByPeer reports whether the server has closed an idle HTTP/1.1 connection. It peeks at
 // what the kernel has received: nothing if the connection is open, and otherwise an end of
-// file, a reset or, with TLS, an alert, which net/http may not have read yet.
+// file, a reset or, with TLS, an alert that net/http may not have read yet.
 func closedByPeer(conn net.Conn) bool {
 	if c, ok := conn.(*tls.Conn); ok {
 		conn = c.NetConn()

@@ -12,11 +12,11 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// Opener opens a store into a field of stores. Environment variables, which template.yaml
-// sets, name the tables.
+// Opener opens a store into a field of stores. The names of tables come from environment
+// variables that template.yaml sets.
 type Opener func(c Clients, stores *httpapi.Stores) error
 
-// Entities is for a function that neither writes nor finds any.
+// Entities is for functions that neither write entities nor find them by attributes.
 func Entities(c Clients, stores *httpapi.Stores) (err error) {
 	stores.Entities, err = dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock, nil)
 	return err
@@ -31,7 +31,7 @@ func Indexes(c Clients, stores *httpapi.Stores) error {
 	return err
 }
 
-// IndexedEntities opens Stores.Entities and Stores.Finder, with the indexed attributes.
+// IndexedEntities opens Stores.Entities and Stores.Finder, both with the indexed attributes.
 func IndexedEntities(c Clients, stores *httpapi.Stores) error {
 	if err := Indexes(c, stores); err != nil {
 		return err

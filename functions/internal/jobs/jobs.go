@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// margin is how long before the function's timeout the context of a run ends, so that it can
-	// finish what it does and save its progress.
+	// margin is how long before the function's timeout the context of a run ends, so that the run
+	// can finish what it is doing and save its progress.
 	margin = 30 * time.Second
 
-	// attempts is how often an AWS call is tried. It is high because a failed run repeats much
-	// work.
+	// attempts is how many times an AWS call is tried. It is high because a failed run repeats
+	// much work.
 	attempts = 8
 )
 
 // Start runs the jobs of a kind that arrive on the stream of its table. They read indexes, so
-// they start record.SyncLag after their requests. open opens the stores that the work needs.
-// Start does not return, and exits the process if the function cannot be set up.
+// they start record.SyncLag after they were requested. open opens the stores that the work
+// needs. Start does not return. If the function cannot be set up, it exits the process.
 func Start(kind job.Kind, open func(bootstrap.Clients) (job.Work, error)) {
 	clients, jobs, err := connect(context.Background(), kind, os.Getenv)
 	if err != nil {
@@ -59,8 +59,8 @@ func connect(ctx context.Context, kind job.Kind, getenv func(string) string) (bo
 	return clients, jobs, err
 }
 
-// handler calls run for the job of each record of a stream, one after the other. After an
-// error, Lambda delivers the records again.
+// handler calls run for the job of each record of a stream, one after another. After an error,
+// Lambda delivers the records again.
 func handler(run func(ctx context.Context, workspace, id string) error) func(context.Context, events.DynamoDBEvent) error {
 	return func(ctx context.Context, ev events.DynamoDBEvent) error {
 		if deadline, ok := ctx.Deadline(); ok {

@@ -14,9 +14,9 @@ import (
 )
 
 // StartMonitor runs the function that measures the age of the oldest unfinished job. It reads
-// the tables of all kinds, so it notices a job that stopped for any reason, such as a worker
-// that fails or a stream that does not reach it. StartMonitor does not return, and exits the
-// process if the function cannot be set up.
+// the tables of all kinds, so it notices a job that has stopped for any reason, such as a
+// failing worker or a stream that does not reach it. StartMonitor does not return. If the
+// function cannot be set up, it exits the process.
 func StartMonitor(kinds ...job.Kind) {
 	m := monitor{service: os.Getenv("SERVICE_NAME"), now: time.Now, logger: slog.New(slog.NewJSONHandler(os.Stdout, nil))}
 	for _, kind := range kinds {
@@ -43,9 +43,9 @@ type watched struct {
 	}
 }
 
-// handle logs the metric OldestUnfinishedSeconds, 0 if no job is unfinished, in the CloudWatch
-// embedded metric format, and the age for each kind. If a table cannot be read, it logs
-// nothing and returns the error. Source: CloudWatch User Guide, "Specification: Embedded
+// handle logs the metric OldestUnfinishedSeconds in the CloudWatch embedded metric format, and
+// the age for each kind. It is 0 if no job is unfinished. If a table cannot be read, handle
+// logs nothing and returns the error. Source: CloudWatch User Guide, "Specification: Embedded
 // metric format".
 func (m monitor) handle(ctx context.Context) error {
 	const metric = "OldestUnfinishedSeconds"

@@ -25,7 +25,7 @@ func (o oldest) OldestUnfinished(context.Context) (record.Time, bool, error) {
 	return o.created, o.ok, o.err
 }
 
-// watch returns a monitor of two kinds of jobs, which writes to log.
+// watch returns a monitor of two kinds of jobs. It writes to log.
 func watch(log *bytes.Buffer, now time.Time, reports, copies oldest) monitor {
 	return monitor{
 		kinds:   []watched{{job.Kind{Name: "report"}, reports}, {job.Kind{Name: "copy"}, copies}},
@@ -39,7 +39,7 @@ func TestTheMonitorReportsTheOldestJobOfAnyKind(t *testing.T) {
 	before := func(d time.Duration) oldest { return oldest{created: record.TimeOf(now.Add(-d)), ok: true} }
 	for name, c := range map[string]struct {
 		reports, copies oldest
-		want            [3]float64 // of reports, of copies, of all
+		want            [3]float64 // ages in seconds of the oldest report, copy and job of either kind
 	}{
 		"no job is unfinished":               {oldest{}, oldest{}, [3]float64{0, 0, 0}},
 		"a job was created a moment ago":     {before(1500 * time.Millisecond), oldest{}, [3]float64{1.5, 0, 1.5}},
