@@ -1,6 +1,5 @@
-// Package sluice contains the deployment template and the API description of the service.
-// The local server and the tests read both files from this package. The Lambda function
-// openapi reads only the API description. So all of them use the same files as the
+// Package sluice has the deployment template and the API description. The local server, the
+// tests and the function openapi use these copies, so they use the same files as the
 // deployment.
 package sluice
 

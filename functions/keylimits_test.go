@@ -31,8 +31,8 @@ func keyed(ev events.APIGatewayV2HTTPRequest, token string) events.APIGatewayV2H
 func identityOf(token string) string { return "key:" + strings.Split(token, "_")[1] }
 
 // Eight processes get imports with one key from three addresses. Each full window has admitted
-// exactly the key's limit, over all addresses together, while another key at the same
-// addresses is counted with them.
+// exactly the key's limit, over all addresses together, while requests with another key count
+// for their addresses.
 func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	const processes, windowsWanted, limit = 8, 5, 50
 	d := deploy(t, dynamolocal.Endpoint(t))

@@ -16,12 +16,12 @@ import (
 )
 
 // layout is the version of a data directory: the names of its files and their buckets, keys
-// and values. A change needs a new version if this build and earlier ones would read each
-// other's files wrongly.
+// and values. If a change would make this build and earlier ones misread each other's files,
+// it needs a new version.
 const layout = "5"
 
-// layoutFile holds the version and is created first. serviceFile holds the id of the service,
-// which a server creates if there is none.
+// layoutFile contains the version and is created first. serviceFile contains the id of the
+// service. If there is none, a server creates it.
 const (
 	layoutFile  = "layout"
 	serviceFile = "service"
@@ -32,7 +32,7 @@ const (
 	probeFile   = "health.tmp" // exists only for a moment
 )
 
-// CreateDir creates the data directory if necessary. It fails if dir has data whose layout
+// CreateDir creates the data directory if necessary. It fails if dir has data in a layout that
 // this build does not know.
 func CreateDir(dir string) error {
 	known, err := checkDir(dir)
@@ -45,10 +45,10 @@ func CreateDir(dir string) error {
 	return os.WriteFile(filepath.Join(dir, layoutFile), []byte(layout), 0o600)
 }
 
-// checkDir reports whether dir has the layout of this build. It fails if dir has data of
+// checkDir reports whether dir has the layout of this build. It fails if dir has data in
 // another layout.
 func checkDir(dir string) (known bool, err error) {
-	// Data comes first, because another process may be creating the directory.
+	// Look at the data first, because another process may be creating the directory.
 	used := HasData(dir) || exists(dir, keysFile) || exists(dir, limitsFile) || exists(dir, indexesFile)
 	version, err := os.ReadFile(filepath.Join(dir, layoutFile))
 	switch {
@@ -87,7 +87,7 @@ func serviceID(dir string) (string, error) {
 // HasData reports whether a server has used the data directory dir.
 func HasData(dir string) bool { return exists(dir, recordsFile) }
 
-// OpenKeys opens the API keys in the data directory dir, which a running server may use too.
+// OpenKeys opens the API keys in the data directory dir, which a running server may be using.
 // The first key creates the file.
 func OpenKeys(dir string) (access.Manager, error) {
 	if _, err := checkDir(dir); err != nil {
@@ -96,8 +96,8 @@ func OpenKeys(dir string) (access.Manager, error) {
 	return bolt.NewKeys(filepath.Join(dir, keysFile))
 }
 
-// OpenLimits opens the rows of limits in the data directory dir, which a running server may
-// use too. The first row creates the file.
+// OpenLimits opens the rows of limits in the data directory dir, which a running server may be
+// using. The first row creates the file.
 func OpenLimits(dir string) (ratelimit.RowManager, error) {
 	if _, err := checkDir(dir); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func OpenLimits(dir string) (ratelimit.RowManager, error) {
 }
 
 // OpenIndexes opens the indexed attributes in the data directory dir, which a running server
-// may use too. The first one creates the file.
+// may be using. The first one creates the file.
 func OpenIndexes(dir string) (index.Store, error) {
 	if _, err := checkDir(dir); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// listen starts newServer with shorter timeouts and small write buffers. closed gets a value
-// for each connection that the server closes.
+// listen starts newServer with shorter timeouts and small write buffers. closed receives a
+// value for each connection that the server closes.
 func listen(t *testing.T, handler http.Handler, write time.Duration) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +77,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 
 	const clients = 200
 	for i := range clients {
-		// Each client has its own address, so that no limit refuses it.
+		// Each client has its own address, so no limit refuses it.
 		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, 0, byte(i+1))}}
 		conn, err := dialer.Dial("tcp", addr)
 		if err != nil {
@@ -87,7 +87,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}
-		// A response has 200 KB, more than the buffers of both ends hold.
+		// A response is 200 KB, more than the buffers of both ends hold.
 		if _, err := io.WriteString(conn, "GET /entity HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	indexPoll    = time.Second // how often the server looks for changes of declarations
+	indexPoll    = time.Second // how often the server checks whether declarations have changed
 	indexTimeout = 5 * time.Second
 
-	// indexPage is how many entities are indexed in a transaction, for which other writes wait.
+	// indexPage is how many entities one transaction indexes, while other writes wait.
 	indexPage = 1000
 
-	// indexShare is the part of the time in which an index is built, so that other writes find
+	// indexShare is the share of the time spent on building an index, so that other writes find
 	// room between its transactions.
 	indexShare = 0.25
 )
 
 // indexes builds and removes the indexes of an embedded store. Only this process writes
-// entities, and each transaction goes by the declarations that it finds in current, so no
-// change of state has to wait.
+// entities, and each transaction uses the declarations in current, so a change of state takes
+// effect at once.
 type indexes struct {
 	store   index.Store
 	current *index.Current
 	builder *index.Builder
-	resting map[string]time.Time // until when, by Declaration.ID: a build that fails must not hold up others
+	resting map[string]time.Time // by Declaration.ID, until when it is left alone: a build that fails must not hold up others
 }
 
 func newIndexes(store index.Store, keeper index.Keeper, current *index.Current) *indexes {
@@ -67,8 +67,8 @@ func (x *indexes) run(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// step reads the declarations and takes one that is not ready a step further. worked is false
-// if there is none.
+// step reads the declarations and works on one that is not ready. worked is false if there is
+// none.
 func (x *indexes) step(ctx context.Context) (worked bool, err error) {
 	if err := x.load(ctx); err != nil {
 		return false, err

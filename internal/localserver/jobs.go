@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	exportsAtOnce  = 2 // without those in their first turn
+	exportsAtOnce  = 2 // in addition to those in their first turn
 	exportsTurn    = 5 * time.Second
 	erasuresAtOnce = 4
 )
@@ -29,11 +29,11 @@ type background struct {
 	indexes  *indexes // nil for none
 	building sync.WaitGroup
 	files    *files.Dir
-	days     int // for which files are kept
+	days     int // for how many days files are kept
 	logger   *slog.Logger
 }
 
-// openBackground sets the stores of jobs and of links in b.stores. The export files are in a
+// openBackground sets the stores of jobs and links in b.stores. The export files are in a
 // subdirectory of dir.
 func openBackground(b *backend, dir string, getenv func(string) string, logger *slog.Logger) (*background, error) {
 	days, err := exportjob.ParseFileDays(cmp.Or(getenv("EXPORT_FILE_DAYS"), "7"))
@@ -68,8 +68,8 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	return &background{runners: []*job.Runner{exports, erasures}, indexes: b.indexes, files: files, days: days, logger: logger}, nil
 }
 
-// start runs jobs, first the unfinished ones of an earlier process, and removes old files
-// until ctx is done.
+// start runs jobs, beginning with those that an earlier process left unfinished, and removes
+// old files, until ctx is done.
 func (b *background) start(ctx context.Context) error {
 	for _, r := range b.runners {
 		if err := r.Start(ctx); err != nil {
@@ -114,8 +114,8 @@ func (b *background) beside(next http.Handler) http.Handler {
 	})
 }
 
-// downloadWriter extends the write deadline of the connection with each write, so a download
-// may take as long as the client keeps reading.
+// downloadWriter extends the write deadline of the connection with each write, so that a
+// download may take as long as the client keeps reading.
 type downloadWriter struct{ http.ResponseWriter }
 
 func (w downloadWriter) Write(b []byte) (int, error) {

@@ -9,8 +9,8 @@ import (
 	"net/netip"
 )
 
-// startProfiles serves net/http/pprof at addr, which must be a loopback address, until stop.
-// It does nothing if addr is empty.
+// startProfiles serves net/http/pprof at addr, which must be a loopback address, until stop is
+// called. It does nothing if addr is empty.
 func startProfiles(addr string, stdout io.Writer) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil

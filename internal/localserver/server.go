@@ -1,6 +1,6 @@
 // Package localserver runs the whole service in one process: the handlers of all routes, the
-// workers of jobs, and the stores. The data is in files and memory, or in the tables of a
-// DynamoDB endpoint.
+// workers of jobs, and the stores. The data is in files and memory, or in tables at a DynamoDB
+// endpoint.
 package localserver
 
 import (
@@ -24,15 +24,15 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// drainTimeout is how long Run waits at its end for requests in progress.
+// drainTimeout is how long Run, when it ends, waits for requests in progress.
 const drainTimeout = 10 * time.Second
 
-// gcPercent is the default target of the garbage collector, which GOGC overrides. Go's 100
-// would save only about 10 MB, because the live heap is small, and collect many times per
-// second under load.
+// gcPercent is the default target of the garbage collector, which GOGC overrides. Go's default
+// of 100 would save only about 10 MB, because the live heap is small, but would collect many
+// times per second under load.
 const gcPercent = 400
 
-// The server disconnects a client that sends a request or reads a response too slowly.
+// The server disconnects clients that send a request or read a response too slowly.
 // writeTimeout counts from the request header. It is longer than readTimeout, so that the
 // server can still send a 408 if a request body stalls.
 const (
@@ -45,19 +45,19 @@ const (
 type Options struct {
 	Addr string // host:port to listen on
 
-	// DataDir is where export files are and, if DynamoDB is empty, all other data except the
-	// counters, which are in memory. Run creates it if necessary.
+	// DataDir has the export files and, if DynamoDB is empty, all other data except the counters,
+	// which are in memory. Run creates it if necessary.
 	DataDir string
 
 	// DynamoDB is the URL of a DynamoDB endpoint for all data except export files, or empty.
 	DynamoDB string
 
 	Verbose bool   // log every request
-	Pprof   string // loopback address of the profiles of net/http/pprof; "" for none
+	Pprof   string // loopback address at which to serve net/http/pprof; "" for none
 }
 
 // Run runs the server until ctx is done, and then finishes the requests in progress and closes
-// the stores. getenv has the environment variables that also configure a deployment. Run
+// the stores. getenv returns environment variables, which are the same as in a deployment. Run
 // prints the address to stdout and logs to stderr.
 func Run(ctx context.Context, getenv func(string) string, o Options, stdout, stderr io.Writer) (err error) {
 	level := slog.LevelWarn
@@ -104,7 +104,8 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	return serve(ctx, newServer(jobs.beside(handler), logger), listener, stdout)
 }
 
-// loadConfig is httpapi.LoadConfig, but requires no API keys by default, and logs no metrics.
+// loadConfig is httpapi.LoadConfig, except that API keys are off by default and no metrics are
+// logged.
 func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	return httpapi.LoadConfig(func(name string) string {
 		switch value := getenv(name); {
@@ -139,7 +140,8 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 // newHandler serves all routes with the stores of b.
 //
 // If API keys are off, a server on a loopback address serves only loopback host names.
-// Otherwise a web page could read all records by DNS rebinding: its host name resolves to the
+// Otherwise a web page could read all records by DNS rebinding, that is, by making its host
+// name resolve to the
 // loopback address.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
 	rows, err := ratelimit.NewRowCache(b.limits, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
@@ -173,7 +175,7 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// greet prints the address of the service, its settings and some commands to try.
+// greet prints the service's address, its settings and some commands to try.
 func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 	url := "http://" + addr.String()
 	keys, header := "off: anyone who can reach this address can read and write", ""

@@ -23,15 +23,15 @@ type tableClient interface {
 }
 
 // maxWait is how long CreateTable waits for a table to become active. AWS takes up to half a
-// minute for an empty one, and DynamoDB Local no time.
+// minute for an empty table, DynamoDB Local no time.
 const maxWait = 2 * time.Minute
 
-// ErrDiffers means that a table exists whose key, indexes, stream or TTL attribute differ from
-// the definition. CreateTable does not change it.
+// ErrDiffers means that there is a table of this name whose key, indexes, stream or TTL
+// attribute differ from the definition. CreateTable does not change it.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
 // CreateTable creates a table unless one of this name exists, waits until it is active, and
-// enables its time to live. It may be repeated, and run concurrently by several programs.
+// enables its time to live. It may be repeated, and several programs may run it concurrently.
 // After an error other than ErrDiffers, the table may be incomplete; another call completes
 // it. CreateTable is for DynamoDB Local: on AWS, CloudFormation creates the tables.
 func CreateTable(ctx context.Context, client tableClient, table Table, name string) (err error) {

@@ -42,7 +42,7 @@ func copyOfJobs() template.Table {
 	return table
 }
 
-// fresh is a name for a table, which is deleted at the end of the test.
+// fresh returns a name for a table. At the end of the test, it deletes that table.
 func fresh(t *testing.T, client *dynamodb.Client) string {
 	name := "template-" + rand.Text()
 	t.Cleanup(func() {
@@ -79,7 +79,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("items expire by %q", got)
 	}
 
-	// With the keys of both indexes, the item is in both.
+	// The item has the keys of both indexes, so it is in both.
 	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
 		"pk":   &types.AttributeValueMemberS{Value: "a"},
 		"at":   &types.AttributeValueMemberN{Value: "1"},
@@ -145,7 +145,7 @@ func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 }
 
 // slow reports twice that a table is not active yet, and sends each UpdateTimeToLive twice, as
-// if another program had sent the first.
+// if another program had sent the first one.
 type slow struct {
 	*dynamodb.Client
 	looks int

@@ -29,8 +29,8 @@ type Table struct {
 	StreamSpecification    *Stream      `yaml:"StreamSpecification"` // nil if the table has no stream
 }
 
-// EnvVar is the environment variable with the name of the table, such as ENTITIES_TABLE for
-// EntitiesTable.
+// EnvVar is the environment variable that contains the table's name, such as ENTITIES_TABLE
+// for EntitiesTable.
 func (t Table) EnvVar() string {
 	return strings.ToUpper(innerCapital.ReplaceAllString(t.LogicalID, "_$0"))
 }
@@ -59,7 +59,7 @@ type Projection struct {
 	NonKeyAttributes []Literal `yaml:"NonKeyAttributes"` // attributes besides the keys; only for INCLUDE
 }
 
-// TTL is a table's time to live. With the zero value, items never expire.
+// TTL is a table's time to live. If it is zero, items never expire.
 type TTL struct {
 	AttributeName Literal `yaml:"AttributeName"`
 	Enabled       bool    `yaml:"Enabled"`
@@ -69,8 +69,8 @@ type Stream struct {
 	StreamViewType Literal `yaml:"StreamViewType"` // KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES
 }
 
-// Literal is a literal string in a template. Anything else, such as !Ref or !Sub, which only
-// CloudFormation can evaluate, cannot be decoded.
+// Literal is a literal string in a template. Anything else, such as !Ref or !Sub, cannot be
+// decoded, because only CloudFormation can evaluate it.
 type Literal string
 
 func (t *Literal) UnmarshalYAML(n *yaml.Node) error {

@@ -106,7 +106,8 @@ func TestParse(t *testing.T) {
 }
 
 // Without these errors, the tables would differ from the template's. internal/test/repository
-// compares those of template.yaml with what another CloudFormation creates.
+// compares the tables of template.yaml with what another implementation of CloudFormation
+// creates.
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

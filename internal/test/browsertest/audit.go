@@ -16,8 +16,8 @@ type look struct {
 	scheme   string
 }
 
-// looks returns all viewports in both color schemes if they are drawn, and otherwise the
-// smallest and the largest, each in one scheme.
+// looks returns all viewports in both color schemes if they are drawn, otherwise the smallest
+// and the largest, each in one scheme.
 func looks(drawn bool) []look {
 	if !drawn {
 		return []look{{Phone, "light"}, {Desktop, "dark"}}
@@ -30,8 +30,8 @@ func looks(drawn bool) []look {
 }
 
 // Audit checks the page in several looks. axe-core must find no problem, and the page must not
-// be wider than the window. If the environment variable SCREENSHOTS names a directory, a
-// screenshot goes there as NAME-WIDTH-SCHEME.png.
+// be wider than the window. If the environment variable SCREENSHOTS names a directory, Audit
+// saves each screenshot there as NAME-WIDTH-SCHEME.png.
 func (tab *Tab) Audit(name string) {
 	tab.t.Helper()
 	if !Eval[bool](tab, "typeof axe === 'object'") {

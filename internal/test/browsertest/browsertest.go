@@ -30,13 +30,13 @@ import (
 	"sluice/internal/test/child"
 )
 
-// patience bounds each wait for something on a page.
+// patience is how long a test waits for something on a page.
 const patience = 60 * time.Second
 
 // Browser is a Chromium process. Each tab has its own cookies and cache.
 type Browser struct {
 	ctx context.Context
-	axe string // source of axe-core
+	axe string // source code of axe-core
 }
 
 // Start starts a browser for the test. If Chromium or axe-core is missing, the test is
@@ -93,16 +93,16 @@ type Tab struct {
 // Viewport is in CSS pixels.
 type Viewport struct{ Width, Height int64 }
 
-// At 320 pixels, a page must still not require scrolling in two directions (WCAG 2.2, success
-// criterion 1.4.10).
+// Even at a width of 320 pixels, a page must not require scrolling in two directions (WCAG
+// 2.2, success criterion 1.4.10).
 var (
 	Phone   = Viewport{320, 740}
 	Tablet  = Viewport{768, 1024}
 	Desktop = Viewport{1440, 900}
 )
 
-// Tab opens a tab for the test, which fails if a script of the page throws an exception or the
-// browser logs an error, such as a violation of the Content-Security-Policy.
+// Tab opens a tab for the test. The test fails if a script of the page throws an exception or
+// the browser logs an error, such as a violation of the Content-Security-Policy.
 func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
@@ -115,7 +115,7 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 			t.Error(f)
 		}
 	})
-	if err := chromedp.Do(ctx); err != nil { // the tab is open until ctx is canceled
+	if err := chromedp.Do(ctx); err != nil { // the tab stays open until ctx is canceled
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(ctx, tab.listen); err != nil {
@@ -152,8 +152,8 @@ func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// listen records script exceptions and errors in the browser's log. A response with an error
-// status is no fault. Paused requests go to tab.answer.
+// listen records exceptions in scripts and errors in the browser's log, except responses with
+// an error status. It passes paused requests to tab.answer.
 func (tab *Tab) listen(ev any) {
 	switch e := ev.(type) {
 	case *fetch.EventRequestPaused:
@@ -215,13 +215,14 @@ func (tab *Tab) Click(selector string) {
 	tab.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// Choose chooses a file as a user does in the browser's dialog.
+// Choose chooses a file, as a user does in the browser's dialog.
 func (tab *Tab) Choose(selector, path string) {
 	tab.t.Helper()
 	tab.Do(chromedp.SetUploadFiles(chromedp.CSS(selector), []string{path}))
 }
 
-// Eval returns the value of a JavaScript expression, or what it promises.
+// Eval returns the value of a JavaScript expression. If that is a promise, it returns what the
+// promise resolves to.
 func Eval[T any](tab *Tab, expression string) T {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -253,15 +254,15 @@ func (tab *Tab) Wait(expression string) {
 	}
 }
 
-// Answer is a JSON response in place of the server's.
+// Answer is a JSON response that replaces the server's.
 type Answer struct {
 	Status int64
 	Body   any
 	Header map[string]string
 }
 
-// Answer replaces responses by path. A path stands for all below it too, and the longest match
-// counts. Other requests go to the server. Each call replaces all earlier answers.
+// Answer replaces responses by path. A path stands for everything below it too, and the
+// longest match wins. Other requests go to the server. Each call replaces all earlier answers.
 func (tab *Tab) Answer(answers map[string]Answer) {
 	tab.t.Helper()
 	tab.mu.Lock()
@@ -312,10 +313,10 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 // Download is a file that the browser has saved.
 type Download struct {
 	Path string
-	Name string // what a user would find it under
+	Name string // the name under which a user would find it
 }
 
-// DownloadInto lets the tab download files into dir. next waits for the next one.
+// DownloadInto makes the tab download files into dir. next waits for the next file.
 func (tab *Tab) DownloadInto(dir string) (next func() Download) {
 	tab.t.Helper()
 	names := make(map[string]string) // by GUID; only for the listener

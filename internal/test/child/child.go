@@ -28,7 +28,7 @@ type Process struct {
 	err    error         // of cmd.Wait; valid after exited is closed
 }
 
-// Start collects standard output and standard error, which cmd.Stdout gets too, if it is set.
+// Start collects standard output and standard error. If cmd.Stdout is set, it gets both too.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // the program may have exited
@@ -48,9 +48,9 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// tied runs a program, its arguments, until the standard input of the script is closed. That
-// is a pipe whose other end only the test process has, so the program ends with it, even if it
-// is killed.
+// tied runs its arguments, a program, until the standard input of the script is closed. Only
+// the test process has the other end of that pipe, so the program ends with the test process,
+// even if that is killed.
 const tied = `
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -76,7 +76,8 @@ func StartTied(program string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Ready repeats ready until it returns nil. The error is ErrExited if the program exits first.
+// Ready calls ready repeatedly until it returns nil. The error is ErrExited if the program
+// exits first.
 func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -118,8 +119,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Memory returns a field of /proc/PID/status in bytes, such as VmHWM, the most memory that the
-// program has used so far. It needs Linux.
+// Memory returns a field of /proc/PID/status in bytes, such as VmHWM, the peak of the
+// program's memory. It needs Linux.
 func (p *Process) Memory(field string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
@@ -133,7 +134,7 @@ func (p *Process) Memory(field string) (bytes int64, err error) {
 	return kilobytes << 10, nil
 }
 
-// Exited is closed when the program has exited. From then on, Log has all of its output.
+// Exited is closed when the program has exited. Log then has all of its output.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Wait returns the error of exec.Cmd.Wait.
@@ -142,7 +143,7 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
-// Kill waits until the program has exited.
+// Kill kills the program and waits until it has exited.
 func (p *Process) Kill() {
 	p.kill()
 	<-p.exited

@@ -17,14 +17,14 @@ type recorder struct {
 func (r *recorder) Fatalf(format string, args ...any) { r.end("failed: "+format, args) }
 func (r *recorder) Skipf(format string, args ...any)  { r.end("skipped: "+format, args) }
 
-// end records the first call; a test would end with it.
+// end records the first call; a real test would end there.
 func (r *recorder) end(format string, args []any) {
 	if r.ended == "" {
 		r.ended = fmt.Sprintf(format, args...)
 	}
 }
 
-// Otherwise tests whose engine is missing would pass unnoticed where it counts.
+// Otherwise, tests whose engine is missing would pass unnoticed where it matters.
 func TestAMissingProgramSkipsATestButFailsItInCI(t *testing.T) {
 	for ci, want := range map[string]string{"": "skipped: ", "true": "failed: "} {
 		t.Setenv("CI", ci)

@@ -49,9 +49,9 @@ func ModuleRoot(t testing.TB) string {
 	}
 }
 
-// OnFreePort calls start with a free port, and up to five times with another one while it
-// returns ErrExited, because another program may have taken the port. While the reservation is
-// open, other test processes do not choose that port.
+// OnFreePort calls start with a free port. If start returns ErrExited, another program may
+// have taken that port, so OnFreePort tries up to five others. While the reservation is open,
+// other test processes do not choose the port.
 func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	var errs []error
 	for range 5 {
@@ -72,9 +72,9 @@ func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 }
 
 // freePort returns a port below the range from which operating systems choose those of
-// outgoing connections, of which one could take it while the program is not listening. The
-// reservation is a listener on the next higher port, where another test process that tries the
-// same pair cannot listen.
+// outgoing connections, so none of them can take it while the program is not listening. The
+// reservation is a listener on the next higher port: another test process that tries the same
+// pair cannot listen there.
 func freePort() (port int, reservation io.Closer, err error) {
 	const low, high, tries = 20000, 30000, 100
 	var last error

@@ -1,6 +1,6 @@
-// Package cloudwatch says which metrics a line of a log changes, through the metric filters of
-// template.yaml and the embedded metric format. Of the syntax of filters it knows what the
-// template uses, and fails the test for anything else.
+// Package cloudwatch says which metrics a log line changes, through the metric filters of
+// template.yaml and the embedded metric format. It knows as much of the syntax of filters as
+// the template uses, and fails the test for anything else.
 package cloudwatch
 
 import (
@@ -25,13 +25,13 @@ type Metric struct {
 	Dimensions      string // Name=Value pairs, sorted and separated by commas
 }
 
-// MetricOf takes pairs of Name=Value.
+// MetricOf takes dimensions as Name=Value.
 func MetricOf(namespace, name string, pairs ...string) Metric {
 	slices.Sort(pairs)
 	return Metric{Namespace: namespace, Name: name, Dimensions: strings.Join(pairs, ",")}
 }
 
-// Filter adds 1 to its metric for each line that matches.
+// Filter adds 1 to its metric for each matching line.
 type Filter struct {
 	LogGroup string // logical id
 	Metric   Metric
@@ -70,7 +70,7 @@ func Filters(t testing.TB, stack string) (filters []Filter) {
 	return filters
 }
 
-// Metrics returns what a line of a log group adds to metrics.
+// Metrics returns what a line in a log group adds to metrics.
 func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]float64 {
 	t.Helper()
 	var event map[string]any
@@ -86,11 +86,11 @@ func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]f
 	return values
 }
 
-// comparison is one in a pattern, such as $.record.status = "error".
+// comparison matches a comparison in a pattern, such as $.record.status = "error".
 var comparison = regexp.MustCompile(`\$\.([\w.]+) (=|>=|<) ("[^"]*"|\d+)`)
 
-// matches replaces each comparison of the pattern by its result, which leaves an expression of
-// Go. Source: CloudWatch Logs User Guide, "Filter pattern syntax".
+// matches replaces each comparison in the pattern by its result and evaluates the rest as a Go
+// expression. Source: CloudWatch Logs User Guide, "Filter pattern syntax".
 func (f Filter) matches(t testing.TB, event map[string]any) bool {
 	t.Helper()
 	results := comparison.ReplaceAllStringFunc(f.pattern, func(text string) string {
@@ -105,8 +105,8 @@ func (f Filter) matches(t testing.TB, event map[string]any) bool {
 	return constant.BoolVal(value)
 }
 
-// holds compares the member at a path with a quoted text, in which * stands for any text, or
-// with a number. It is false for a member of another type.
+// holds compares the member at a path with a number or a quoted text, in which * stands for
+// any text. It returns false if the member has another type.
 func holds(event map[string]any, path, operator, operand string) bool {
 	var at any = event
 	for name := range strings.SplitSeq(path, ".") {
@@ -132,7 +132,7 @@ func holds(event map[string]any, path, operator, operand string) bool {
 	return got == want
 }
 
-// Evaluate takes a constant expression of Go.
+// Evaluate returns the value of a constant Go expression.
 func Evaluate(t testing.TB, expression string) constant.Value {
 	t.Helper()
 	v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, expression)

@@ -30,7 +30,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// Region is that of the clients. The engine has the same tables for every region and
+// Region is the region of clients. The engine has the same tables for every region and
 // credential.
 const Region = "us-east-1"
 
@@ -40,7 +40,8 @@ var shared struct {
 	err    error
 }
 
-// Shared returns the engine that all tests of the process share, and must not stop or restart.
+// Shared returns the engine that all tests of the process share. They must not stop or restart
+// it.
 func Shared(t testing.TB) *Engine {
 	t.Helper()
 	install := locate(t)
@@ -61,8 +62,8 @@ func Client(t testing.TB, options ...func(*dynamodb.Options)) *dynamodb.Client {
 	return Shared(t).Client(options...)
 }
 
-// Table creates a table by its definition in template.yaml, until the end of the test, and
-// returns its unique name.
+// Table creates a table as defined in template.yaml, which lasts until the end of the test,
+// and returns its unique name.
 func Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	return Shared(t).Table(t, logicalID)
@@ -74,7 +75,7 @@ func Start(t testing.TB) *Engine {
 	return startIn(t, "")
 }
 
-// StartDurable starts an engine for one test, whose tables survive Restart, in a file.
+// StartDurable starts an engine for one test, whose tables are in a file and survive Restart.
 func StartDurable(t testing.TB) *Engine {
 	t.Helper()
 	return startIn(t, t.TempDir())
@@ -90,7 +91,7 @@ func startIn(t testing.TB, dir string) *Engine {
 	return e
 }
 
-// Restart keeps the Endpoint, and the tables only after StartDurable.
+// Restart keeps the Endpoint. It keeps the tables only if StartDurable started the engine.
 func (e *Engine) Restart(t testing.TB) {
 	t.Helper()
 	e.Stop()
@@ -99,7 +100,8 @@ func (e *Engine) Restart(t testing.TB) {
 	}
 }
 
-// Client has the defaults of the SDK, which options change. The engine need not be running.
+// Client returns a client with the defaults of the SDK, which options change. The engine need
+// not be running.
 func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region:       Region,
@@ -108,7 +110,7 @@ func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 	}, options...)
 }
 
-// Table is the function Table for this engine.
+// Table is like the function Table, but for this engine.
 func (e *Engine) Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	tables, err := template.Parse(sluice.Template)
@@ -138,7 +140,7 @@ func (e *Engine) Table(t testing.TB, logicalID string) string {
 	return name
 }
 
-// java looks for a working Java once per process.
+// java finds a working Java, once per process.
 var java = sync.OnceValues(func() (string, error) {
 	path, err := exec.LookPath("java")
 	if err != nil {

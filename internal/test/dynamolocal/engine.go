@@ -15,7 +15,8 @@ import (
 	"sluice/internal/test/child"
 )
 
-// An engine usually starts within two seconds, but later if many start at the same time.
+// An engine usually starts within two seconds, but takes longer if many start at the same
+// time.
 const startTimeout = 60 * time.Second
 
 // Engine is one process of DynamoDB Local. It is safe for concurrent use.
@@ -23,7 +24,7 @@ type Engine struct {
 	Endpoint string // http://127.0.0.1:PORT; a restart does not change it
 
 	install     installation
-	dir         string // of the tables; "" for memory
+	dir         string // directory of the tables; "" to keep them in memory
 	port        int
 	reservation io.Closer // keeps other test processes from using the port
 
@@ -33,10 +34,10 @@ type Engine struct {
 
 type installation struct {
 	java string
-	dir  string // of the jars and native libraries
+	dir  string // directory of the jars and native libraries
 }
 
-// start keeps tables in dir or, if it is empty, in memory.
+// start keeps tables in dir or, if that is empty, in memory.
 func start(install installation, dir string) (e *Engine, err error) {
 	reservation, err := child.OnFreePort(func(port int) error {
 		e = &Engine{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), install: install, dir: dir, port: port}
@@ -51,8 +52,8 @@ func start(install installation, dir string) (e *Engine, err error) {
 
 // run waits until the process can list tables.
 func (e *Engine) run() error {
-	// The C1 compiler and the serial collector start in two thirds of the time on two cores
-	// without a warm code cache. Tests then run as fast as with the defaults.
+	// On two cores and without a warm code cache, the C1 compiler and the serial collector start
+	// in two thirds of the time. Tests then run as fast as with the defaults.
 	storage := []string{"-inMemory"}
 	if e.dir != "" {
 		storage = []string{"-dbPath", e.dir}
@@ -81,8 +82,8 @@ func (e *Engine) run() error {
 	return err
 }
 
-// Stop kills the engine. Its connections break, tables in memory are lost, and nothing listens
-// on its port when Stop returns.
+// Stop kills the engine. Its connections break, tables in memory are lost, and once Stop has
+// returned, nothing listens on its port.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	p := e.process

@@ -13,13 +13,13 @@ type Access struct {
 	Table  string
 	Index  string // "" for the table itself
 
-	// Partition is the partition of EntitiesTable if its name begins with '#', so that no
-	// workspace can have it; "" for any other.
+	// Partition is the partition of EntitiesTable if its name begins with '#', which no
+	// workspace's name does; "" for any other partition.
 	Partition string
 }
 
-// transactActions maps the JSON members with the operations of a transaction to the IAM
-// actions that they need.
+// transactActions maps the JSON members of a transaction's operations to the IAM actions that
+// they need.
 var transactActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Delete": "dynamodb:DeleteItem",
 	"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Get": "dynamodb:GetItem",
@@ -65,7 +65,7 @@ func partition(body map[string]any) string {
 	return ""
 }
 
-// Accesses returns what all calls so far needed, sorted.
+// Accesses returns what all calls so far have needed, sorted.
 func (p *Proxy) Accesses() []Access {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package dynamoproxy is a proxy between a function and a DynamoDB engine. It counts calls and
-// simulates faults of both the network and the engine.
+// simulates faults of the network and of the engine.
 package dynamoproxy
 
 import (
@@ -30,9 +30,9 @@ type Call struct {
 }
 
 type Usage struct {
-	Calls int     // that reached the proxy
-	Units float64 // that the engine reported
-	Empty int     // queries without results; for each, DynamoDB charges half a unit, but DynamoDB Local reports none
+	Calls int     // number of calls that reached the proxy
+	Units float64 // units that the engine reported
+	Empty int     // queries without results; DynamoDB charges half a unit for each, but DynamoDB Local reports none
 }
 
 // Proxy is safe for concurrent use.
@@ -63,7 +63,7 @@ func Start(t testing.TB, endpoint string) *Proxy {
 	return p
 }
 
-// StartTLS also returns the path of a PEM file with the proxy's certificate.
+// StartTLS is like Start. It also returns the path of a PEM file with the proxy's certificate.
 func StartTLS(t testing.TB, endpoint string) (p *Proxy, certificate string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler()) // only for its certificate, which is valid for 127.0.0.1
@@ -94,7 +94,7 @@ func start(t testing.TB, endpoint string, config *tls.Config) *Proxy {
 		ModifyResponse: p.meter,
 		Transport:      &http.Transport{MaxIdleConnsPerHost: 100},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			// The engine is unreachable or the client has disconnected. The client must get no
+			// The engine is unreachable, or the client has disconnected. The client must get no
 			// response.
 			hangUp(w)
 		},
@@ -105,7 +105,7 @@ func start(t testing.TB, endpoint string, config *tls.Config) *Proxy {
 	return p
 }
 
-// Refuse closes all connections and refuses new ones until Accept.
+// Refuse closes all connections, and refuses new ones until Accept is called.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +137,7 @@ func (p *Proxy) Accept() {
 	go p.server.Serve(listener) //nolint:errcheck // fails when Refuse closes the server
 }
 
-// Opened counts the connections so far.
+// Opened returns the number of connections so far.
 func (p *Proxy) Opened() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +167,7 @@ func callOf(r *http.Request, body map[string]any) Call {
 	return Call{Operation: operation, Table: table}
 }
 
-// count also makes the engine report the consumed capacity. This invalidates the signature,
+// count also makes the engine report the consumed capacity. That invalidates the signature,
 // which DynamoDB Local does not verify.
 func (p *Proxy) count(r *http.Request) (Call, error) {
 	var body map[string]any
@@ -195,7 +195,7 @@ func (p *Proxy) count(r *http.Request) (Call, error) {
 	return call, nil
 }
 
-// meter adds the consumed capacity in a response to the usage.
+// meter adds the capacity that a response reports to the usage.
 func (p *Proxy) meter(resp *http.Response) error {
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -213,7 +213,7 @@ func (p *Proxy) meter(resp *http.Response) error {
 		TableName     string
 		CapacityUnits float64
 	}
-	var of []capacity // one for each table of a batch, otherwise one
+	var of []capacity // one for each table of a batch, otherwise a single one
 	if json.Unmarshal(body.ConsumedCapacity, &of) != nil {
 		of = make([]capacity, 1)
 		if json.Unmarshal(body.ConsumedCapacity, &of[0]) != nil {
@@ -230,8 +230,8 @@ func (p *Proxy) meter(resp *http.Response) error {
 	return nil
 }
 
-// Observe lets watch see each call, with its primary key if it has one. It may be called
-// concurrently.
+// Observe makes the proxy call watch with each call and, if it has one, its primary key. Calls
+// of watch may be concurrent.
 func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // Fault is what the proxy does with a call. The zero Fault forwards it unchanged.
 type Fault struct {
 	Delay time.Duration // before the call is forwarded
-	Skip  bool          // the call is not forwarded; only with Drop or Error
+	Skip  bool          // the call is not forwarded; only together with Drop or Error
 	Drop  bool          // the connection is closed without a response
 	Error string        // the response is this DynamoDB exception
 }
@@ -23,7 +23,7 @@ const (
 	Conflict            = "TransactionConflictException"           // the same
 )
 
-// SetFault lets fault select the fault of each call; nil for none.
+// SetFault makes fault choose the fault of each call; nil for no faults.
 func (p *Proxy) SetFault(fault func(Call) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

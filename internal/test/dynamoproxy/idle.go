@@ -19,7 +19,8 @@ const (
 	Silent Cut = "none" // the client notices nothing until it writes, and then gets a RST, as behind a NAT gateway
 )
 
-// CutIdle waits until no call is in flight, ends all idle connections and returns how many.
+// CutIdle waits until no call is in flight, ends all idle connections, and returns how many
+// there were.
 func (p *Proxy) CutIdle(ctx context.Context, cut Cut) (int, error) {
 	for {
 		idle, changed := p.idle()
@@ -39,8 +40,8 @@ func (p *Proxy) CutIdle(ctx context.Context, cut Cut) (int, error) {
 	}
 }
 
-// idle returns the connections if all are idle, and otherwise a channel that is closed when
-// one changes.
+// idle returns the connections if all are idle, otherwise a channel that is closed when one of
+// them changes.
 func (p *Proxy) idle() (conns []net.Conn, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,4 +1,5 @@
-// Package jobtest keeps jobs in memory, for tests of runs whose calls fail or that are killed.
+// Package jobtest keeps jobs in memory. It is for tests of runs that are killed or whose calls
+// fail.
 package jobtest
 
 import (
@@ -27,7 +28,7 @@ type TB interface {
 
 // Store is a job.Backlog of one kind that checks every change.
 type Store struct {
-	Pending int      // how often the stream of the table has still to deliver a job
+	Pending int      // how many times the stream of the table still has to deliver a job
 	Trace   []string // the calls so far, for error messages
 
 	tb    TB
@@ -104,15 +105,15 @@ func (s *Store) Unfinished(context.Context) ([]job.Key, error) {
 	return slices.DeleteFunc(slices.Clone(s.order), func(k job.Key) bool { return s.jobs[k].Status.Final() }), nil
 }
 
-// Job returns the job that most tests have.
+// Job returns the job that most tests use.
 func (s *Store) Job() job.Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.jobs[job.Key{Workspace: Workspace, ID: ID}]
 }
 
-// Deliver runs the job once, as Lambda does for a change in the stream, by a worker that calls
-// l. If the run fails or is killed, the delivery stays pending.
+// Deliver runs the job once, as Lambda does for a change in the stream, with a worker that
+// calls l. If the run fails or is killed, the delivery stays pending.
 func (s *Store) Deliver(ctx context.Context, l *Life, w *job.Worker) error {
 	s.Trace = append(s.Trace, "[")
 	err := w.Run(ctx, Workspace, ID)
@@ -145,7 +146,7 @@ type Fate int
 
 const (
 	Fine        Fate = iota
-	Refused          // it fails without effect
+	Refused          // it fails and has no effect
 	Lost             // it succeeds, but reports an error
 	Killed           // the run is killed before it
 	KilledAfter      // the run is killed after it
@@ -163,7 +164,7 @@ type Life struct {
 	Dead atomic.Bool            // whether the run was killed
 }
 
-// Call makes a call of the run with the fate that the test selects.
+// Call makes a call on behalf of the run, with the fate that the test has chosen.
 func (l *Life) Call(name string, do func() error) error {
 	what := Fine
 	if l.Fate != nil && !l.Dead.Load() {

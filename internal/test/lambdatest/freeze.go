@@ -10,7 +10,7 @@ import (
 )
 
 // Freeze suspends the process once it polls for its next event, as Lambda does between
-// invocations, and returns when every thread is stopped. Invoke and Handle resume it. Freeze
+// invocations, and returns when all threads have stopped. Invoke and Handle resume it. Freeze
 // needs Unix.
 func (i *Instance) Freeze(ctx context.Context) error {
 	i.mu.Lock()

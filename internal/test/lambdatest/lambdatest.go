@@ -27,18 +27,18 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// Timeout is that of a function with a route in template.yaml.
+// Timeout is the timeout in template.yaml of a function with a route.
 const Timeout = 10 * time.Second
 
 // Build returns the path of a function's binary. The first call in a process builds all
-// functions, with the flags of the deployment, at the same paths in all tests, so a binary is
+// functions with the flags of the deployment. All tests use the same paths, so a binary is
 // linked again only if its code has changed.
 func Build(t testing.TB, function string) string {
 	t.Helper()
 	dir := filepath.Join(child.ModuleRoot(t), "bin", "functions")
 	built.Lock()
 	defer built.Unlock()
-	if !built.all { // also after a build that failed, whose binaries are outdated
+	if !built.all { // also after a build that failed, because its binaries are outdated
 		Compile(t, child.ModuleRoot(t), "sluice/functions/...", runtime.GOARCH, dir+"/")
 		built.all = true
 	}
@@ -82,7 +82,7 @@ type result struct {
 	failed bool // the function reported an error instead of a response
 }
 
-// Start is Run until the end of the test.
+// Start is Run, but the instance lasts until the end of the test.
 func Start(t testing.TB, binary string, env ...string) *Instance {
 	t.Helper()
 	i, err := Run(binary, env...)
@@ -96,8 +96,8 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 	return i
 }
 
-// Run starts a binary with env ("NAME=value"), the variables of the Runtime API and fake
-// credentials.
+// Run starts a binary with the variables in env ("NAME=value"), those of the Runtime API and
+// fake credentials.
 func Run(binary string, env ...string) (*Instance, error) {
 	i := &Instance{events: make(chan invocation), results: make(chan result), freezes: make(chan chan error), polled: make(chan struct{})}
 	i.api = httptest.NewServer(i.runtimeAPI())
@@ -172,8 +172,8 @@ func (i *Instance) runtimeAPI() http.Handler {
 
 var ErrFailed = errors.New("the function failed")
 
-// Ready waits until init is over and the process polls for its first event. It fails with
-// child.ErrExited if the process exits, or if init takes longer than Timeout.
+// Ready waits until init is complete and the process polls for its first event. It fails with
+// child.ErrExited if the process exits, and it fails if init takes longer than Timeout.
 func (i *Instance) Ready(ctx context.Context) error {
 	return i.Process.Ready(ctx, Timeout, func(ctx context.Context) error {
 		select {
@@ -197,7 +197,8 @@ func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 }
 
 // Handle sends an event. It fails with ErrFailed if the function reports an error, with
-// child.ErrExited if the process exits, or if the function takes longer than timeout.
+// child.ErrExited if the process exits, and with another error if the function takes longer
+// than timeout.
 func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (response []byte, err error) {
 	payload, err := json.Marshal(ev)
 	if err != nil {
@@ -227,8 +228,8 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 	}
 }
 
-// Event is what API Gateway would send for a request. target is the path with its query. A
-// body is JSON.
+// Event returns the event that API Gateway would send for a request. target is the path and
+// the query. body, if there is one, is JSON.
 func Event(method, target, sourceIP, body string) events.APIGatewayV2HTTPRequest {
 	path, query, _ := strings.Cut(target, "?")
 	ev := events.APIGatewayV2HTTPRequest{

@@ -1,5 +1,5 @@
-// Package openapitest compares responses with openapi.yaml, and finds what it describes but no
-// response contained.
+// Package openapitest compares responses with openapi.yaml, and finds out what openapi.yaml
+// describes but no response contained.
 package openapitest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"sluice"
 )
 
-// Spec is openapi.yaml with a record of what responses have contained. It is safe for
+// Spec is openapi.yaml, together with what responses have contained so far. It is safe for
 // concurrent use.
 type Spec struct {
 	validator validator.Validator
@@ -105,7 +105,7 @@ func (s *Spec) Check(r Response) error {
 	return s.note(operation, described)
 }
 
-// parameter matches a path parameter after regexp.QuoteMeta, such as \{id\}.
+// parameter matches a path parameter that regexp.QuoteMeta has escaped, such as \{id\}.
 var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
 
 // operation returns nil if openapi.yaml does not describe the path and method.
@@ -146,7 +146,7 @@ func statusKey(operation map[string]any, status string) string {
 	return fmt.Sprintf("%v responds with %s", operation["operationId"], status)
 }
 
-// noteValue records which members and enumerated values of named schemas value has.
+// noteValue records which members and enumerated values of named schemas value contains.
 func (s *Spec) noteValue(schema map[string]any, value any) {
 	name := refName(schema)
 	schema = s.resolve(schema)
@@ -176,7 +176,7 @@ func (s *Spec) noteEnum(place string, schema map[string]any, value any) {
 	}
 }
 
-// resolve returns the target of a $ref, and any other node unchanged.
+// resolve returns the target of a $ref. It returns any other node unchanged.
 func (s *Spec) resolve(node map[string]any) map[string]any {
 	ref, ok := node["$ref"].(string)
 	if !ok {

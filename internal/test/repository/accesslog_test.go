@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// logged has the variables that the access log may contain, with the values for the test. They
-// cannot contain error messages or text from a client, because API Gateway's documentation
-// does not say that values are escaped. Source: API Gateway Developer Guide, "Customize HTTP
-// API access logs".
+// logged has the variables that the access log may contain, and their values in the test. None
+// of them is an error message or text from a client, because API Gateway's documentation does
+// not say that values are escaped. Source: API Gateway Developer Guide, "Customize HTTP API
+// access logs".
 var logged = map[string][]string{ // variable → values
 	"requestId":                     {"JKJaXmPLvHcESHA="},
 	"identity.sourceIp":             {"192.0.2.1", "2001:db8::1"},
@@ -26,7 +26,8 @@ var logged = map[string][]string{ // variable → values
 // maxAccessLine is in bytes. The log costs 0.50 USD per GB.
 const maxAccessLine = 200
 
-// checkAccessLog wants short JSON with the address, the route and the status for any request.
+// checkAccessLog checks that, for any request, the log line is short JSON with the address,
+// the route and the status.
 func checkAccessLog(t *testing.T, format string) {
 	t.Helper()
 	variable := regexp.MustCompile(`\$context\.([\w.]+)`)

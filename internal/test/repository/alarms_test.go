@@ -13,21 +13,21 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// alarm adds up each metric over a minute.
+// alarm is an alarm on the sums of metrics over a minute.
 type alarm struct {
 	metrics    map[string]cloudwatch.Metric // by their ids in expression
 	expression string
-	comparison string // operator of Go
+	comparison string // as an operator of Go
 	threshold  string
-	evaluated  int // minutes that the alarm looks back
+	evaluated  int // how many minutes the alarm looks back
 	toAlarm    int // how many of them must breach the threshold
 }
 
 // identifier matches the id of a metric in an expression.
 var identifier = regexp.MustCompile(`\b[a-z]\w*`)
 
-// metricsOf returns the metrics of an alarm by their ids, and its expression: "metric" for an
-// alarm on one metric.
+// metricsOf returns the metrics of an alarm by id, and its expression; for an alarm on a
+// single metric, that is "metric".
 func metricsOf(t *testing.T, id string, r resource) (metrics map[string]cloudwatch.Metric, expression string) {
 	t.Helper()
 	metrics, expression = make(map[string]cloudwatch.Metric), "metric"
@@ -50,8 +50,8 @@ func metricsOf(t *testing.T, id string, r resource) (metrics map[string]cloudwat
 	return metrics, expression
 }
 
-// metricAt returns the metric that properties name. A reference to a resource is its logical
-// id, and an attribute is Id.Attribute.
+// metricAt returns the metric that properties describe. A reference to a resource becomes its
+// logical id, and an attribute Id.Attribute.
 func metricAt(properties any) cloudwatch.Metric {
 	var pairs []string
 	for _, d := range oneOrMore(valueAt(properties, "Dimensions")) {
@@ -92,7 +92,7 @@ func parseAlarm(t *testing.T, id string, r resource) alarm {
 	return a
 }
 
-// conditional is IF of metric math.
+// conditional matches IF of metric math.
 var conditional = regexp.MustCompile(`^IF\((.*), (.*), (.*)\)$`)
 
 // breaches reports whether the sums of a minute breach the threshold. Source: CloudWatch User
@@ -111,14 +111,14 @@ func (a alarm) breaches(t *testing.T, sums map[cloudwatch.Metric]float64) bool {
 	return constant.BoolVal(cloudwatch.Evaluate(t, expression+a.comparison+a.threshold))
 }
 
-// entry is a line that functions write n times in each minute from begin to before end.
+// entry is a line that functions write n times in each minute from begin until before end.
 type entry struct {
 	begin, end, n int
 	line          string
 }
 
-// request is the log line of a request that changes metrics. TestLogLinesMoveTheMetrics in
-// package functions_test checks the lines of the functions.
+// request returns the log line of a request that changes metrics. TestLogLinesMoveTheMetrics
+// in package functions_test checks the functions' lines.
 func request(status int, metrics ...string) string {
 	var values, defined string
 	for _, name := range metrics {
@@ -129,12 +129,12 @@ func request(status int, metrics ...string) string {
 		status, values, strings.TrimPrefix(defined, ","))
 }
 
-// platform is a line that Lambda writes about an invocation.
+// platform returns a line that Lambda writes about an invocation.
 func platform(event, status string) string {
 	return fmt.Sprintf(`{"type":"platform.%s","record":{"requestId":"r","metrics":{"durationMs":10000.0},"status":"%s"}}`, event, status)
 }
 
-// scenario is a part of the functions' log, and whether it must set an alarm off.
+// scenario is an excerpt of the functions' log. It says whether an alarm must go off.
 type scenario struct {
 	name  string
 	fires bool
@@ -167,9 +167,9 @@ var rollBackScenarios = map[string][]scenario{
 	},
 }
 
-// They go off in exactly the scenarios in which they must, and recover when the cause ends.
+// They go off in exactly those scenarios in which they must, and recover when the cause ends.
 // They watch only what the functions log, because a client may be able to cause 5xx that API
-// Gateway itself creates, or to write into the access log.
+// Gateway itself creates, or to write to the access log.
 func TestAlarmsThatRollBack(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]
@@ -204,8 +204,8 @@ func TestAlarmsThatRollBack(t *testing.T) {
 	}
 }
 
-// run reports whether the alarm was on at the end of any minute of the log, and whether it
-// still was half an hour after.
+// run reports whether the alarm was on at the end of any minute of the log, and whether it was
+// still on half an hour later.
 func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fired, on bool) {
 	t.Helper()
 	var minutes []map[cloudwatch.Metric]float64
@@ -234,19 +234,19 @@ func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fire
 	return fired, on
 }
 
-// notInBudget are tables and indexes that are not in the budget alarms, which have at most 10
-// metrics. Most requests do not use them, and none takes many of their units. An index of an
-// attribute takes at most twice as many as its table.
+// notInBudget has the tables and indexes that are not in the budget alarms, which can have at
+// most 10 metrics. Most requests do not use them, and none consumes many of their units. An
+// index of an attribute takes at most twice as many as its table.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 }
 
-// byAttribute begins the dimension of an index of an attribute.
+// byAttribute is the beginning of the dimension of an attribute's index.
 const byAttribute = "GlobalSecondaryIndexName=by_attribute_"
 
 // With Alarms=all, every table and index is in one alarm for throttled reads and one for
-// throttled writes, and, unless it is in notInBudget, in the budget alarms.
+// throttled writes. Unless it is in notInBudget, it is also in the budget alarms.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t, everything)[everything]
@@ -279,10 +279,10 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	}
 }
 
-// By default, a stack has the alarms on what users notice, with throttled writes to the
-// counters, the records and the indexes in order of time: a walk of changes relies on an index
-// that is not far behind (docs/incremental-sync.md). A throttled index of an attribute
-// throttles its table too. docs/cost.md has the cost of alarms without traffic.
+// By default, a stack has the alarms about what users notice, including throttled writes to
+// the counters, the records and the indexes in order of time: a walk of changes relies on an
+// index that is not far behind (docs/incremental-sync.md). A throttled index of an attribute
+// throttles its table too. docs/cost.md says what alarms cost without traffic.
 func TestEssentialAlarms(t *testing.T) {
 	t.Parallel()
 	prices := make(map[string]int) // cents a month

@@ -26,13 +26,14 @@ var otherRoles = []string{
 	account + "role/Administrator", account + "role/other-prod-FunctionRole-ABC",
 }
 
-// bounded returns the condition keys of a call about a role with a boundary.
+// bounded returns the condition keys of a call about a role that has a boundary.
 func bounded(by string, policies ...string) map[string][]string {
 	return map[string][]string{"iam:PermissionsBoundary": {by}, "iam:PolicyARN": policies}
 }
 
 // escapes returns the calls by which an identity with p could get permissions beyond the
-// boundary: giving them to a role without it, taking it off a role, or changing it.
+// boundary: granting them to a role without the boundary, removing the boundary from a role,
+// or changing the boundary.
 func escapes(t *testing.T, p policy) (found []string) {
 	t.Helper()
 	var calls []call
@@ -76,7 +77,7 @@ func escapes(t *testing.T, p policy) (found []string) {
 	return found
 }
 
-// The test also takes parts out of the policy and adds others, which it must notice.
+// The test also removes parts of the policy and adds others, and must notice each time.
 func TestThePipelineCannotExceedTheBoundary(t *testing.T) {
 	t.Parallel()
 	role := filled(t, "cloudformation-role.json")
@@ -118,7 +119,7 @@ func TestThePipelineCannotExceedTheBoundary(t *testing.T) {
 	}
 }
 
-// It may do the same to nothing else in the account.
+// It must not be able to do the same to anything else in the account.
 func TestThePipelineChangesOnlyItsStack(t *testing.T) {
 	t.Parallel()
 	const here = ":us-east-1:123456789012:"

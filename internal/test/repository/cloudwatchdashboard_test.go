@@ -11,9 +11,9 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// checkDashboard wants valid JSON whose widgets do not overlap, every alarm, only metrics that
-// are measured, and, in the widgets of consumed units, every table and index that the budget
-// alarms count.
+// checkDashboard checks that the dashboard is valid JSON, that widgets do not overlap, and
+// that it has every alarm and only metrics that exist. The widgets of consumed units must have
+// every table and index in the budget alarms.
 func checkDashboard(t *testing.T, r rendered) {
 	t.Helper()
 	body, _ := valueAt(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
@@ -86,9 +86,9 @@ func checkDashboard(t *testing.T, r rendered) {
 // searches matches the expressions that plot a metric of every route.
 var searches = regexp.MustCompile(`SEARCH\('\{(.*?)\} Service="(.*?)" MetricName="(.*?)"'`)
 
-// expand returns the metrics of a widget. Each is an array, in which "." stands for the
-// element at the same index of the array before, and "..." for as many of its first elements
-// as make both equally long.
+// expand returns the metrics of a widget. Each is an array. In it, "." stands for the element
+// at the same index of the previous array, and "..." for as many of that array's first
+// elements as make both equally long.
 func expand(metrics [][]any) (all []cloudwatch.Metric) {
 	var row []string
 	for _, m := range metrics {

@@ -19,7 +19,7 @@ import (
 
 var operatorPages = []string{"deploy", "operate", "recover", "adopt", "move", "edge", "quotas", "keys", "pipeline", "cost", "sam-local"}
 
-// commands returns the commands in the indented blocks of the operator pages, by their first
+// commands returns the commands in the indented blocks of the operators' pages, by their first
 // word.
 func commands(t *testing.T) map[string][]string {
 	t.Helper()
@@ -68,7 +68,7 @@ func TestCommandsOfTheDocsExist(t *testing.T) {
 	checkOwnCommands(t, found["go"])
 }
 
-// checkOwnCommands compares options of "go run ./cmd/sluice" with the help.
+// checkOwnCommands compares the options of "go run ./cmd/sluice" with the help text.
 func checkOwnCommands(t *testing.T, commands []string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "sluice")
@@ -98,9 +98,9 @@ func checkOwnCommands(t *testing.T, commands []string) {
 	}
 }
 
-// tables.yaml is for a CloudFormation resource import: the parameters, the conditions and all
-// retained tables of template.yaml, and nothing that such an import does not support.
-// docs/adopt.md lists the tables.
+// tables.yaml is for importing resources into CloudFormation: it has the parameters, the
+// conditions and all retained tables of template.yaml, and nothing that such an import does
+// not support. docs/adopt.md lists the tables.
 func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	t.Parallel()
 	recipe := regexp.MustCompile(`(?m)^tables\.yaml: .*\n\t((?:.*\\\n)*.*)\$< > \$@$`).FindStringSubmatch(read(t, "Makefile"))
@@ -130,7 +130,7 @@ func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 			t.Errorf("tables.yaml has %s", part)
 		}
 	}
-	if limit := 51_200; len(out) > limit { // of --template-body, in bytes
+	if limit := 51_200; len(out) > limit { // maximum of --template-body, in bytes
 		t.Errorf("tables.yaml has %d bytes, want at most %d", len(out), limit)
 	}
 	for id := range want.Resources {
@@ -156,7 +156,7 @@ func parseSections(t *testing.T, text []byte) (s sections) {
 	return s
 }
 
-// On each page, by an earlier command.
+// An earlier command on the same page sets them.
 func TestPagesSetTheVariablesOfTheirCommands(t *testing.T) {
 	t.Parallel()
 	set := regexp.MustCompile(`\b([A-Z][A-Z_]+)=|\bfor (\w+) in`)

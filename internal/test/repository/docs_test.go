@@ -29,8 +29,8 @@ func read(t *testing.T, path string) string {
 }
 
 // docs/operate.md has a section for every alarm that each stack has, docs/alarms.md for every
-// other alarm, and both for no alarm that the template lacks.
-// docs/deploy.md has a row for every parameter of the template, and for no other parameter.
+// other alarm, and neither for an alarm that the template lacks. docs/deploy.md has a row for
+// every parameter of the template, and no other rows.
 func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -94,7 +94,7 @@ func TestSAMLocalNamesEveryTable(t *testing.T) {
 	}
 }
 
-// docs/configuration.md lists exactly the environment variables that the code reads or the
+// docs/configuration.md lists exactly those environment variables that the code reads or the
 // template sets.
 func TestDocsListEveryEnvironmentVariable(t *testing.T) {
 	t.Parallel()
@@ -126,8 +126,8 @@ func TestDocsListEveryEnvironmentVariable(t *testing.T) {
 	same(t, "the code", slices.Collect(maps.Keys(used)), "docs/configuration.md", rows)
 }
 
-// The tree in the README names every folder of the root and no file. If it names a subfolder of
-// a folder, it names all subfolders of that folder. Every name in the tree exists.
+// The tree in the README names every folder of the root and no file. If it names one subfolder
+// of a folder, it names them all. Everything in the tree exists.
 func TestReadmeShowsTheTree(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Where things are\n")

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// edge is what the test reads of edge.yaml.
+// edge is the part of edge.yaml that the test reads.
 type edge struct {
 	Parameters map[string]struct {
 		Default yaml.Node `yaml:"Default"`
@@ -43,8 +43,8 @@ type edge struct {
 	} `yaml:"Resources"`
 }
 
-// The rules of the web ACL select the routes that they name, stop a client long before it
-// fills a route of API Gateway, and do not stop one that makes imports at its limit.
+// The rules of the web ACL select the routes that they name, and stop a client long before it
+// uses up a route's throttle in API Gateway, but not one that makes imports at its limit.
 func TestTheEdgeStopsAClientBeforeItFillsARoute(t *testing.T) {
 	t.Parallel()
 	var e edge

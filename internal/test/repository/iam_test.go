@@ -38,7 +38,7 @@ func parsePolicy(t *testing.T, text string) (p policy) {
 	return p
 }
 
-// filled returns a policy for the stack sluice-prod, filled in by the command of
+// filled returns a policy for the stack sluice-prod, as filled in by the command in
 // docs/pipeline.md.
 func filled(t *testing.T, name string) policy {
 	t.Helper()
@@ -60,7 +60,7 @@ func texts(v any) (all []string) {
 	return all
 }
 
-// actions returns patterns.
+// actions returns patterns of actions.
 func (p policy) actions() (patterns []string) {
 	for _, s := range p.Statement {
 		patterns = append(patterns, texts(s.Action)...)
@@ -83,7 +83,7 @@ type call struct {
 	keys             map[string][]string
 }
 
-// allows reports whether an identity with only p may make a call. Source: IAM User Guide,
+// allows reports whether an identity that has only p may make a call. Source: IAM User Guide,
 // "Policy evaluation logic" and "Condition operators".
 func (p policy) allows(t *testing.T, c call) bool {
 	t.Helper()
@@ -127,7 +127,7 @@ func (s statement) holds(t *testing.T, keys map[string][]string) bool {
 	return true
 }
 
-// matches reports whether any IAM pattern matches an action or a resource.
+// matches reports whether an action or a resource matches any of the IAM patterns.
 func matches(patterns []string, text string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		re := "(?i)^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, ".*") + "$"

@@ -1,7 +1,7 @@
 // Package repository_test tests the repository as a whole. template.yaml, the functions, the
-// sample events, the documentation and the settings must agree. Every alarm must watch what is
-// measured, and those that roll a deployment back must fire and recover. Imports between
-// packages must follow the rules of mayImport.
+// sample events, the documentation and the settings must agree. Every alarm must watch a
+// metric that exists, and the alarms that roll a deployment back must fire and recover.
+// Imports between packages must follow the rules of mayImport.
 package repository_test
 
 import (

@@ -11,10 +11,10 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// published has the metrics of AWS that the template uses, by their namespace and the names of
-// their dimensions. Sources: "Working with metrics for HTTP APIs" (API Gateway), "DynamoDB
-// metrics and dimensions", "Types of metrics for Lambda functions", "Available CloudWatch
-// metrics for Amazon SQS".
+// published has the AWS metrics that the template uses, by namespace and the names of their
+// dimensions. Sources: "Working with metrics for HTTP APIs" (API Gateway), "DynamoDB metrics
+// and dimensions", "Types of metrics for Lambda functions", "Available CloudWatch metrics for
+// Amazon SQS".
 var published = map[string]string{
 	"AWS/ApiGateway ApiId":                            "4xx 5xx Count IntegrationLatency Latency",
 	"AWS/DynamoDB TableName":                          "ConsumedReadCapacityUnits ConsumedWriteCapacityUnits ReadThrottleEvents WriteThrottleEvents",
@@ -32,8 +32,8 @@ var typeOf = map[string]string{
 	"TableName":    "AWS::DynamoDB::Table",
 }
 
-// checkMetric checks that the code or AWS measures a metric with exactly its dimensions, which
-// name resources of the right types.
+// checkMetric checks that the code or AWS publishes a metric with exactly these dimensions,
+// and that they name resources of the right types.
 func checkMetric(t *testing.T, r rendered, where string, m cloudwatch.Metric) {
 	t.Helper()
 	if strings.HasPrefix(m.Namespace, "Sluice") {
@@ -71,9 +71,9 @@ func checkMetric(t *testing.T, r rendered, where string, m cloudwatch.Metric) {
 	}
 }
 
-// ownMetrics returns the metrics of the code, from its source, and of the metric filters.
-// TestLogLinesMoveTheMetrics in package functions_test checks that log lines have them with
-// these dimensions.
+// ownMetrics returns the metrics of the code, taken from its source, and those of the metric
+// filters. TestLogLinesMoveTheMetrics in package functions_test checks that log lines contain
+// them with these dimensions.
 func ownMetrics(t *testing.T, r rendered) (metrics []cloudwatch.Metric) {
 	t.Helper()
 	service := "Service=" + r.Stack
@@ -104,8 +104,7 @@ func TestDocsNameEveryMetricOfTheCode(t *testing.T) {
 	}
 }
 
-// checkAlarms checks that every alarm watches metrics that are measured, and reports to the
-// topic.
+// checkAlarms checks that every alarm watches metrics that exist, and reports to the topic.
 func checkAlarms(t *testing.T, r rendered) {
 	t.Helper()
 	for id, a := range r.ofType("AWS::CloudWatch::Alarm") {

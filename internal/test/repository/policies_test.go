@@ -15,8 +15,8 @@ import (
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
 	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret,Alarms=all,MonthlyBudget=100,PermissionsBoundaryArn=" + boundary
 
-// unused are permissions that the handlers of the resource types need only for properties that
-// this template does not have.
+// unused has permissions that the handlers of the resource types need only for properties that
+// this template lacks.
 var unused = []string{
 	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
 	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",
@@ -32,16 +32,16 @@ var unused = []string{
 	"s3:PutMetricsConfiguration", "s3:PutReplicationConfiguration",
 }
 
-// byAdministrators is what the pipeline may not do: exchange boundaries, and create or delete
-// the resources that its policies name by their ids (docs/pipeline.md).
+// byAdministrators is what the pipeline may not do: replace boundaries, and create or delete
+// the resources that its policies name by id (docs/pipeline.md).
 var byAdministrators = []string{
 	"iam:*RolePermissionsBoundary", "acm:DeleteCertificate", "acm:RequestCertificate",
 	"cloudfront:CreateDistribution*", "cloudfront:DeleteDistribution", "cloudfront:CreateOriginRequestPolicy", "cloudfront:DeleteOriginRequestPolicy",
 }
 
-// cfn-lint has the resource type schemas, which list the actions that the handlers of the
-// stack's resource types need. The role can also attach the managed policies that SAM adds to
-// the roles of the functions.
+// The resource type schemas of cfn-lint list the actions that the handlers of the stack's
+// resource types need. The role can also attach the managed policies that SAM adds to the
+// functions' roles.
 func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	t.Parallel()
 	resources := render(t, everything)[everything].Resolved.Resources
@@ -76,7 +76,7 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 		}
 		for _, arn := range oneOrMore(r.Properties["ManagedPolicyArns"]) {
 			if managed, ok := valueAt(arn, "Ref").(string); ok {
-				arn = "arn:aws:iam::123456789012:policy/sluice-prod-" + managed + "-ABC" // as CloudFormation names it
+				arn = "arn:aws:iam::123456789012:policy/sluice-prod-" + managed + "-ABC" // as named by CloudFormation
 			}
 			attach := call{"iam:AttachRolePolicy", "arn:aws:iam::123456789012:role/sluice-prod-" + id + "-ABC", map[string][]string{
 				"iam:PermissionsBoundary": {"arn:aws:iam::123456789012:policy/sluice-prod-boundary"}, "iam:PolicyARN": {fmt.Sprint(arn)},
@@ -89,8 +89,8 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 }
 
 // No policy in docs/policies exceeds the IAM quota for its kind. Only the boundary allows
-// reading or writing records, and only the key policy all actions of a service: it gives
-// account administrators those of KMS.
+// reading or writing records, and only the key policy allows all actions of a service: it
+// gives account administrators those of KMS.
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("docs/policies/*.json")
@@ -130,8 +130,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	}
 }
 
-// Each service may use the key for its resources in this stack, and CloudWatch to publish to
-// the encrypted topic.
+// Each service may use the key for its resources in this stack, and CloudWatch may also use it
+// to publish to the encrypted topic.
 func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	t.Parallel()
 	const key = "arn:aws:kms:us-east-1:123456789012:key/1"
@@ -181,7 +181,7 @@ func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	}
 }
 
-// They are off by default.
+// Both are off by default.
 func TestTracingAndReservedConcurrencyAreParameters(t *testing.T) {
 	t.Parallel()
 	const on = "prod,Tracing=Active,ExportWorkerConcurrency=5"

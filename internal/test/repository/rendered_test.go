@@ -33,7 +33,7 @@ type rendered struct {
 	Stack      string
 	Parameters map[string]string
 	Tags       []string
-	Refused    []string // of the rules that refuse the parameters
+	Refused    []string // descriptions of the rules that refuse the parameters
 	Rendered   json.RawMessage
 	Resolved   struct{ Resources map[string]resource }
 }
@@ -71,7 +71,7 @@ func python(t *testing.T, venv, target string, stdin []byte, args ...string) []b
 	return out.Bytes()
 }
 
-// renderings are results of render, by argument.
+// renderings has the results of render, by argument.
 var renderings = struct {
 	sync.Mutex
 	of map[string]rendered
@@ -215,7 +215,7 @@ func TestRenderedTemplate(t *testing.T) {
 	}
 }
 
-// checkProperties wants only properties that package template reads or that local tables do
+// checkProperties accepts only properties that package template reads or that local tables do
 // not need.
 func checkProperties(t *testing.T, table string, properties map[string]any) {
 	t.Helper()
@@ -235,7 +235,7 @@ func checkProperties(t *testing.T, table string, properties map[string]any) {
 	}
 }
 
-// checkRoutes checks that the routes of the API and their functions are those of the template.
+// checkRoutes checks that the routes of the API and their functions are as in the template.
 func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 	t.Helper()
 	alias := regexp.MustCompile(`/functions/\$\{(\w+)Aliaslive\}/invocations$`)
@@ -315,8 +315,8 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	checkRole(t, resources, f)
 }
 
-// checkRole wants a role for this function only, with the permissions in the template, and to
-// write to any log group, which SAM adds.
+// checkRole checks that a role is for this function only, and has the permissions in the
+// template and that to write to any log group, which SAM adds.
 func checkRole(t *testing.T, resources map[string]resource, f templatetest.Function) {
 	t.Helper()
 	role := resources[f.LogicalID+"Role"].Properties
@@ -348,8 +348,8 @@ func checkRole(t *testing.T, resources map[string]resource, f templatetest.Funct
 	same(t, f.LogicalID+"'s streams", meant, "its role", read)
 }
 
-// checkGrants wants exactly the permissions in the template. resource converts an ARN to the
-// form of templatetest.Grant.Resource.
+// checkGrants checks that a function has exactly the permissions in the template. resource
+// converts an ARN to the form of templatetest.Grant.Resource.
 func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource func(any) string) {
 	t.Helper()
 	var meant, granted []string
@@ -372,7 +372,7 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 	same(t, f.LogicalID+" in template.yaml", meant, "its role", granted)
 }
 
-// oneOrMore returns the elements of a list, v as the only one, or nothing for nil.
+// oneOrMore returns the elements of a list, v as the only element, or nothing if v is nil.
 func oneOrMore(v any) []any {
 	switch v := v.(type) {
 	case nil:

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// With such parameters, the functions would not start or a setting would have no effect. The
-// environments of samconfig.toml are accepted.
+// With parameters that are refused, the functions would not start or a setting would have no
+// effect. The environments of samconfig.toml are accepted.
 func TestRulesRefuseParametersThatDoNotFitTogether(t *testing.T) {
 	t.Parallel()
 	const (
@@ -28,7 +28,7 @@ func TestRulesRefuseParametersThatDoNotFitTogether(t *testing.T) {
 		"prod" + domain + certificate + secret + ",ClientIpHeader=X-Client-Ip": "With CloudFrontCertificateArn",
 		"prod" + domain + acl:                                                  "WebAclArn needs CloudFrontCertificateArn",
 		"prod" + secret:                                                        "OriginSecret needs CloudFrontCertificateArn or ClientIpHeader",
-		"prod" + domain + secret:                                               "OriginSecret needs CloudFrontCertificateArn or ClientIpHeader", // of a stack whose certificate was cleared and nothing else
+		"prod" + domain + secret:                                               "OriginSecret needs CloudFrontCertificateArn or ClientIpHeader", // for a stack from which only the certificate was removed
 	}
 	// Readers read at least as many shards as writers write.
 	shards := []int{1, 2, 4, 8, 16, 32, 64}

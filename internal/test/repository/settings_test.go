@@ -11,7 +11,8 @@ import (
 )
 
 // SAM publishes a new version if its description changes, but not if only the value of a
-// parameter does. So the description has every parameter that an environment variable uses.
+// parameter does. So the description contains every parameter that an environment variable
+// uses.
 func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	var doc struct {

@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// The same functions and routes appear in the template, the function folders, the sample
-// events and the route table.
+// The template, the function folders, the sample events and the route table have the same
+// functions and routes.
 func TestTemplateFoldersAndRoutesAgree(t *testing.T) {
 	functions := templatetest.Functions(t)
 	var routes, deployed []string
@@ -132,7 +132,7 @@ func same(t *testing.T, aName string, a []string, bName string, b []string) {
 	}
 }
 
-// imports runs `go list -f FORMAT` for the given packages and returns the words of its output.
+// imports runs `go list -f FORMAT` for packages and returns the words of its output.
 func imports(t *testing.T, format string, patterns ...string) []string {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"list", "-f", format}, patterns...)...).Output()
@@ -182,8 +182,8 @@ func TestS3IsLinkedOnlyWhereNeeded(t *testing.T) {
 	same(t, "the test", []string{"functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportwork", "cmd/sluice"}, "the users of "+s3, uses)
 }
 
-// Every function imports the packages of jobs, which also hold what runs do. The linker drops
-// that from the functions that only request or show jobs.
+// Every function imports the packages of jobs, which also contain what runs do. The linker
+// drops that code from functions that only request or show jobs.
 func TestRunsOfJobsAreLinkedOnlyWhereNeeded(t *testing.T) {
 	runs := map[string]string{
 		"the life of runs": "sluice/pkg/job.(*Worker).Run",
@@ -224,7 +224,7 @@ func TestRunsOfJobsAreLinkedOnlyWhereNeeded(t *testing.T) {
 	}
 }
 
-// TestImportsPointDownwards holds the arrows of docs/architecture.md, "Who may import whom".
+// TestImportsPointDownwards checks the arrows in docs/architecture.md, "Who may import whom".
 func TestImportsPointDownwards(t *testing.T) {
 	for line := range strings.SplitSeq(strings.Join(imports(t, "{{$p := .ImportPath}}{{range .Imports}}{{$p}}>{{.}} {{end}}", "./pkg/..."), "\n"), "\n") {
 		from, to, _ := strings.Cut(line, ">")
@@ -234,7 +234,7 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 }
 
-// domain lists what each domain package may import beside the standard library.
+// domain lists what each domain package may import besides the standard library.
 var domain = map[string][]string{
 	"sluice/pkg/access":     {"golang.org/x/sync/singleflight"},
 	"sluice/pkg/snapshot":   {"golang.org/x/sync/singleflight"},

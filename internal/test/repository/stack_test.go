@@ -13,8 +13,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// notMade are types that moto cannot create. testdata/create_stack.py replaces references to
-// an alias with references to its function.
+// notMade has types that moto cannot create. testdata/create_stack.py replaces references to
+// an alias by references to its function.
 var notMade = []string{
 	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::Budgets::Budget",
 	"AWS::CertificateManager::Certificate", "AWS::CloudFront::Distribution", "AWS::CloudFront::OriginRequestPolicy", "AWS::CloudWatch::Alarm", "AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup",
@@ -34,7 +34,8 @@ type stack struct {
 	Functions   map[string]any
 }
 
-// moto is another CloudFormation. The resources that it creates match the template.
+// moto is another implementation of CloudFormation. The resources that it creates must match
+// the template.
 func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	t.Parallel()
 	prod := render(t, "prod")["prod"]

@@ -21,13 +21,13 @@ import (
 // "EntitiesTable/by_type read".
 type resourceUnits map[string]float64
 
-// pageUnits are the read units of the longest page: 200 records of 450 bytes, read with
-// eventual consistency (docs/cost.md).
+// pageUnits is how many read units the longest page takes: 200 records of 450 bytes, with
+// eventually consistent reads (docs/cost.md).
 const pageUnits = 10.5
 
-// unitsOf are the most units of a request to a function, without the charge and the read of
-// the API key. A record has at most 1 KB, EventShards is 1, and a list by id passes no
-// tombstones. A write in a transaction takes two units.
+// unitsOf has the most units that a request to a function can consume, without the charge and
+// the read of the API key. A record is at most 1 KB, EventShards is 1, and a list by id skips
+// no tombstones. A write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {}, // see gatewayRoutes
 	"list-entity-index": {"EntitiesTable read": 1},
@@ -52,17 +52,17 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// batches write up to 100 records for a request. The maximum throughput of each table bounds
-// them, not the throttle of their route, which would have to be so low that one client without
-// a key could use it up.
+// batches write up to 100 records per request. The maximum throughput of each table limits
+// them, rather than the throttle of their route, which would have to be so low that a single
+// client without a key could use it up.
 var batches = []string{"create-events", "upsert-entities"}
 
-// connects is how many write units of CountersTable an instance takes when it starts; 1 if
+// connects is how many write units of CountersTable an instance consumes when it starts; 1 if
 // absent.
 var connects = map[string]float64{"create-events": 10, "upsert-entities": 10, "usage": dynamo.UsageReaders}
 
-// rowsUnits are the read units of a full LimitsTable (TestReadUnitsOfAList in package dynamo),
-// which an instance reads when it starts.
+// rowsUnits is how many read units a full LimitsTable takes (TestReadUnitsOfAList in package
+// dynamo). An instance reads it when it starts.
 const rowsUnits = 30
 
 // Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon API
@@ -79,9 +79,9 @@ type apiRoute struct {
 	units         resourceUnits
 }
 
-// busiestSecond returns the most units of each resource that requests can take in a second. A
-// token bucket admits its burst and its rate. The account admits account requests, which go to
-// the routes that take the most.
+// busiestSecond returns the most units of each resource that requests can consume in a second.
+// A token bucket admits its burst and its rate. The account admits account requests, which go
+// to the routes that take the most.
 func busiestSecond(routes []apiRoute, account float64) map[string]float64 {
 	most := map[string]float64{"LimitsTable read": accountInstances * rowsUnits}
 	add := func(resource string, admitted float64, units func(apiRoute) float64) {
@@ -163,9 +163,9 @@ func maxThroughput(t *testing.T, r rendered, resource string) float64 {
 	return n
 }
 
-// With the quotas of a new account and higher ones, what API Gateway admits never needs more
-// than the maximum throughput of a table, but for the records of batches. Beyond it, DynamoDB
-// throttles, and clients get 503.
+// Both with the quotas of a new account and with higher ones, what API Gateway admits never
+// needs more than the maximum throughput of a table, except for the records of batches. Beyond
+// that, DynamoDB throttles, and clients get 503.
 func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	t.Parallel()
 	for name, r := range render(t, "dev", "prod") {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The Makefile installs packages of PyPI and npm only with the hashes in tools, and runs no
-// code of theirs while it installs them.
+// The Makefile installs packages of PyPI and npm only with the hashes in tools, and runs none
+// of their code during installation.
 func TestToolsAreInstalledByTheirHashesAndRunNoScripts(t *testing.T) {
 	t.Parallel()
 	required := map[string][]string{
@@ -41,7 +41,8 @@ func TestToolsAreInstalledByTheirHashesAndRunNoScripts(t *testing.T) {
 	}
 }
 
-// The image is built with the Go of the toolchain line, and from nothing else of other people.
+// The image is built with the Go version in the toolchain line, and from no other third-party
+// image.
 func TestTheImageIsBuiltWithTheToolchain(t *testing.T) {
 	t.Parallel()
 	toolchain := regexp.MustCompile(`(?m)^toolchain go(\S+)$`).FindStringSubmatch(read(t, "go.mod"))
@@ -54,8 +55,8 @@ func TestTheImageIsBuiltWithTheToolchain(t *testing.T) {
 	}
 }
 
-// Each version in requirements.in and package.json is in the lockfile beside it, which has a
-// hash of every package.
+// Each version in requirements.in and package.json is also in the lockfile beside it, which
+// has a hash for every package.
 func TestLockfilesHoldEveryPackage(t *testing.T) {
 	t.Parallel()
 	pins, err := filepath.Glob("tools/*/requirements.in")
@@ -106,7 +107,7 @@ func TestLockfilesHoldEveryPackage(t *testing.T) {
 	}
 }
 
-// pinned returns the versions in a requirements file, and in those that it includes.
+// pinned returns the versions in a requirements file, and in the files that it includes.
 func pinned(t *testing.T, path string) map[string]string {
 	t.Helper()
 	versions := make(map[string]string)

@@ -14,7 +14,7 @@ type workflow struct {
 	Jobs        map[string]struct {
 		Permissions map[string]string
 		Environment string
-		Uses        string // another workflow
+		Uses        string // path of another workflow
 		Steps       []step
 	}
 }
@@ -38,8 +38,9 @@ func readWorkflow(t *testing.T, path string) (w workflow, text string) {
 	return w, text
 }
 
-// Only the job that deploys can ask for credentials of the account, only the job that releases
-// can write to the repository, and neither runs what the tests run or have left in a cache.
+// Only the job that deploys can ask for credentials of the account, and only the job that
+// releases can write to the repository. Neither runs what the tests run or have left in a
+// cache.
 func TestTheWorkflowGivesTestsNoPermissions(t *testing.T) {
 	t.Parallel()
 	w, text := readWorkflow(t, ".github/workflows/deploy.yml")

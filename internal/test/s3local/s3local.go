@@ -24,7 +24,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// Of clients.
+// For clients.
 const (
 	Region          = "us-east-1"
 	AccessKeyID     = "test"
@@ -84,7 +84,7 @@ func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	return p, err
 }
 
-// Client has the defaults of the SDK, which options change.
+// Client returns a client with the defaults of the SDK, which options change.
 func (s *Server) Client(options ...func(*s3.Options)) *s3.Client {
 	return s3.New(s3.Options{
 		Region:       Region,

@@ -23,7 +23,7 @@ type Fault string
 
 const (
 	Lost Fault = "lost" // the connection closes without a response
-	Cut  Fault = "cut"  // the connection closes within the body
+	Cut  Fault = "cut"  // the connection closes in the middle of the body
 	Hang Fault = "hang" // there is no response until the client gives up
 	Drip Fault = "drip" // the body comes in pieces, and never ends
 )
@@ -33,8 +33,8 @@ type Exchange struct {
 	Body    string        // JSON; "" for none. $id stands for a UUIDv7, the same one everywhere in a script
 	Key     string        // expected API key; "" for none
 	Header  [2]string     // name and value that the request must have, such as Range
-	After   time.Duration // least time since the response before
-	Window  bool          // the request must not come before the reset of the response before
+	After   time.Duration // minimum time since the previous response
+	Window  bool          // whether the request must not come before the reset in the previous response
 
 	Status   int
 	Response map[string]string // headers; +N in X-RateLimit-Reset is N seconds from now
@@ -42,7 +42,7 @@ type Exchange struct {
 	Fault    Fault
 }
 
-// Script is how far a client has followed it.
+// Script is a script, and how far a client has followed it.
 type Script struct {
 	URL string // for the client
 
@@ -51,7 +51,7 @@ type Script struct {
 	next      int
 	id        string
 	responded time.Time // when the last response was sent
-	reset     time.Time // in the last response
+	reset     time.Time // as in the last response
 	wrong     []string
 }
 
@@ -80,7 +80,8 @@ func (s *Server) Play(exchanges []Exchange) *Script {
 	return script
 }
 
-// Wrong says how the client has left the script; empty if it has sent each request.
+// Wrong says how the client has deviated from the script; it is empty if the client has sent
+// each request.
 func (s *Script) Wrong() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +225,7 @@ func (s *Script) respond(w http.ResponseWriter, r *http.Request, e Exchange) {
 	}
 }
 
-// drip sends a space now and then until the client gives up.
+// drip sends a space now and then, until the client gives up.
 func drip(w http.ResponseWriter, r *http.Request) {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()

@@ -15,7 +15,7 @@ var kept struct {
 	secrets []string
 }
 
-// New is access.New, and keeps the secret.
+// New is access.New, but remembers the secret.
 func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	t.Helper()
 	k, token, err := access.New(k, now)
@@ -26,14 +26,14 @@ func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	return k, token
 }
 
-// Keep keeps the secret of a token that a program has created.
+// Keep remembers the secret of a token that a program has created.
 func Keep(token string) {
 	kept.Lock()
 	defer kept.Unlock()
 	kept.secrets = append(kept.secrets, token[strings.LastIndexByte(token, '_')+1:])
 }
 
-// Check fails the test if output has a secret that New or Keep has kept.
+// Check fails the test if output contains a secret that New or Keep has remembered.
 func Check(t testing.TB, program, output string) {
 	t.Helper()
 	kept.Lock()

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/access"
 )
 
-// Start starts the server with default limits and API keys until the end of the test. dir is
+// Start starts the server with default limits and API keys, until the end of the test. dir is
 // its data directory.
 func Start(t testing.TB, dir string) (url string) {
 	t.Helper()
@@ -52,7 +52,7 @@ func Start(t testing.TB, dir string) (url string) {
 	return url
 }
 
-// CreateKey creates an API key with all scopes, before Start.
+// CreateKey creates an API key with all scopes. It must be called before Start.
 func CreateKey(t testing.TB, dir, workspace string) (key string) {
 	t.Helper()
 	if err := localserver.CreateDir(dir); err != nil {

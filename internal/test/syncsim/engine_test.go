@@ -26,15 +26,15 @@ import (
 
 type item = map[string]types.AttributeValue
 
-// entry is an item in an index, which a read in [from, until) returns.
+// entry is an item in an index. A read in [from, until) returns it.
 type entry struct {
 	item        item
 	from, until time.Time
 }
 
-// engine is DynamoDB with two tables, entities and events, each with the index that walks
-// read. Writes arrive late, their responses get lost, and indexes show them late. Reads take
-// no time.
+// engine is a DynamoDB with two tables, entities and events, each with the index that walks
+// read. Writes arrive late, their responses get lost, and indexes reflect them late. Reads
+// take no time.
 type engine struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -52,7 +52,7 @@ func text(it item, name string) string {
 	return s.Value
 }
 
-// client returns a client of the SDK whose calls end in e instead of a network.
+// client returns a client of the SDK whose calls go to e instead of a network.
 func (e *engine) client() *dynamodb.Client {
 	type inputKey struct{}
 	type beganKey struct{}
@@ -117,8 +117,8 @@ func (e *engine) call(input any, began time.Time) (any, error) {
 	panic(fmt.Sprintf("%T is not simulated", input))
 }
 
-// write lets a write arrive, applies it and returns its response, which may get lost at any
-// time, also just before the last moment at which the write may be sent again.
+// write makes a write arrive, applies it and returns its response. The response may get lost
+// at any time, even just before the last moment at which the write may be sent again.
 func (e *engine) write(began time.Time, apply func() error) error {
 	if e.rare() {
 		return response(&types.ProvisionedThroughputExceededException{})
@@ -155,7 +155,7 @@ func response(err error) error {
 	return &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: http.StatusBadRequest}}, Err: err}
 }
 
-// put stores the result of change, on a condition, and updates the index.
+// put stores the result of change if condition is true, and updates the index.
 func (e *engine) put(table, id string, condition *string, names map[string]string, values item, change func(old item) item) (item, error) {
 	old, now := e.tables[table][id], time.Now()
 	if !holds(*condition, names, values, old) {
@@ -194,7 +194,7 @@ func (e *engine) query(in *dynamodb.QueryInput, now time.Time) *dynamodb.QueryOu
 	return out
 }
 
-// holds evaluates a condition without parentheses.
+// holds evaluates a condition, which has no parentheses.
 func holds(condition string, names map[string]string, values, it item) bool {
 	name := func(text string) string {
 		if full, ok := names[text]; ok {

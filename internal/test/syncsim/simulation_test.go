@@ -1,6 +1,6 @@
 // Package syncsim_test simulates clients that write entities and events, and clients that keep
-// copies of them through incremental sync. It runs the code of the domain, the stores and the
-// SDK on a DynamoDB with a slow network and slow indexes.
+// copies of them by incremental sync. It runs the code of the domain, the stores and the SDK
+// on a DynamoDB with a slow network and slow indexes.
 package syncsim_test
 
 import (
@@ -36,12 +36,12 @@ const (
 	lagSeeds    = 20_000
 )
 
-// TestSimulation checks a reader's copy after each completed walk: it must reflect all changes
+// TestSimulation checks a reader's copy after each complete walk: it must reflect all changes
 // before walk.until, and no later ones, with the exceptions of checkEntity. One reader copies
-// the entities of one type, which writers change. Clock errors, delays of writes and indexes,
-// lost responses, repeated calls and pauses of readers are random within their bounds. At the
-// end, the copy has the events that were not erased. Each change of an entity must be later
-// than the one before.
+// the entities of one type, and writers change types. Clock errors, delays of writes and
+// indexes, lost responses, repeated calls and pauses of readers are random within their
+// bounds. At the end, the copy must have exactly the events that were not erased. Each change
+// of an entity must have a later stamp than the one before.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -111,7 +111,7 @@ type world struct {
 	client  *dynamodb.Client
 	history map[string][]state // of each entity; the last one is current
 	events  map[string]event.Event
-	back    []string // changes whose stamp is not later than that of the one before
+	back    []string // changes whose stamp is not later than that of the previous one
 }
 
 type state struct {
@@ -135,7 +135,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// note notes a write of the engine.
+// note records a write of the engine.
 func (w *world) note(table string, it item) {
 	id := text(it, "id")
 	at, err := record.ParsePosition(text(it, "change"))
@@ -156,7 +156,7 @@ func (w *world) note(table string, it item) {
 	w.history[id] = append(w.history[id], now)
 }
 
-// stores returns those of an instance whose clock is wrong by skew.
+// stores returns the stores of an instance whose clock is off by skew.
 func (w *world) stores(t *testing.T, skew time.Duration) (entity.Store, event.Store) {
 	now := func() time.Time { return time.Now().Add(skew) }
 	entities, err := dynamo.NewEntities(w.client, "entities", dynamo.EntitiesConfig{Clock: entity.Clock{Now: now}})
@@ -204,8 +204,7 @@ func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) reco
 	return wrong
 }
 
-// write writes through an instance whose clock is wrong. After an error, it may repeat its
-// call.
+// write writes through an instance whose clock is off. After an error, it may repeat the call.
 func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 	entities, events := w.stores(t, extreme(rng, -record.MaxClockSkew, record.MaxClockSkew))
 	for n := range writesEach {
@@ -237,13 +236,13 @@ func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 }
 
 // reader keeps a copy of all entities and events. It reads through instances whose clocks are
-// wrong.
+// off.
 type reader struct {
 	rng        *rand.Rand
 	store      entity.Store
 	eventStore event.Store
 	until      func(since record.Time, now time.Time) record.Time
-	typ        string         // of the entities in the copy; "" for all
+	typ        string         // type of the entities in the copy; "" for all
 	since      [2]record.Time // where the next walks start: since[0] for entities, since[1] for events
 	entities   map[string]entity.Change
 	events     map[string]event.Event
@@ -251,12 +250,12 @@ type reader struct {
 	walks      []walk
 }
 
-// walk is a walk, of which only latest is set if it is incomplete.
+// walk is a walk of changes. If it is incomplete, only latest is set.
 type walk struct {
-	until    record.Time // it reads the changes before this time
+	until    record.Time // it has read the changes before this time
 	latest   record.Time // maximum of until over this walk and all earlier ones, even incomplete ones
 	ended    time.Time
-	entities map[string]entity.Change // the copy after it; nil for a walk of events
+	entities map[string]entity.Change // the copy after the walk; nil for a walk of events
 	events   map[string]event.Event
 }
 
@@ -271,8 +270,8 @@ func (r *reader) run(t *testing.T, stop <-chan struct{}) {
 	}
 }
 
-// walk reads the changes of entities and then those of events. If mayStop is true, both may
-// pause between pages or stop early.
+// walk reads the changes of entities and then those of events. If mayStop is true, it may
+// pause between pages, or stop early.
 func (r *reader) walk(t *testing.T, mayStop bool) {
 	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.Page[entity.Change] {
 		page, err := entity.ListChanges(t.Context(), r.store, workspace, entity.ChangeQuery{SyncQuery: q, Type: r.typ, IncludeDeleted: true}, time.Now())
@@ -298,10 +297,10 @@ func (r *reader) walk(t *testing.T, mayStop bool) {
 	}, func(w walk) walk { w.events = maps.Clone(r.events); return w })
 }
 
-// drops reports whether an erasure that r has read concerns e.
+// drops reports whether an erasure that r has read applies to e.
 func (r *reader) drops(e event.Event) bool { return erases(r.erased[string(e.EntityID)], e) }
 
-// erases reports whether an erasure at at, none if it is zero, concerns e.
+// erases reports whether an erasure at the time at, zero for none, applies to e.
 func erases(at record.Time, e event.Event) bool {
 	return at != record.Time{} && e.CreatedAt.Compare(at) <= 0
 }
@@ -362,7 +361,7 @@ func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + between(rng, high-low)
 }
 
-// check compares the copy after each completed walk with the store at walk.until. The last
+// check compares the copy after each complete walk with the store at walk.until. The last
 // walks began a minute after all writes, so their copies must have every write.
 func (r *reader) check(s *world) (wrong []string) {
 	last := 0
@@ -401,9 +400,10 @@ func (s *world) erasedAt(e event.Event) (at record.Time) {
 	return at
 }
 
-// checkEntity wants the state of an entity as of w.until. It may be older if that state was
-// overwritten before the walk ended, and newer if an earlier, incomplete walk had read
-// further. In a copy of one type, entities of others are deleted.
+// checkEntity returns an error unless the copy has the state of an entity as of w.until. The
+// state may be older if it was overwritten before the walk ended, and newer if an earlier,
+// incomplete walk had read further. In a copy of one type, entities of other types are
+// deleted.
 func (w walk) checkEntity(copied entity.Change, history []state, typ string) string {
 	at := copied.SyncPosition().At
 	var want state

@@ -10,7 +10,7 @@ import (
 )
 
 // Await waits until a new walk returns everything that was written by at, which takes about
-// record.SyncLag from then. The service must use the clock of the test.
+// record.SyncLag from then. The service must use the same clock as the test.
 func Await(t testing.TB, c *client.Client, at time.Time) {
 	t.Helper()
 	written := record.TimeOf(at.Add(time.Second)) // record.Time.Next can be slightly ahead of the clock

@@ -23,7 +23,7 @@ type Function struct {
 	LogicalID string            // ends in "Function", such as ListEntityFunction
 	Name      string            // name of its folder, such as list-entity
 	Routes    []Route           // empty for a function without HttpApi events
-	Tables    map[string]string // logical id of each table, by the environment variable with its name
+	Tables    map[string]string // logical id of each table, by the environment variable that contains its name
 	Streams   []Stream
 	Grants    []Grant
 }
@@ -48,7 +48,7 @@ func (r Route) Key() string {
 // Stream is the stream of a table, whose changes Lambda passes to a function.
 type Stream struct {
 	Table    string   // logical id
-	Patterns []string // event patterns in JSON, of which a change must match one; empty if every change matches
+	Patterns []string // event patterns in JSON, one of which a change must match; empty if every change matches
 }
 
 // Grant is the permission to take an action on a resource.
@@ -57,8 +57,8 @@ type Grant struct {
 
 	// Resource is the logical id of a resource and what the policy adds to its ARN:
 	// EntitiesTable, EntitiesTable/index/by_type, Files/* for the objects of a bucket,
-	// EntitiesTable/#service for one partition, and JobsTable.StreamArn for a stream, which
-	// Lambda reads for the function.
+	// EntitiesTable/#service for one partition, or JobsTable.StreamArn for a stream, which Lambda
+	// reads on behalf of the function.
 	Resource string
 }
 
@@ -240,8 +240,8 @@ type document struct {
 	} `yaml:"Resources"`
 }
 
-// policy returns a policy that a function has: its own, or a managed policy of the template,
-// which !Ref names.
+// policy returns a policy of a function: its own, or a managed policy of the template, which
+// !Ref names.
 func (d document) policy(n yaml.Node) (p policy, err error) {
 	if n.Tag != "!Ref" {
 		return p, n.Decode(&p)
