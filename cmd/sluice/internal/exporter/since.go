@@ -16,7 +16,7 @@ import (
 )
 
 type Changes struct {
-	Records     int64       // with tombstones
+	Records     int64       // including tombstones
 	SyncedUntil record.Time // start of the next export
 }
 
