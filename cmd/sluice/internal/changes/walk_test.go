@@ -14,7 +14,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// After a permanent rejection, the hint says that the service must accept the command first.
+// If the service rejected a request for good, the hint says that it must accept the request
+// first.
 func TestTheHintOfAStoppedWalk(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{
