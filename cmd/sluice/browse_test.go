@@ -95,8 +95,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	browseRecords(t, tab, back)
 }
 
-// browseRecords opens an entity, one of its events and the entity of that event, and returns
-// to the list.
+// browseRecords opens an entity, one of its events and that event's entity, and goes back.
 func browseRecords(t *testing.T, tab *browsertest.Tab, back func(until string)) {
 	t.Helper()
 	const title = `document.getElementById('record-title').textContent`

@@ -24,9 +24,8 @@ func requireProgram(t *testing.T, program, help string) {
 	child.Require(t, err, help)
 }
 
-// Each client in docs/clients.md runs unchanged and outside the repository, with API keys on
-// and off. Its first call gets 429. It then waits for the end of the window and creates its
-// event.
+// Each client in docs/clients.md runs unchanged outside the repository, with API keys on and
+// off. It first gets a 429, waits for the end of the window, and creates its event.
 func TestTheClientsOfTheDocsWait(t *testing.T) {
 	t.Parallel()
 	t.Run("keys on", func(t *testing.T) {

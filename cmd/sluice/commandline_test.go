@@ -263,9 +263,8 @@ func onTerminal(t *testing.T, env []string, command string) (shown string, code 
 	return shown, code
 }
 
-// Every line fits, even if the terminal's width changes. After a missing response, the line
-// has the time until the next try. The import makes no more calls per second than --rate
-// allows.
+// Every line fits, even if the terminal's width changes. After a missing response, it has the
+// time until the next try. The import makes no more calls per second than --rate allows.
 func TestProgressFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))

@@ -54,7 +54,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 			{"none", `"resource":"entity","format":"ndjson","filters":{"type":"ghost"}`, ""},
 			{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
 		}
-		for _, tt := range orders { // create all jobs before waiting, because each waits until the indexes are up to date
+		for _, tt := range orders { // create all jobs first, because each waits until the indexes have what it reads
 			c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
 		}
 		c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)

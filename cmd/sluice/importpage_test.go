@@ -89,8 +89,7 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 }
 
 // largeFile writes a CSV file with a byte order mark, CRLF, quotes, line breaks in cells, and
-// n rows: a tenth without an id, duplicates with and without the same content, and one row
-// that is not UTF-8.
+// n rows. A tenth have no id, some are duplicates, equal or not, and one is not UTF-8.
 func largeFile(t *testing.T, path string, n int) {
 	t.Helper()
 	var b strings.Builder

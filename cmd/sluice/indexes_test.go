@@ -146,8 +146,7 @@ func TestAKilledBuildContinues(t *testing.T) {
 	}
 }
 
-// fillTable stores n people. Of every six, four have a number in n, one a string, and one has
-// no n.
+// fillTable stores n people. Of every six, four have a number n, one a string n, and one none.
 func fillTable(t *testing.T, client *dynamodb.Client, table string, n int) (*dynamo.Entities, *dynamo.Indexes) {
 	t.Helper()
 	store, err := dynamo.NewEntities(client, table, dynamo.EntitiesConfig{})

@@ -14,9 +14,8 @@ import (
 )
 
 // As in docs/recover.md, "Bring back some records": a second server uses the restored table.
-// Its TTL is disabled, because DynamoDB restores tables without TTL. What this server exports
-// is imported into the first server, which brings back records that were overwritten or
-// deleted.
+// Its TTL is off, because DynamoDB restores tables without TTL. What this server exports is
+// imported into the first server, which brings back records that were overwritten or deleted.
 func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 	t.Parallel()
 	onTable := func(entities string) *server {

@@ -53,7 +53,6 @@ func overwrite(t *testing.T, path, text string) {
 	}
 }
 
-// inDir runs cmd in dir.
 func inDir(dir string, cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = dir
 	return cmd

@@ -66,8 +66,7 @@ func (w *Walk) Mark() Mark { return w.mark }
 // Path returns the path of the file.
 func (w *Walk) Path() string { return w.path }
 
-// Begin begins a walk over the changes since a time. It discards what an earlier walk has
-// read.
+// Begin begins a walk over the changes since a time, and discards what an earlier walk read.
 func (w *Walk) Begin(since record.Time) error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

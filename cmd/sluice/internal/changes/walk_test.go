@@ -14,8 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// If the service rejected a request for good, the hint says that it must accept the request
-// first.
+// After a permanent rejection, the hint says that the service must first accept the request.
 func TestTheHintOfAStoppedWalk(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{

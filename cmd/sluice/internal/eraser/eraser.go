@@ -13,9 +13,8 @@ import (
 	"sluice/pkg/job"
 )
 
-// Run erases an entity and its events, and waits until the job has ended. It shows its
-// progress on stderr. If ctx is done first, the job continues in the service, and the error
-// says so.
+// Run erases an entity and its events, and waits for the job to end. It shows its progress on
+// stderr. If ctx is done first, the job continues in the service, and the error says so.
 func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (erasurejob.Job, error) {
 	requested, err := c.EraseEntity(ctx, id)
 	if err != nil {

@@ -55,8 +55,7 @@ func TestMoveNew(t *testing.T) {
 	}
 }
 
-// Without Force, an export replaces neither a symbolic link nor a file created in the
-// meantime.
+// Without Force, an export replaces neither a symbolic link nor a file created meanwhile.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

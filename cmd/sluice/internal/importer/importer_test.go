@@ -222,8 +222,7 @@ func TestALineThatChangesAfterItsImport(t *testing.T) {
 	s.want(t, 3)
 }
 
-// An import continues, or counts as complete, only in the workspace and service in which it
-// began.
+// An import continues, or counts as complete, only in the workspace and service of its start.
 func TestAnImportBelongsToAWorkspace(t *testing.T) {
 	t.Parallel()
 	for _, stops := range []int{0, 2} {

@@ -134,8 +134,7 @@ func (s *shaper) find(members []record.Member) {
 	}
 }
 
-// layout returns the file's layout. The caller calls checkHeader once the header has been
-// read.
+// layout returns the file's layout. The caller calls checkHeader after reading the header.
 func (s *shaper) layout() recordfile.Layout {
 	l := recordfile.Layout{Columns: s.columns, Delimiter: s.Delimiter}
 	if len(s.Map) > 0 {

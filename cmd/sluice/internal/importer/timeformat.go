@@ -79,7 +79,7 @@ func (f *timeFormat) parse(text string) (time.Time, error) {
 	return first(at), nil
 }
 
-// first returns the earlier of the two times that clocks show like at, or at if there is only
+// first returns the earlier of the two times that clocks show like at; at if there is only
 // one.
 func first(at time.Time) time.Time {
 	change, _ := at.ZoneBounds()

@@ -31,8 +31,8 @@ type Report struct {
 
 // New returns a Report that writes to out about the service at url. showsProgress means that
 // the caller shows its progress and the result of Waiting on out. If out is then a terminal,
-// the Report writes a line only when an outage begins; otherwise it writes one for each try
-// without a response.
+// the Report writes a line only when an outage begins; otherwise one per try without a
+// response.
 func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }

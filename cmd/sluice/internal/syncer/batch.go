@@ -20,8 +20,8 @@ type batch struct {
 	erased map[string]record.Time // by entity id, when the entity was erased; its events up to then are removed
 }
 
-// readBatch returns about size bytes of changes from a walk's file; with the last ones, it
-// returns io.EOF.
+// readBatch returns up to about size bytes of changes from a walk's file; with the last ones,
+// it returns io.EOF.
 func readBatch(in *bufio.Reader, resource record.Resource, size int) (batch, error) {
 	b := batch{make(map[string][]byte), make(map[string]record.Time)}
 	for read := 0; read < size; {

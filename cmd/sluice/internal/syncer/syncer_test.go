@@ -282,8 +282,8 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.wantCopy(t, record.Entity, path)
 }
 
-// A run starts over if tombstones since the last run, complete or interrupted, can expire
-// within a day.
+// A run starts over if tombstones since the last run, complete or not, can expire within a
+// day.
 func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	t.Parallel()
 	const (
