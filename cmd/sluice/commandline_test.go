@@ -242,7 +242,7 @@ func TestAnOutageIsReported(t *testing.T) {
 				}
 			}
 			cmd.Process.Kill()          //nolint:errcheck // the command may have ended
-			io.Copy(io.Discard, stderr) //nolint:errcheck // until the command has ended
+			io.Copy(io.Discard, stderr) //nolint:errcheck // waits until the command has ended
 			cmd.Wait()                  //nolint:errcheck // the command was killed
 		}
 	}

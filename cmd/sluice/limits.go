@@ -317,7 +317,7 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) 
 }
 
 type checkJSON struct {
-	Address string         `json:"address"` // as the limits count it
+	Address string         `json:"address"` // as counted for the limits
 	Counted string         `json:"counted"` // who is charged: address:… or key:…
 	Row     *ratelimit.Row `json:"row"`     // null if the defaults apply
 }

@@ -25,8 +25,8 @@ var noun = progress.Noun{One: "change", Many: "changes"}
 
 // Mark is a walk's progress, saved in its journal.
 type Mark struct {
-	Since       record.Time  `json:"since"`        // the walk reads changes from then on
-	SyncedUntil *record.Time `json:"synced_until"` // up to this time; nil until the first page is read
+	Since       record.Time  `json:"since"`        // the walk reads changes at or after this time
+	SyncedUntil *record.Time `json:"synced_until"` // and before this one; nil until the first page is read
 	List        int          `json:"list"`         // index of the current list; the number of lists if all are read
 	Cursor      string       `json:"cursor"`       // cursor of the list's next page; "" for the first
 	Changes     int64        `json:"changes"`      // number of changes in the file

@@ -222,7 +222,8 @@ func TestALineThatChangesAfterItsImport(t *testing.T) {
 	s.want(t, 3)
 }
 
-// An import continues, or counts as complete, only in the workspace and service of its start.
+// An import continues, or counts as complete, only in the workspace and service in which it
+// began.
 func TestAnImportBelongsToAWorkspace(t *testing.T) {
 	t.Parallel()
 	for _, stops := range []int{0, 2} {

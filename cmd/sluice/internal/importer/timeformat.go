@@ -44,7 +44,7 @@ func newTimeFormat(format, zone string) (*timeFormat, error) {
 	return f, nil
 }
 
-// shows returns an hour of some day as written in format.
+// shows formats an hour of an arbitrary day.
 func shows(format string, hour int) string {
 	return strftime.Format(format, time.Date(2026, 12, 31, hour, 0, 0, 0, time.UTC))
 }
@@ -63,7 +63,8 @@ func (f *timeFormat) convert(value []byte) ([]byte, error) {
 	return quote(record.TimeOf(at).String()), nil
 }
 
-// parse returns the first of the two times for which text can stand when clocks are set back.
+// parse parses text. If it stands for two times, because clocks are set back, parse returns the
+// first.
 func (f *timeFormat) parse(text string) (time.Time, error) {
 	shown, err := strftime.Parse(f.format, text)
 	if err != nil {
@@ -79,7 +80,7 @@ func (f *timeFormat) parse(text string) (time.Time, error) {
 	return first(at), nil
 }
 
-// first returns the earlier of the two times that clocks show like at; at if there is only
+// first returns the earlier of the two times that clocks show like at, or at if there is only
 // one.
 func first(at time.Time) time.Time {
 	change, _ := at.ZoneBounds()

@@ -17,7 +17,7 @@ import (
 // batch is a set of changes that are applied to a copy at once.
 type batch struct {
 	lines  map[string][]byte      // by record id; nil removes the record
-	erased map[string]record.Time // by entity id, when the entity was erased; its events up to then are removed
+	erased map[string]record.Time // time of erasure by entity id; the entity's events up to then are removed
 }
 
 // readBatch returns up to about size bytes of changes from a walk's file; with the last ones,
