@@ -12,9 +12,9 @@ import (
 	"sluice/internal/test/browsertest"
 )
 
-// seedBrowsing creates 14 customers, one hostile entity and 16 events. The type and the note
-// of the hostile entity have U+202E, which reverses the direction of text. customer-00 changed
-// last, and the hostile entity before it. One event is dated far in the future, and the one
+// seedBrowsing creates 14 customers, one hostile entity and 16 events. The hostile entity's
+// type and note contain U+202E, which reverses the direction of text. customer-00 changed
+// last, the hostile entity just before. One event is dated far in the future, and the one
 // created last is in the past.
 func seedBrowsing(t *testing.T, s *server) {
 	t.Helper()
@@ -51,8 +51,8 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 		tab.Wait(until)
 	}
 
-	// The list has two pages. It has the event of the far future only if the filter "to" includes
-	// its time.
+	// The list has two pages. It has the far-future event only if the filter "to" includes its
+	// time.
 	open("", names+` === 'order_paid '.repeat(10).trim()`)
 	tab.Click("#records-next")
 	tab.Wait(names + ` === 'order_paid '.repeat(4) + 'came_late' && document.getElementById('records-page').textContent === 'Page 2'`)
@@ -67,7 +67,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#records-form [data-preset=hour]")
 	tab.Wait(`new URLSearchParams(location.search).get('from') !== null && ` + names + `.startsWith('came_late ')`)
 
-	// The URL has the filters of the form. Hostile text does not affect the layout.
+	// The URL has the form's filters. Hostile text does not affect the layout.
 	tab.Click("#records-card label:has([value=entity])")
 	tab.Wait(`location.search.startsWith('?kind=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
 	browsertest.Eval[bool](tab, `Boolean(document.querySelector('#records-form [name=order]').value = 'id')`)
@@ -95,8 +95,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	browseRecords(t, tab, back)
 }
 
-// browseRecords opens an entity, one of its events and the entity of that event, and returns
-// to the list.
+// browseRecords opens an entity, one of its events and that event's entity, and goes back.
 func browseRecords(t *testing.T, tab *browsertest.Tab, back func(until string)) {
 	t.Helper()
 	const title = `document.getElementById('record-title').textContent`

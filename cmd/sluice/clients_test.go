@@ -24,9 +24,8 @@ func requireProgram(t *testing.T, program, help string) {
 	child.Require(t, err, help)
 }
 
-// Each client of docs/clients.md runs unchanged and outside the repository, with API keys on
-// and off. After the 429 that it gets first, it waits for the end of the window and creates
-// its event.
+// Each client in docs/clients.md runs unchanged outside the repository, with API keys on and
+// off. It first gets a 429, waits for the end of the window, and creates its event.
 func TestTheClientsOfTheDocsWait(t *testing.T) {
 	t.Parallel()
 	t.Run("keys on", func(t *testing.T) {
@@ -41,13 +40,13 @@ func TestTheClientsOfTheDocsWait(t *testing.T) {
 	})
 }
 
-// language says how the examples of docs/clients.md in one language are run.
+// language says how to run the examples of docs/clients.md in one language.
 type language struct {
 	file    string
 	command []string // without the file name, which the test appends
 	help    string
-	modules string // folder of node_modules; empty for other languages
-	calls   int    // of the example that creates an event, if none is refused
+	modules string // the node_modules folder; empty for other languages
+	calls   int    // calls of the example that creates an event, if none is refused
 }
 
 // clientsOfTheDocs returns the examples of docs/clients.md in order, by language.
@@ -72,8 +71,8 @@ func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map
 	}
 }
 
-// cmd runs an example in a directory of its own, against the service at url. first is the
-// first example of the language, which those in JavaScript import.
+// cmd runs an example in its own directory, against the service at url. first is the first
+// example in the language, which the other ones in JavaScript import.
 func (l language) cmd(t *testing.T, first, example, url, key string) *exec.Cmd {
 	t.Helper()
 	requireProgram(t, l.command[0], l.help)
@@ -125,7 +124,7 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 				want, lists := tt.failure, strings.Contains(example, tt.list)
 				switch {
 				case createsOrder.MatchString(example) || tt.language == "js" && i == 0:
-					continue // TestTheClientsOfTheDocsWait runs it, or the others import it
+					continue // TestTheClientsOfTheDocsWait runs it, or other examples import it
 				case lists:
 					want = tt.page
 				case strings.Contains(example, "c.ListEntityChanges("):

@@ -133,7 +133,7 @@ func wantUsageError(t *testing.T, args, want string) {
 	wantFiles(t, cmd.Dir, "f.ndjson")
 }
 
-// The user can then try another service or another key.
+// So the user can then try another service or another key.
 func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	t.Parallel()
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + t.TempDir()}
@@ -155,7 +155,7 @@ func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	}
 }
 
-// It works in any working directory, because the printed path is absolute.
+// The printed command works in any directory, because its path is absolute.
 func TestThePrintedCommandCreatesAKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "it's data")
@@ -188,7 +188,7 @@ func TestCtrlCEndsMakeRun(t *testing.T) {
 	t.Parallel()
 	requireProgram(t, "script", "install bsdutils, which contains script(1)")
 	for _, command := range []string{program + " serve", "make -C " + child.ModuleRoot(t) + " run"} {
-		// exec replaces the shell, which could otherwise exit with code 130.
+		// exec replaces the shell, which might otherwise exit with 130.
 		cmd := exec.CommandContext(t.Context(), "script", "-qec", "exec "+command, os.DevNull)
 		cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATA_DIR="+t.TempDir(), "MAKEFLAGS=")
 		keyboard, err := cmd.StdinPipe()
@@ -212,8 +212,8 @@ func TestCtrlCEndsMakeRun(t *testing.T) {
 	}
 }
 
-// The command says so within two seconds, with the time until the next try, unless that is at
-// once. After three tries it says what may be wrong.
+// The command reports the outage within two seconds, with the time until the next try, unless
+// that is at once. After three tries it says what may be wrong.
 func TestAnOutageIsReported(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(1))
@@ -242,13 +242,13 @@ func TestAnOutageIsReported(t *testing.T) {
 				}
 			}
 			cmd.Process.Kill()          //nolint:errcheck // the command may have ended
-			io.Copy(io.Discard, stderr) //nolint:errcheck // waits for the end of the command
+			io.Copy(io.Discard, stderr) //nolint:errcheck // waits until the command has ended
 			cmd.Wait()                  //nolint:errcheck // the command was killed
 		}
 	}
 }
 
-// onTerminal runs a shell command on a terminal, and returns what that shows.
+// onTerminal runs a shell command on a terminal and returns what the terminal shows.
 func onTerminal(t *testing.T, env []string, command string) (shown string, code int) {
 	t.Helper()
 	requireProgram(t, "script", "install bsdutils, which contains script(1)")
@@ -263,15 +263,14 @@ func onTerminal(t *testing.T, env []string, command string) (shown string, code 
 	return shown, code
 }
 
-// Every line fits, even if the width of the terminal changes. After a missing response, the
-// line has the time until the next try. The import makes no more calls per second than --rate
-// allows.
+// Every line fits, even if the terminal's width changes. After a missing response, it has the
+// time until the next try. The import makes no more calls per second than --rate allows.
 func TestProgressFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	const records, rate = 150, 50
 	var calls atomic.Int64
-	half := filepath.Join(t.TempDir(), "half") // exists after half of the calls, when the terminal is resized
+	half := filepath.Join(t.TempDir(), "half") // created after half of the calls, when the terminal is resized
 	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		switch n := calls.Add(1); {
 		case n >= 5 && n <= 8:
@@ -312,7 +311,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 		wide, ended := filepath.Join(t.TempDir(), "wide"), filepath.Join(t.TempDir(), "ended")
 		go func() {
 			for _, file := range []string{wide, ended} {
-				for range 3 { // waits for three responses
+				for range 3 { // for three responses
 					<-asked
 				}
 				overwrite(t, file, "")
@@ -347,7 +346,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// They are commands that the program has.
+// Each is a command of the program.
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	out, _ := wantRun(t, sluiceCommand(t, nowhere), 0, "sluice serve ", "")

@@ -22,15 +22,14 @@ in the process list, but not the variable.`
 
 type connection struct {
 	getenv func(string) string
-	url    string // of the flags --url and --key
+	url    string // flags --url and --key
 	key    string
-	share  *float64 // of the flag --share; nil if the command has none
+	share  *float64 // flag --share; nil if the command has none
 	stderr io.Writer
 	outage *outage.Report // reports outages of the service
 }
 
-// connectTimeout is short, so that an unreachable service is reported soon. The client
-// retries.
+// connectTimeout is short so that an unreachable service is reported soon. The client retries.
 const connectTimeout = 1500 * time.Millisecond
 
 // addFlags leaves the defaults empty, because the help text must not show the API key.
@@ -47,14 +46,13 @@ func (c *connection) addShare(cmd *cobra.Command) {
 
 func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_URL"), defaultURL) }
 
-// client returns a client that writes a line to stderr when a try gets no response and another
-// follows.
+// client returns a client that reports each try without a response to stderr if it will retry.
 func (c *connection) client(cfg client.Config) (*client.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
 // patientClient is for commands that transfer many records and show c.waiting with their
-// progress. It retries for up to 2 minutes, long enough for a restart of the service.
+// progress. It retries for up to 2 minutes, long enough for the service to restart.
 func (c *connection) patientClient(cfg client.Config) (*client.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))

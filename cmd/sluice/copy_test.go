@@ -57,7 +57,7 @@ func TestSyncAndExportSince(t *testing.T) {
 	exportChanges(t, g, first.SyncedUntil)
 }
 
-// changeRecords changes 700 entities, deletes 101, recreates one of them, and creates 100 new
+// changeRecords changes 700 entities, deletes 101, recreates one of those, and creates 100 new
 // ones and 1,000 events, most of them dated in the past.
 func changeRecords(t *testing.T, s *server) {
 	t.Helper()
@@ -98,9 +98,9 @@ func changeRecords(t *testing.T, s *server) {
 	}
 }
 
-// killedSync kills the first runs of "sync", and returns the result of the next one, which
-// ends by itself. A killed run has at least three pages to read. It is killed after its first
-// or second, and does not get the one after that.
+// killedSync kills the first runs of "sync" and returns the result of the next one, which it
+// lets finish. A killed run has at least three pages to read. It is killed after its first or
+// second page, and does not get the next.
 func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {
@@ -138,7 +138,7 @@ func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r sync
 	}
 }
 
-// wantSynced compares a copy with the records of the service.
+// wantSynced compares a copy with the service's records.
 func wantSynced(t *testing.T, s *server, resource, file string) {
 	t.Helper()
 	want := filepath.Join(t.TempDir(), "export.ndjson")
@@ -150,13 +150,13 @@ func wantSynced(t *testing.T, s *server, resource, file string) {
 	}
 }
 
-// exportChanges exports what changeRecords has changed, from before on.
+// exportChanges exports what changeRecords has changed since a time.
 func exportChanges(t *testing.T, g *gate, since record.Time) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "changes.ndjson")
 	args := []string{"export", "entities", "--since", since.String(), "--include-deleted", "-o", file}
-	// After an interrupt the command exits with 130, and the next run continues.
+	// After an interrupt, the command exits with 130, and the next run continues.
 	cmd := sluiceCommand(t, g.url, args...)
 	var interrupted bytes.Buffer
 	cmd.Stderr = &interrupted
@@ -203,7 +203,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 }
 
-// It does not change the file and creates no other.
+// Sync neither changes the file nor creates another.
 func TestSyncRefusesAFileOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	file := write(t, "mine.ndjson", `{"id":"mine"}`)

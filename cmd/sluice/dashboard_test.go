@@ -23,7 +23,7 @@ import (
 // The tests of the dashboard run the page in Chromium against `sluice serve`.
 const browserAddress = "127.0.0.1"
 
-// answers are responses in place of the server's, by path.
+// answers are responses that replace the server's, by path.
 type answers = map[string]browsertest.Answer
 
 func jobPage(list ...map[string]any) browsertest.Answer {
@@ -33,7 +33,7 @@ func jobPage(list ...map[string]any) browsertest.Answer {
 	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{"data": list, "next_cursor": nil}}
 }
 
-// fakeJob returns a job that was created ago. change replaces its defaults.
+// fakeJob returns a job created ago before now. change overrides its defaults.
 func fakeJob(id, resource, format, status string, ago time.Duration, change map[string]any) map[string]any {
 	at := time.Now().UTC().Add(-ago).Format(time.RFC3339Nano)
 	j := map[string]any{
@@ -51,7 +51,7 @@ func problem(status int64, code, detail string) browsertest.Answer {
 	}}
 }
 
-// busyMinute is the usage of an address that reads, imports and reaches limits.
+// busyMinute is the usage of an address that reads, imports and reaches its limits.
 func busyMinute() browsertest.Answer {
 	var seconds []map[string]any
 	now := time.Now().Unix()
@@ -70,7 +70,7 @@ func busyMinute() browsertest.Answer {
 	}}
 }
 
-// visible is a JavaScript expression.
+// visible returns a JavaScript expression.
 func visible(id string) string {
 	return fmt.Sprintf("document.getElementById(%q)?.offsetParent", id)
 }
@@ -149,7 +149,7 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 		fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
 		fakeJob("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
 		fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
-		fakeJob("h", "event", "ndjson", "queued", 5*time.Hour, map[string]any{"records_written": 20_000, "records_expected": 50_000}), // between two runs
+		fakeJob("h", "event", "ndjson", "queued", 5*time.Hour, map[string]any{"records_written": 20_000, "records_expected": 50_000}), // between two runs of the job
 		expired,
 	)}, `document.querySelectorAll('#exports > li').length === 8 && document.querySelectorAll('#records > li').length === 10`)
 	if got := browsertest.Eval[string](tab, `document.querySelector('#records code').textContent`); got != numbers {
@@ -218,7 +218,7 @@ func dashboardRequests(t *testing.T, s *server) (n int) {
 	return n
 }
 
-// The page says so, waits, and continues by itself.
+// The page says that a limit is used up, waits, and continues by itself.
 func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_REQUESTS=30"})
 	tab := b.Tab(t, browsertest.Desktop)
@@ -248,7 +248,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
 	tab.Audit("limit-reached")
 
-	// The service sends an error page instead of the dashboard, which reloads itself until the
+	// The service sends an error page instead of the dashboard. The page reloads itself until the
 	// last try (retry=6).
 	end = flood("/dashboard")
 	const refused = `document.querySelector('h1')?.textContent.startsWith('The limit of this address is used up')`
@@ -349,9 +349,9 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// The poller waits after a 429, and stops after six in a row, and at once after a 403. If
-// little of a limit is left, it waits until the reset, by the clock of the service. It does
-// not poll while the page is hidden. The test records the waiting times instead of waiting.
+// The poller waits after a 429. It stops after six of them in a row, and at once after a 403.
+// If little of a limit is left, it waits until the reset, by the service's clock. It does not
+// poll while the page is hidden. The test records the waiting times instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
@@ -432,7 +432,7 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// 50,000 events are exported through the page, into the file that the browser downloads.
+// The page exports 50,000 events into a file that the browser downloads.
 func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	const n = 50_000 // enough for several polls during the export
 	dir := t.TempDir()
@@ -457,7 +457,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
 	seen := browsertest.Eval[[]float64](tab, "seen")
 	t.Logf("the progress bar showed %v", seen)
-	for i, v := range seen { // how many there are depends on the speed of the machine
+	for i, v := range seen { // their number depends on the speed of the machine
 		if i > 0 && v < seen[i-1] {
 			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
 		}
@@ -514,7 +514,7 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab.Open(s.url + "/dashboard")
 	tab.Wait(visible("key"))
 
-	// With only the scope dashboard, the page shows only the usage.
+	// With only the scope dashboard, the page shows just the usage.
 	enter(createKey(t, env, "--scope", "dashboard"))
 	tab.Wait(visible("usage") + `&& document.getElementById('hidden-parts').innerText.startsWith('Records and exports are hidden, because this key lacks the scope export')`)
 	for _, part := range []string{"new-export", "exports", "find"} {
@@ -528,7 +528,7 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("exports-empty") + ` && document.getElementById('records-empty').textContent.includes('There are no events yet') && !` + visible("hidden-parts"))
 }
 
-// focusOf is the id, the name or the text of what has the keyboard focus.
+// focusOf returns the id, name or text of the element with the keyboard focus.
 func focusOf(tab *browsertest.Tab) string {
 	return browsertest.Eval[string](tab, `(() => { const a = document.activeElement; return a.id || a.name || a.textContent.trim(); })()`)
 }
@@ -545,8 +545,8 @@ func tabTo(t *testing.T, tab *browsertest.Tab, want string) {
 	t.Fatalf("the Tab key never leads to %s", want)
 }
 
-// Exports start, are cancelled and start again by keyboard only, and the page never loses the
-// focus.
+// With only the keyboard, exports start, are cancelled and start again, and the page never
+// loses the focus.
 func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedPage(t, s)
@@ -584,7 +584,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 
 	running := fakeJob("x", "event", "ndjson", "running", time.Second, map[string]any{"records_written": 1, "records_expected": 9})
 	cancelled := fakeJob("x", "event", "ndjson", "cancelled", time.Second, map[string]any{"records_written": 1})
-	for _, byKey := range []bool{true, false} { // otherwise another client cancels the job
+	for _, byKey := range []bool{true, false} { // if false, another client cancels the job
 		tab.Answer(answers{"/export_job": jobPage(running), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
 		tab.Open(s.url + "/dashboard")
 		tab.Wait(`document.querySelector('#exports [data-status=running]')`)

@@ -25,7 +25,7 @@ type exportOptions struct {
 
 	sinceText string
 	since     *record.Time // nil for an export job
-	deleted   bool         // with tombstones
+	deleted   bool         // include tombstones
 }
 
 const exportHelp = `Export all entities or events of a service, or those that the flags select, to a
@@ -135,15 +135,15 @@ func (o *exportOptions) check() (err error) {
 		return err
 	}
 	order := o.Order
-	order.ID = "valid" // the client chooses the id
+	order.ID = "valid" // the client chooses the real id
 	if err := order.Validate(); err != nil {
 		return usageError("%w", err)
 	}
 	return nil
 }
 
-// exportFormat goes by the flag --format or, if that is empty, by the file's name. Standard
-// output ("-") is NDJSON by default.
+// exportFormat uses the flag --format or, if that is empty, the file's name. Standard output
+// ("-") is NDJSON by default.
 func exportFormat(flag, path string) (recordfile.Format, error) {
 	switch format := cmp.Or(recordfile.Format(flag), recordfile.FormatOf(path)); {
 	case format == recordfile.NDJSON || format == recordfile.CSV:
@@ -156,7 +156,7 @@ func exportFormat(flag, path string) (recordfile.Format, error) {
 	return "", usageError("the file name %q does not show the format; use --format ndjson or --format csv", path)
 }
 
-// checkSince sets o.since. It returns a usage error if --since is invalid or does not fit
+// checkSince sets o.since. It returns a usage error if --since is invalid or conflicts with
 // another flag.
 func (o *exportOptions) checkSince() (err error) {
 	if o.since, err = parseTime("--since", o.sinceText); err != nil {
@@ -193,14 +193,14 @@ func parseTime(flag, text string) (*record.Time, error) {
 	return &t, nil
 }
 
-// exportResult is the JSON of "sluice export" without --since.
+// exportResult is the JSON output of "sluice export" without --since.
 type exportResult struct {
 	Job       string           `json:"job"`
 	Resource  record.Resource  `json:"resource"`
 	Format    exportjob.Format `json:"format"`
 	File      string           `json:"file"`
 	Records   int64            `json:"records"`
-	SizeBytes int64            `json:"size_bytes"` // compressed
+	SizeBytes int64            `json:"size_bytes"` // compressed size
 	Seconds   float64          `json:"seconds"`    // of this run
 }
 
@@ -233,7 +233,7 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 	return nil
 }
 
-// changesResult is the JSON of "sluice export --since".
+// changesResult is the JSON output of "sluice export --since".
 type changesResult struct {
 	Resource    record.Resource `json:"resource"`
 	File        string          `json:"file"`

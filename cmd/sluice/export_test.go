@@ -22,8 +22,8 @@ import (
 	"sluice/pkg/client"
 )
 
-// startProxy returns the URL of a proxy that calls handle for each request, which can pass it
-// on with next.ServeHTTP. Links in responses have the host of the proxy.
+// startProxy returns the URL of a proxy that calls handle for each request. handle can forward
+// the request with next.ServeHTTP. Links in responses have the proxy's host.
 func startProxy(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -93,7 +93,7 @@ func TestExport(t *testing.T) {
 	if n := strings.Count(lines, "\n"); n != 50 || !strings.Contains(lines, `"attributes":{"i":49}`) {
 		t.Errorf("%d lines: %.200s", n, lines)
 	}
-	// The file exists, so a second run fails, and one with --force replaces it.
+	// The file exists, so an export without --force fails, and one with --force replaces it.
 	overwrite(t, events, "old")
 	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events)); code != exitUsage || out != "" || stderr != "sluice: "+events+" exists; name another file, or replace it with --force\n" {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
@@ -135,15 +135,15 @@ func TestExport(t *testing.T) {
 	}
 	wantFiles(t, dir, "entities.ndjson.gz", "events.ndjson.gz", "kept", "people.csv")
 
-	// The exported files can be imported into another service.
+	// Another service can import the exported files.
 	other := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	wantRun(t, sluiceCommand(t, other.url, "import", "events", events), 0, "50 events: 50 new", "")
 	wantRun(t, sluiceCommand(t, other.url, "import", "entity", people), 0, "1 entity: 1 new", "")
 	other.client(t).want(t, http.StatusOK, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
 }
 
-// An export from the service into which it is imported is identical, but for the times that
-// the service sets.
+// An export from the importing service is identical, except for the times that the service
+// sets.
 func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -165,8 +165,8 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	for _, formulas := range []string{"neutralize", "keep"} {
 		file, csv := export(s.url, "entities.csv", "--csv-formulas", formulas)
 		_, lines := export(s.url, "entities.ndjson")
-		// An import without --create-only would merge the records and remove null attributes. In the
-		// second iteration, all entities are there already.
+		// Without --create-only, an import would merge the records and remove null attributes. In
+		// the second iteration, all entities are there already.
 		wantRun(t, sluiceCommand(t, other.url, "import", "entities", "--create-only", file), 0, "", "")
 		if _, got := export(other.url, "entities.csv", "--csv-formulas", formulas); got != csv {
 			t.Errorf("%s: got\n%q\nwant\n%q", formulas, got, csv)
@@ -241,7 +241,7 @@ func TestAKilledExportContinues(t *testing.T) {
 	}
 }
 
-// A file that differs from what the job wrote does not reach the output path, and the next run
+// A file that differs from what the job wrote does not reach the output path. The next run
 // downloads it again.
 func TestAnExportIsChecked(t *testing.T) {
 	t.Parallel()
@@ -275,8 +275,8 @@ func TestAnExportIsChecked(t *testing.T) {
 	wantFiles(t, filepath.Dir(file), "events.csv")
 }
 
-// The next run continues the job, or creates a new one if it has failed. An export to standard
-// output cannot continue, so its job is cancelled.
+// The next run continues the job, or creates a new one if the job failed. An export to
+// standard output cannot be continued, so its job is cancelled.
 func TestAnInterruptedExport(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 1)
@@ -324,7 +324,7 @@ func TestAnInterruptedExport(t *testing.T) {
 			}
 			next.ServeHTTP(w, r)
 		})
-		// The journal has the URL of the service, which is that of the new proxy now.
+		// The journal has the service's URL, which is now that of the new proxy.
 		journal := output + ".sluice-export"
 		overwrite(t, journal, strings.Replace(read(t, journal), proxy, over, 1))
 		wantRun(t, sluiceCommand(t, over, "export", "event", "-o", output), 0, "1 event in", "has failed: It was too large. Beginning a new one.\n")

@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// exported waits for a job and returns it with the text of its file.
+// exported waits for a job and returns it with its uncompressed file.
 func exported(t *testing.T, c *client.Client, id string) (exportjob.Job, string) {
 	t.Helper()
 	j, err := c.AwaitExportJob(t.Context(), id, nil)
@@ -54,7 +54,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 			{"none", `"resource":"entity","format":"ndjson","filters":{"type":"ghost"}`, ""},
 			{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
 		}
-		for _, tt := range orders { // all first, because each waits until the indexes have what it reads
+		for _, tt := range orders { // create all jobs first, because each waits until the indexes have what it reads
 			c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
 		}
 		c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
@@ -83,8 +83,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	})
 }
 
-// The file has every record that was created before its job, even if others are stored
-// meanwhile.
+// The file has every record created before its job, even while others are being stored.
 func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -146,8 +145,8 @@ func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
 	}
 }
 
-// A new server has the records and export files of its data directory. It rejects the links
-// from before.
+// A new server has the records and export files of its data directory. It rejects links made
+// by the previous server.
 func TestLinksToExportFilesAndARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -179,7 +178,7 @@ func TestLinksToExportFilesAndARestart(t *testing.T) {
 	}
 }
 
-// filledEvent is event i of fillEvents.
+// filledEvent returns event i of fillEvents.
 func filledEvent(i, attributes int) event.Event {
 	var others strings.Builder
 	for j := range attributes - 1 {
@@ -204,7 +203,7 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 	})
 }
 
-// fill calls create with 0 to n-1, on a store in the data file of a server that is not
+// fill calls create with 0 to n-1 and a store in the data file of a server that is not
 // running.
 func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
 	t.Helper()

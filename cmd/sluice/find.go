@@ -70,7 +70,7 @@ one record. The key needs the scope export.
 	return cmd
 }
 
-// printFound prints at most most entities, or all if most is 0.
+// printFound prints up to most entities, or all if most is 0.
 func printFound(stdout, stderr io.Writer, found iter.Seq2[entity.Entity, error], most int) error {
 	out := bufio.NewWriter(stdout)
 	n := 0

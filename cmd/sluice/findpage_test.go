@@ -16,8 +16,8 @@ import (
 
 const recordTitle = `document.getElementById('record-title').textContent`
 
-// One box finds entities and events by id. What is open has a URL, a wrong filter is named in
-// the words of the page, and an erasure is followed to its end.
+// One search box finds entities and events by id. Whatever is open has a URL, errors name a
+// wrong filter as the page does, and the page follows an erasure to its end.
 func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedBrowsing(t, s)
@@ -33,7 +33,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	if got := browsertest.Eval[float64](tab, `document.querySelector('#records > li').getBoundingClientRect().bottom`); got > float64(browsertest.Phone.Height) {
 		t.Errorf("on a phone, the first result ends at %v pixels, below the first screen", got)
 	}
-	// The card keeps its rows, says so, and tries again.
+	// The card says that the limit is used up, keeps its rows, and tries again.
 	tab.Answer(answers{"/event": problem(http.StatusTooManyRequests, "quota_exceeded", "the limit is used up")})
 	tab.Click("#records-next")
 	tab.Wait(textOf("records-notice") + `.startsWith('Your limit is used up for the moment.') && document.querySelectorAll('#records > li').length === 10`)
@@ -45,7 +45,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("not-found")
 	find("paid-07", recordTitle+` === 'Event paid-07' && location.search === '?kind=event&id=paid-07'`)
 	find("customer-03", recordTitle+` === 'Entity customer-03' && document.getElementById('record-events-count').textContent === '(14)'`)
-	// The events of a record become a file that a spreadsheet opens.
+	// The page saves a record's events in a file that a spreadsheet can open.
 	next := tab.DownloadInto(t.TempDir())
 	tab.Click("#record-events-actions button")
 	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
@@ -69,7 +69,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("wrong-filter")
 
 	tab.Open(s.url + "/dashboard?kind=entity&id=customer-03")
-	tab.Wait(`document.getElementById('record-events-count').textContent === '(14)'`) // moves what is below
+	tab.Wait(`document.getElementById('record-events-count').textContent === '(14)'`) // because the count moves what is below it
 	tab.Click("#erase > summary")
 	tab.Click("#erase-id")
 	tab.Press("customer-04", kb.Enter)
@@ -83,8 +83,8 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	c.want(t, http.StatusNotFound, "GET", "/event/paid-07", "")
 }
 
-// The browser keeps the zone. Both zones mean the same instants, and the presets say which is
-// active.
+// The browser remembers the zone. The filters mean the same instants in both zones, and the
+// active preset is marked.
 func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"id":"e","name":"n","occurred_at":"2026-01-02T23:30:00Z"}`)
@@ -109,8 +109,8 @@ func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// stalePages runs a proxy in front of a server. Each search for an email address begins with a page
-// whose values have all changed, and one for gone@ has only such pages.
+// stalePages runs a proxy in front of a server. Each search for an email address begins with a
+// page on which every value has since changed. A search for gone@ has only such pages.
 func stalePages(t *testing.T, target string) (url string) {
 	t.Helper()
 	return startProxy(t, target, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -127,8 +127,8 @@ func stalePages(t *testing.T, target string) (url string) {
 	})
 }
 
-// A support person who has only the beginning of an email address gets to the latest events, and
-// then imports a file, with the keyboard only.
+// A support agent who knows only the beginning of an email address finds the latest events,
+// and then imports a file, with only the keyboard.
 func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "", "does the rest while it runs")
@@ -193,7 +193,7 @@ func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	path := filepath.Join(t.TempDir(), "calls.csv")
 	userFile(t, path, "name,entity_id,minutes\ncalled,ada-example-org,5\ncalled,ada-example-org,x y\n,ada-example-org,7\n")
 	to("import-file")
-	tab.Choose("#import-file", path) // Enter opens a dialog of the system
+	tab.Choose("#import-file", path) // Enter would open a system dialog
 	tab.Wait(`document.activeElement.id === 'import-title'`)
 	to("import-check")
 	tab.Press(kb.Enter)

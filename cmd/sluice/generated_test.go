@@ -15,7 +15,7 @@ import (
 // openAPITools is where "make openapi-tools" installs its programs.
 const openAPITools = "openapi-tools"
 
-// tool runs a program of openAPITools in dir.
+// tool runs a program from openAPITools in dir.
 func tool(t *testing.T, dir string, program string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -49,8 +49,8 @@ func TestOpenAPILinters(t *testing.T) {
 	tool(t, dir, node(t, "redocly"), "lint", openAPIFile(t))
 }
 
-// They create, read and list entities, whose attributes include a number that a float64 cannot
-// represent.
+// The clients create, read and list entities. Among the attributes is a number that a float64
+// cannot represent.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	requireProgram(t, node(t, "openapi-typescript"), "run: make openapi-tools")

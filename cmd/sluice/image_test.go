@@ -12,7 +12,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// docker runs a command of docker and returns what it printed.
+// docker runs a docker command and returns what it printed.
 func docker(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "docker", args...)
@@ -25,7 +25,7 @@ func docker(t *testing.T, args ...string) string {
 	return strings.TrimSpace(stdout.String())
 }
 
-// The image of the Dockerfile serves the API, with API keys, as a user who may write only to /data.
+// The Dockerfile's image serves the API, with API keys, as a user who can write only to /data.
 func TestTheImageServes(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), "docker", "version", "--format", "engine {{.Server.Version}}").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "engine ") {
@@ -43,7 +43,7 @@ func TestTheImageServes(t *testing.T) {
 	name := fmt.Sprintf("sluice-test-%x", time.Now().UnixNano())
 	docker(t, "build", "--build-arg", "GOPROXY="+strings.TrimSpace(string(proxy)), "-t", name, ".")
 	t.Cleanup(func() {
-		// Either may not exist. The context of the test is done.
+		// The container or image may not exist. The test's context is done, so it is not used here.
 		exec.Command("docker", "rm", "--force", "--volumes", name).Run() //nolint:errcheck // as described
 		exec.Command("docker", "rmi", name).Run()                        //nolint:errcheck // as described
 	})

@@ -142,7 +142,7 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return printImport(cmd.OutOrStdout(), r, f.json)
 }
 
-// completeNounAndFile completes the noun and the file of import and sync.
+// completeNounAndFile completes the arguments of import and sync: a noun and a file.
 func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return resourceNames, cobra.ShellCompDirectiveNoFileComp
@@ -172,7 +172,7 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 		o.Rejects = cmp.Or(o.Rejects, "rejects.ndjson")
 		return nil
 	}
-	// A file has one journal, whatever symbolic link it is imported through.
+	// A file has one journal, even if it is imported through different symbolic links.
 	file, err := filepath.EvalSymlinks(o.Path)
 	if err != nil {
 		return usageError("%w", err)
@@ -187,15 +187,15 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 	return nil
 }
 
-// sameFile accepts paths without a file.
+// sameFile also works if a or b does not exist.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
 	return filepath.Clean(a) == filepath.Clean(b) || errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// importFormat goes by the flag --format or, if that is empty, by the file's name. Standard
-// input ("-") is NDJSON by default.
+// importFormat uses the flag --format or, if that is empty, the file's name. Standard input
+// ("-") is NDJSON by default.
 func importFormat(flag, path string) (format recordfile.Format, err error) {
 	name := path
 	switch {
@@ -217,7 +217,7 @@ func importFormat(flag, path string) (format recordfile.Format, err error) {
 
 var importFormats = []recordfile.Format{recordfile.NDJSON, recordfile.CSV, recordfile.JSON}
 
-// tryImport is "sluice import --dry-run".
+// tryImport runs "sluice import --dry-run".
 func tryImport(cmd *cobra.Command, o importer.Options, asJSON bool) error {
 	r, err := importer.Try(cmd.Context(), o)
 	switch {
@@ -234,8 +234,8 @@ func tryImport(cmd *cobra.Command, o importer.Options, asJSON bool) error {
 	return err
 }
 
-// printImport fails if records were rejected. It prints nothing if the result is printed as
-// JSON.
+// printImport fails if records were rejected. With asJSON, it prints nothing, since the result
+// is printed as JSON.
 func printImport(w io.Writer, r importer.Result, asJSON bool) error {
 	if !asJSON {
 		updated := ""

@@ -23,7 +23,7 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// unlimited are the highest limits of a server.
+// unlimited sets a server's limits to the highest allowed.
 var unlimited = []string{"LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"}
 
 // sluiceCommand runs the program against the server at url.
@@ -35,7 +35,7 @@ func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// inEnv is for a command that needs no service. env is added to the environment.
+// inEnv is sluiceCommand for a command that needs no service. env is added to the environment.
 func inEnv(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := sluiceCommand(t, nowhere, args...)
@@ -58,8 +58,8 @@ func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// wantRun checks the exit code, and the beginning of the output and a part of the diagnostics.
-// A command that fails must print no output.
+// wantRun checks the exit code, how the output begins, and that the diagnostics contain
+// stderr. A command that fails must print no output.
 func wantRun(t *testing.T, cmd *exec.Cmd, code int, stdout, stderr string) (out, diagnostics string) {
 	t.Helper()
 	out, diagnostics, got := run(t, cmd)
@@ -80,7 +80,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// eventLines returns n events as NDJSON, of which every third has an id.
+// eventLines returns n events as NDJSON. Every third has an id.
 func eventLines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -93,11 +93,11 @@ func eventLines(n int) string {
 	return b.String()
 }
 
-// entityLines returns n entities as NDJSON, of which every third has an id.
+// entityLines returns n entities as NDJSON. Every third has an id.
 func entityLines(n int) string { return strings.ReplaceAll(eventLines(n), `"name":`, `"type":`) }
 
 // wantEachOnce checks that a list has each of the first n records of eventLines or entityLines
-// once, and nothing else.
+// exactly once, and nothing else.
 func wantEachOnce(t *testing.T, c *caller, path string, n int) {
 	t.Helper()
 	times := make(map[int]int)
@@ -114,7 +114,7 @@ func wantEachOnce(t *testing.T, c *caller, path string, n int) {
 	}
 }
 
-// gate is a proxy in front of a server that can be replaced. It calls functions after some
+// gate is a proxy in front of a server, which can be replaced. It calls functions after some
 // number of successful requests.
 type gate struct {
 	url    string
@@ -172,7 +172,7 @@ func (g *gate) runAfter(n int, f func()) {
 	g.at[g.count+n] = f
 }
 
-// The import or the service is killed, and records have ids or not.
+// The test kills the import or the service, with and without ids in the records.
 func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	t.Parallel()
 	const kills, serverKills = 10, 3
@@ -208,7 +208,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
-				// Each run is killed but the last, during which the server is killed and restarted.
+				// Every run but the last is killed. During the last, the server is killed and restarted.
 				if attempt < kills {
 					g.runAfter(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // the import may have ended
 				} else {
@@ -254,7 +254,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	}
 }
 
-// At the default limits, the service refuses at most 5 calls of an import. Entities are sent
+// At the default limits, the service refuses at most 5 of an import's calls. Entities are sent
 // 100 at a time.
 func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
@@ -343,7 +343,7 @@ func TestImportOfEntities(t *testing.T) {
 		}
 	}
 
-	// An entity without a type in the file keeps the one that it has.
+	// An entity without a type in the file keeps its type.
 	file = write(t, "entities.ndjson", `{"id":"a","attributes":{"y":3}}`+"\n"+`{"id":"e"}`)
 	wantRun(t, sluiceCommand(t, s.url, "import", "entities", file), 0, "2 entities: 1 new, 0 there already, 1 updated", "")
 	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":3}}`)
@@ -374,7 +374,7 @@ func TestImportFromStandardInput(t *testing.T) {
 }
 
 // An error that is not about a record, such as a missing permission, stops the import. The
-// next run continues it.
+// next run continues.
 func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -407,7 +407,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	}
 	wantEachOnce(t, s.client(t), "/event", 100)
 
-	// That of a complete one is replaced if --again is set or the file has changed.
+	// The journal of a complete import is replaced if --again is set or the file has changed.
 	wantRun(t, sluiceCommand(t, proxy, append(args, "--again")...), exitRejected, "101 events: 66 new, 34 there already", "")
 	overwrite(t, file, `{"id":"given-0","name":"n","attributes":{"i":0}}`)
 	wantRun(t, sluiceCommand(t, proxy, args...), 0, "1 event: 0 new, 1 there already", "")
@@ -425,8 +425,8 @@ func TestAnInterruptedImportPrintsItsResult(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	g.runAfter(200, func() { cmd.Process.Signal(os.Interrupt) }) //nolint:errcheck // a command that has ended fails the test below
-	cmd.Wait()                                                   //nolint:errcheck // so does an exit code
+	g.runAfter(200, func() { cmd.Process.Signal(os.Interrupt) }) //nolint:errcheck // if the command has already ended, the test fails below
+	cmd.Wait()                                                   //nolint:errcheck // the test also fails below if the exit code is wrong
 	var r importer.Result
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil || cmd.ProcessState.ExitCode() != exitInterrupted || r.Complete || r.Created == 0 || r.Created == 3000 ||
 		!strings.Contains(stderr.String(), "The same command continues after line") {
@@ -438,7 +438,7 @@ func TestAnInterruptedImportPrintsItsResult(t *testing.T) {
 	}
 }
 
-// Where the output is not a terminal, it has plain lines without control characters.
+// If the output is not a terminal, it has plain lines without control characters.
 func TestTheKeyIsNeverShown(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(3))

@@ -21,11 +21,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// textOf is a JavaScript expression for the text of an element.
+// textOf returns a JavaScript expression for the text of an element.
 func textOf(id string) string { return fmt.Sprintf("document.getElementById(%q).textContent", id) }
 
-// A file goes through four steps. Cells become what the columns say, and rows that the service
-// would reject are named before anything is sent.
+// A file goes through four steps. Cells are converted as set for their columns, and rows that
+// the service would reject are listed before anything is sent.
 func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 		t.Errorf("the download is %q, %v", rejects, err)
 	}
 
-	// NDJSON keeps its digits. The same file again stores nothing twice.
+	// NDJSON numbers keep their digits. Importing the same file again stores nothing twice.
 	visits := filepath.Join(dir, "visits.ndjson")
 	userFile(t, visits, `{"name":"visit","entity_id":"ada","attributes":{"n":1.50,"big":12345678901234567890},"created_at":"2026-01-01T00:00:00.000Z"}`+"\n\n"+`{"name":"visit","entity_id":"ada","occurred_at":"2026-02-30T00:00:00Z"}`+"\n[]\n")
 	for _, want := range []string{"1 new · 0 there already · 2 rejected", "0 new · 1 there already · 2 rejected"} {
@@ -89,8 +89,7 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 }
 
 // largeFile writes a CSV file with a byte order mark, CRLF, quotes, line breaks in cells, and
-// n rows: a tenth without an id, duplicates with and without the same content, and one that is
-// not UTF-8.
+// n rows. A tenth have no id, some are duplicates, equal or not, and one is not UTF-8.
 func largeFile(t *testing.T, path string, n int) {
 	t.Helper()
 	var b strings.Builder
@@ -104,7 +103,7 @@ func largeFile(t *testing.T, path string, n int) {
 		switch {
 		case i%10 == 3:
 			id = ""
-		case i%1000 == 8: // another record with the id of the row before the last
+		case i%1000 == 8: // a different record with the id of the row two before
 			id = fmt.Sprint("e", i-2)
 		case i == n/2:
 			note = "caf\xe9"
@@ -114,8 +113,8 @@ func largeFile(t *testing.T, path string, n int) {
 	userFile(t, path, b.String())
 }
 
-// contents returns the events of a service without their times of creation and ids, which rows
-// without one get from the import.
+// contents returns a service's events without created_at, and without the ids that the import
+// made for rows that had none.
 func contents(t *testing.T, c *client.Client) (all []string) {
 	t.Helper()
 	for e, err := range c.Events(t.Context(), client.EventQuery{}) {
@@ -128,9 +127,9 @@ func contents(t *testing.T, c *client.Client) (all []string) {
 	return all
 }
 
-// The page is closed during the import of a large file. When the same file is chosen again,
-// the service ends up with what "sluice import" of it stores. The environment variable
-// IMPORT_ROWS sets the number of rows.
+// The page is closed while it imports a large file. When the file is chosen again, the service
+// ends up with what "sluice import" would have stored. The environment variable IMPORT_ROWS
+// sets the number of rows.
 func dashboardImportsAgain(t *testing.T, b *browsertest.Browser) {
 	n := 4000
 	if rows := os.Getenv("IMPORT_ROWS"); rows != "" {
@@ -181,7 +180,7 @@ func dashboardImportsAgain(t *testing.T, b *browsertest.Browser) {
 
 func contentOf(t *testing.T, e event.Event) string {
 	t.Helper()
-	if strings.Contains(e.ID, "-") { // made by the import
+	if strings.Contains(e.ID, "-") { // an id made by the import
 		e.ID = ""
 	}
 	e.CreatedAt = record.Time{}

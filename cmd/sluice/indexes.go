@@ -18,8 +18,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// indexes has the declarations, and what keeps their keys, which is nil if a server does the
-// work.
+// indexes stores the declarations. keeper keeps their keys; it is nil if a server does that.
 type indexes struct {
 	index.Store
 	keeper index.Keeper
@@ -153,7 +152,7 @@ func removeIndexCommand(o *indexStorage) *cobra.Command {
 	return cmd
 }
 
-// finish builds or removes an index, or says who does.
+// finish builds or removes an index, or says that the server will.
 func (a *indexArgs) finish(cmd *cobra.Command, o *indexStorage, s indexes, where string, d index.Declaration) error {
 	removing := d.State == index.Removing
 	switch {

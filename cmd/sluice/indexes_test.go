@@ -41,7 +41,8 @@ func (s *server) declarations(t *testing.T) (all []index.Declaration) {
 	return all
 }
 
-// It indexes what exists and what is written meanwhile, and stops when the index is removed.
+// The server indexes existing entities and those written meanwhile, and stops when the index
+// is removed.
 func TestIndexesOfARunningServer(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
@@ -91,7 +92,7 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	find(1, "those that are: born (number)", "email", "ada@example.com")
 }
 
-// The index has every entity in the end, and the counts have each once.
+// In the end the index has every entity, and the counts include each entity once.
 func TestAKilledBuildContinues(t *testing.T) {
 	t.Parallel()
 	const entities, kills = 1500, 3
@@ -145,7 +146,7 @@ func TestAKilledBuildContinues(t *testing.T) {
 	}
 }
 
-// fillTable stores n persons: of six, four have a number n, one has a text, and one nothing.
+// fillTable stores n people. Of every six, four have a number n, one a string n, and one none.
 func fillTable(t *testing.T, client *dynamodb.Client, table string, n int) (*dynamo.Entities, *dynamo.Indexes) {
 	t.Helper()
 	store, err := dynamo.NewEntities(client, table, dynamo.EntitiesConfig{})

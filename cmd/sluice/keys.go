@@ -67,7 +67,7 @@ With --from, the service accepts the key only from addresses in these blocks.`,
 				k.Scopes = append(k.Scopes, access.Scope(scope))
 			}
 			for _, text := range from {
-				const longest = 128 // the whole address is compared
+				const longest = 128 // compare the whole address
 				block, err := ratelimit.ParseCIDR(text, longest)
 				if err != nil {
 					return usageError("--from: %w", err)
@@ -176,7 +176,7 @@ func revokeKeyCommand(o *keyStorage) *cobra.Command {
 	}
 }
 
-// revokeKey takes an id or a complete API key.
+// revokeKey accepts an id or a complete API key.
 func revokeKey(cmd *cobra.Command, o *keyStorage, id string) error {
 	if token, ok := access.ParseToken(id); ok {
 		id = token.ID
@@ -203,7 +203,7 @@ func revokeKey(cmd *cobra.Command, o *keyStorage, id string) error {
 }
 
 // parseExpiry returns now plus a lifetime, or the zero Time for "". text is a number of days,
-// such as 90d, or a duration for time.ParseDuration, above 0 and at most 36,500 days.
+// such as 90d, or a time.ParseDuration string, above 0 and at most 36,500 days.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	const day, most = 24 * time.Hour, 36500
 	if text == "" {

@@ -24,7 +24,7 @@ func createKey(t *testing.T, env []string, args ...string) string {
 
 func idOf(key string) string { return strings.Split(key, "_")[1] }
 
-// With either kind of store.
+// With both kinds of store.
 func TestKeysOfARunningServer(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, []string{"AUTH_MODE=api-key"}, func(t *testing.T, s *server) {
@@ -123,7 +123,7 @@ func TestKeysAsJSON(t *testing.T) {
 	}
 }
 
-// The error says why, and the command creates no file.
+// The error says why the store cannot be used, and the command creates no file.
 func TestStoresThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -139,7 +139,7 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 		"127.0.0.1:1": {nil, []string{"limits", "set", "192.0.2.7", "--records", "1", "--dynamodb", nowhere}},
 	} {
 		_, stderr := wantRun(t, inEnv(t, append([]string{"DATA_DIR=" + dir}, tt.env...), tt.args...), exitFailure, "", want)
-		lines := strings.Split(stderr, "\n") // the SDK may have written lines before the error
+		lines := strings.Split(stderr, "\n") // the AWS SDK may have written lines before the error
 		if len(lines) < 2 || !strings.HasPrefix(lines[len(lines)-2], "sluice: ") {
 			t.Errorf("%v: %s", tt.args, stderr)
 		}
@@ -147,13 +147,13 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 	wantFiles(t, dir)
 }
 
-// awsEnv is an AWS configuration whose DynamoDB is DynamoDB Local.
+// awsEnv returns an AWS configuration whose DynamoDB is DynamoDB Local.
 func awsEnv(t *testing.T) []string {
 	t.Helper()
 	return []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t)}
 }
 
-// With the name of a table but no --dynamodb, a command uses the DynamoDB endpoint of the AWS
+// With a table name but no --dynamodb, a command uses the DynamoDB endpoint of the AWS
 // configuration.
 func TestDeployedTables(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestLifetimes(t *testing.T) {
 	if at, err := parseExpiry("", now); !at.IsZero() || err != nil {
 		t.Errorf("no lifetime: %s, error %v; want none", at, err)
 	}
-	for text, want := range map[string]time.Duration{ // 0 means an error
+	for text, want := range map[string]time.Duration{ // 0 stands for an error
 		"1d": day, "90d": 90 * day, "36500d": 36500 * day, "1s": time.Second, "1h30m": 90 * time.Minute, "12h": 12 * time.Hour,
 		"0d": 0, "36501d": 0, "876001h": 0, "-1d": 0, "0s": 0, "-1h": 0, "1.5d": 0, "d": 0, "1": 0, "1w": 0, "99999999999999999999d": 0,
 	} {
@@ -185,8 +185,8 @@ func TestLifetimes(t *testing.T) {
 }
 
 // If API keys are off, a server on a loopback address rejects host names that are not loopback
-// names. Otherwise a web page could read from it by DNS rebinding: its host name resolves to
-// 127.0.0.1.
+// names. Otherwise a malicious web page could read from the server after making its own host
+// name resolve to 127.0.0.1 (DNS rebinding).
 func TestServeSaysWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -194,7 +194,7 @@ func TestServeSaysWhoMayUseIt(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
 		env             []string
-		rebound         int // status of a request for another host name
+		rebound         int // status of a request with another host name
 		says, saysNever []string
 	}{
 		{"by default", nil, 403, []string{off}, []string{warning, how, "Authorization"}},

@@ -17,13 +17,13 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// runLimits runs `sluice limits`. env is added to the environment.
+// runLimits runs "sluice limits". env is added to the environment.
 func runLimits(t *testing.T, env []string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	return wantRun(t, inEnv(t, env, append([]string{"limits"}, args...)...), 0, "", "")
 }
 
-// With either kind of store.
+// With both kinds of store.
 func TestLimitsOfARunningServer(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, []string{"LIMITS_MAX_AGE=1s"}, func(t *testing.T, s *server) {
@@ -38,7 +38,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 			t.Helper()
 			again := time.NewTicker(100 * time.Millisecond)
 			defer again.Stop()
-			for tries := 1; ; tries++ { // until the server has read the rows again
+			for tries := 1; ; tries++ { // until the server has reread the rows
 				r := c.check(t, "GET", "/entity", "")
 				if r.status == status && r.header.Get("X-RateLimit-Limit") == limit {
 					break
@@ -110,7 +110,7 @@ func TestSetWarnsIfTheLimitsCanOverloadAPartition(t *testing.T) {
 	}
 }
 
-// Somebody has typed a row in the console.
+// Someone has entered a row in the AWS console.
 func TestListNamesARowThatIsNotValid(t *testing.T) {
 	t.Parallel()
 	table := dynamolocal.Table(t, "LimitsTable")

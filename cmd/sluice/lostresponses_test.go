@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// loseAThird is a proxy that forwards every request, but for a third of them closes the
+// loseAThird is a proxy that forwards every request. For a third of them, it closes the
 // connection instead of sending the response.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
@@ -32,7 +32,7 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	}), lost
 }
 
-// No record is deleted or changed by mistake either.
+// Nor is a record deleted or changed by mistake.
 func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16

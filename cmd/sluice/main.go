@@ -1,5 +1,5 @@
-// Command sluice is the command-line program of the service. "sluice serve" runs the whole
-// service on one machine. "sluice keys" manages API keys, "sluice limits" the limits of single
+// Command sluice is the service's command-line program. "sluice serve" runs the whole service
+// on one machine. "sluice keys" manages API keys, "sluice limits" the limits of single
 // addresses and keys, and "sluice indexes" the attributes by which entities can be found. The
 // other commands are clients of a service.
 package main
@@ -21,10 +21,10 @@ import (
 // version is the release. A build can change it with -ldflags "-X main.version=VERSION".
 var version = "0.1.0"
 
-// The help text documents these exit codes of all commands.
+// Exit codes of all commands, as documented in the help text.
 const (
 	exitFailure     = 1   // the command failed or did not complete
-	exitUsage       = 2   // the command line is invalid, or does not fit the files of an earlier run; nothing was done
+	exitUsage       = 2   // the command line is invalid, or does not match the files of an earlier run; nothing was done
 	exitRejected    = 3   // the command completed, but some records were rejected
 	exitInterrupted = 130 // the command was interrupted
 )
@@ -79,7 +79,7 @@ func main() {
 	os.Exit(code)
 }
 
-// errInterrupted is the cause of a context that a signal canceled.
+// errInterrupted is the cause of a context canceled by a signal.
 var errInterrupted = errors.New("interrupted")
 
 type exitError struct {
@@ -94,14 +94,14 @@ func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// completeValues are what shell completion offers for a flag.
+// completeValues makes shell completion offer values for a flag.
 func completeValues[T ~string](cmd *cobra.Command, flag string, values ...T) {
 	var names []string
 	for _, value := range values {
 		names = append(names, string(value))
 	}
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag does not exist
+		panic(err) // no such flag
 	}
 }
 

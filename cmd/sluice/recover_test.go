@@ -13,8 +13,8 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// As in docs/recover.md, "Bring back some records": a second server uses the restored table,
-// whose TTL is disabled, because DynamoDB restores a table without it. What it exports is
+// As in docs/recover.md, "Bring back some records": a second server uses the restored table.
+// Its TTL is off, because DynamoDB restores tables without TTL. What this server exports is
 // imported into the first server, which brings back records that were overwritten or deleted.
 func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 		}
 		return startIn(t, env, "--dynamodb", dynamolocal.Endpoint(t))
 	}
-	// Both tables have the records of the restore time.
+	// Both tables have the records as of the restore time.
 	restored, current := dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EntitiesTable")
 	now := onTable(current)
 	for _, s := range []*server{onTable(restored), now} {

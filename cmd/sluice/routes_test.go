@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// As docs/api.md describes, with either kind of store. Package httpapi tests more invalid
-// requests.
+// Each route responds as docs/api.md describes, with both kinds of store. Package httpapi
+// tests more invalid requests.
 func TestEveryRouteAnswers(t *testing.T) {
 	t.Parallel()
 	steps := []struct {

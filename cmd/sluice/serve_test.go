@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	program string            // what the tests run, built by TestMain
+	program string            // path of the program under test, built by TestMain
 	spec    *openapitest.Spec // openapi.yaml, which all responses must match
 )
 
@@ -67,17 +67,17 @@ type server struct {
 	*child.Process
 	url  string
 	env  []string // added to the environment
-	args []string // of serve
+	args []string // arguments of serve
 }
 
-// start runs `sluice serve` on a free port. At the end of the test, it must stop without an
-// error.
+// start runs "sluice serve" on a free port. At the end of the test, the server must stop
+// without an error.
 func start(t *testing.T, dataDir string, args ...string) *server {
 	t.Helper()
 	return startIn(t, []string{"DATA_DIR=" + dataDir}, args...)
 }
 
-// startIn is start with an environment instead of the data directory.
+// startIn is start with an environment in place of the data directory.
 func startIn(t *testing.T, env []string, args ...string) *server {
 	t.Helper()
 	cmd := exec.Command(program, append([]string{"serve"}, args...)...)
@@ -97,7 +97,7 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	s := &server{p, url, env, args}
 	t.Cleanup(func() {
 		select {
-		case <-s.Exited(): // the test has stopped or killed the server
+		case <-s.Exited(): // the test stopped or killed the server
 		default:
 			s.stop(t)
 		}
@@ -105,8 +105,8 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	return s
 }
 
-// onEachBackend runs test with a server on an embedded store, and with one on new tables in
-// DynamoDB Local. env is added to the environment of both.
+// onEachBackend runs test with a server on an embedded store, and again with one on new tables
+// in DynamoDB Local. env is added to the environment of both.
 func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -124,7 +124,7 @@ func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server
 	})
 }
 
-// stop interrupts the server as Ctrl-C does. It must end without an error.
+// stop interrupts the server as Ctrl-C does. The server must end without an error.
 func (s *server) stop(t *testing.T) string {
 	t.Helper()
 	if err := s.Signal(syscall.SIGINT); err != nil {
@@ -138,7 +138,7 @@ func (s *server) stop(t *testing.T) string {
 
 var lastAddress atomic.Int32
 
-// caller sends requests from address.
+// caller is a client that sends its requests from address.
 type caller struct {
 	*http.Client
 	url     string
@@ -174,7 +174,7 @@ func (r response) reset(t *testing.T) int64 {
 	return n
 }
 
-// do sends a body, unless it is empty, as JSON. header has alternating names and values.
+// do sends body as JSON, unless it is empty. header alternates names and values.
 func (c *caller) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, c.url+target, strings.NewReader(body))
@@ -187,7 +187,7 @@ func (c *caller) do(t *testing.T, method, target, body string, header ...string)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	req.Host = req.Header.Get("Host") // if empty, the host is that of the URL
+	req.Host = req.Header.Get("Host") // if empty, the URL's host is used
 	resp, err := c.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func (c *caller) do(t *testing.T, method, target, body string, header ...string)
 	return response{method, target, resp.StatusCode, resp.Header, string(b)}
 }
 
-// check is do, whose response must match openapi.yaml.
+// check is do for a response that must match openapi.yaml.
 func (c *caller) check(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	r := c.do(t, method, target, body, header...)
@@ -215,7 +215,7 @@ func (r response) describedIn(t *testing.T) {
 	}
 }
 
-// want is check for a status.
+// want is check for an expected status.
 func (c *caller) want(t *testing.T, status int, method, target, body string) response {
 	t.Helper()
 	r := c.check(t, method, target, body)
@@ -247,8 +247,8 @@ func seed(t *testing.T, s *server, n int) {
 	}
 }
 
-// oneWindow calls play with a new client at the beginning of a second, until all responses
-// fall into one window.
+// oneWindow calls play with a new client at the beginning of a second, and repeats that until
+// all responses fall into one window.
 func oneWindow(t *testing.T, s *server, play func(c *caller) []response) {
 	t.Helper()
 	for range 20 {
@@ -304,7 +304,7 @@ func TestRecordsPerSecond(t *testing.T) {
 						}
 					}
 				}
-				// Responses of two windows prove nothing.
+				// Responses from two windows prove nothing.
 				if len(wrong) > 0 && responses[0].reset(t) == responses[len(responses)-1].reset(t) {
 					t.Error(strings.Join(wrong, "\n"))
 				}
@@ -324,7 +324,7 @@ func TestImportsPerSecond(t *testing.T) {
 		defer end()
 		var mu sync.Mutex
 		windows := make(map[int64]tally)
-		busy := make(map[int64]bool) // windows with a refusal
+		busy := make(map[int64]bool) // windows in which a request was refused
 		var wg sync.WaitGroup
 		for worker := range 2 * connections {
 			wg.Go(func() {

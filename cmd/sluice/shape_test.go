@@ -15,11 +15,11 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// orders is a spreadsheet as Excel saves it in Germany.
+// orders is a spreadsheet as saved by Excel in Germany.
 const orders = "\xef\xbb\xbfNr;Kunde;Datum;Betrag;Bemerkung\r\n1001;ada;01.03.2026;\"1.250,50\";\r\n1002;charles;29.03.2026;17;\"Eilt; bitte\r\nzweimal klingeln\"\r\n"
 
-// The commands of docs/cli.md, for files from spreadsheets and other programs. With --dry-run,
-// they call no service.
+// Runs the commands of docs/cli.md for files from spreadsheets and other programs. With
+// --dry-run, they call no service.
 func TestFilesAsPeopleHaveThem(t *testing.T) {
 	t.Parallel()
 	windows, err := charmap.Windows1252.NewEncoder().String("id,attributes.city\r\nada,Köln\r\nrené,Besançon\r\ncharles,\"5 €\"\r\n")
@@ -79,7 +79,7 @@ func TestFilesAsPeopleHaveThem(t *testing.T) {
 	}
 }
 
-// It says what is wrong, in text and in JSON, and leaves no file.
+// A dry run says what is wrong, as text and as JSON, and leaves no file behind.
 func TestADryRunStoresNothing(t *testing.T) {
 	t.Parallel()
 	text := "name,occurred_at\nn,2026-01-02T15:04:05Z\nn,31.02.2026\n"
@@ -105,7 +105,7 @@ func TestADryRunStoresNothing(t *testing.T) {
 	}
 }
 
-// The only file in it says what the format is.
+// The format follows from the name of the only file in the archive.
 func TestImportOfAnArchive(t *testing.T) {
 	t.Parallel()
 	file := write(t, "backup.zip", string(zipped(t, "orders.csv", orders)))

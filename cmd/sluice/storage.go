@@ -14,17 +14,17 @@ import (
 	"sluice/internal/localserver"
 )
 
-// storage is where the data is that a command manages: a file in the data directory of the
-// local server, or a DynamoDB table.
+// storage locates the data that a command manages: a file in the local server's data
+// directory, or a DynamoDB table.
 type storage[S any] struct {
 	getenv    func(string) string
 	what      string // plural noun for messages, such as "API keys"
-	variable  string // with the name of the table, such as KEYS_TABLE
-	logicalID string // of the table in the template, such as KeysTable
+	variable  string // environment variable with the table's name, such as KEYS_TABLE
+	logicalID string // the table's ID in the template, such as KeysTable
 	openDir   func(dir string) (S, error)
 	openTable func(client *dynamodb.Client, name string) (S, error)
 
-	dataDir  string // of the flags
+	dataDir  string
 	dynamodb string
 	table    string
 	json     bool
@@ -59,8 +59,8 @@ func (s *storage[S]) help() string {
 All instances apply a change within 60 seconds.`, s.what, "with --table, or "+s.variable, s.logicalID)
 }
 
-// openNew is open, but creates the data directory. It fails if that is only the default and no
-// server has used it, because a server that uses another directory would not find the data.
+// openNew is open, but creates the data directory. If that is the default one and no server
+// has used it, openNew fails, because a server with another directory would not find the data.
 func (s *storage[S]) openNew(cmd *cobra.Command) (store S, where string, err error) {
 	store, where, err = s.open(cmd)
 	if err != nil || where != s.dataDir {
@@ -72,7 +72,7 @@ func (s *storage[S]) openNew(cmd *cobra.Command) (store S, where string, err err
 	return store, where, localserver.CreateDir(s.dataDir)
 }
 
-// open also says, for messages, where the data is.
+// open also returns where the data is, for messages.
 func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error) {
 	inDir, ctx := cmd.Flags().Changed("data-dir"), cmd.Context()
 	var client *dynamodb.Client
@@ -102,7 +102,7 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	return store, where, err
 }
 
-// awsClient uses the default AWS configuration of this machine, and returns its region.
+// awsClient uses this machine's default AWS configuration, and returns its region.
 func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err error) {
 	sdk, err := config.LoadDefaultConfig(ctx)
 	if err != nil {

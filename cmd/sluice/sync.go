@@ -74,8 +74,8 @@ func syncCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// pagesFor returns how many pages a second of which size read at most rate records a second.
-// Both are 0, which leaves them to the client, if rate is 0.
+// pagesFor returns how many pages to read per second, and their size, for at most rate records
+// per second. Both are 0 if rate is 0, so the client chooses.
 func pagesFor(rate int) (pages, size int) {
 	const largest = 50
 	if rate == 0 {

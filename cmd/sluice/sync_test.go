@@ -24,13 +24,13 @@ import (
 )
 
 // syncDuration is how long TestCopiesFollowTheService writes, unless the environment variable
-// SYNC_DURATION says otherwise, such as 5m.
+// SYNC_DURATION has another duration, such as 5m.
 const syncDuration = 8 * time.Second
 
 // TestCopiesFollowTheService runs writers, which lose a third of the responses, and readers
 // against several servers on the same DynamoDB tables. Each reader walks through the changes
 // again and again. After each complete walk, its copy must have the changes before
-// synced_until, as follower.check describes, and at the end all records.
+// synced_until, as follower.check describes. At the end it must have all records.
 func TestCopiesFollowTheService(t *testing.T) {
 	t.Parallel()
 	const servers, writers, readers = 3, 8, 3
@@ -97,7 +97,7 @@ func newClient(t *testing.T, url string) *client.Client {
 	return c
 }
 
-// syncState is a state that an entity got between from and to.
+// syncState is a state that an entity entered between from and to.
 type syncState struct {
 	from, to record.Time
 	deleted  bool
@@ -106,8 +106,8 @@ type syncState struct {
 // written is what the writers stored.
 type written struct {
 	mu     sync.Mutex
-	states map[string][]syncState // by id of the entity
-	events map[string]record.Time // created_at, by id of the event
+	states map[string][]syncState // by entity id
+	events map[string]record.Time // created_at by event id
 }
 
 // write changes a few entities that no other writer changes, and creates events.
@@ -165,7 +165,7 @@ type follower struct {
 	walks                      []completedWalk
 }
 
-// completedWalk is the copy after a walk.
+// completedWalk is the copy after a complete walk.
 type completedWalk struct {
 	until    record.Time
 	ended    record.Time
@@ -239,8 +239,8 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 }
 
 // check checks the copy after each complete walk. It must have every change before walk.until,
-// but for an entity that changed again before the walk ended. It may have later changes, for
-// example from an incomplete walk.
+// except those of an entity that changed again before the walk ended. It may have later
+// changes, for example from an incomplete walk.
 func (f *follower) check(t *testing.T, w *written) {
 	for _, walk := range f.walks {
 		if walk.events != nil {
@@ -297,8 +297,8 @@ func (f *follower) checkAll(t *testing.T, c *client.Client, w *written) {
 	}
 }
 
-// TestChangesAmongManyEntitiesAreReadInSeconds reads at the default limits the changes of
-// SYNC_CHANGES of SYNC_ENTITIES entities, two environment variables.
+// TestChangesAmongManyEntitiesAreReadInSeconds changes SYNC_CHANGES of SYNC_ENTITIES entities
+// (environment variables) and reads the changes at the default limits.
 func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	t.Parallel()
 	total, changed := 5000, 300
@@ -330,8 +330,8 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	}
 }
 
-// fillEntities stores total entities in the data file of a server that is not running, and
-// updates changed of them at at, an hour after their creation.
+// fillEntities stores total entities in the data file of a server that is not running. It
+// updates changed of them at time at, an hour after their creation.
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
 	type stores struct{ before, after *bolt.Entities } // the same store with two clocks

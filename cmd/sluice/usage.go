@@ -54,7 +54,7 @@ The key needs the scope dashboard, and with --of the scope operator too.
 	return cmd
 }
 
-// watchUsage shows the usage every second until ctx is done, or only once with o.once.
+// watchUsage shows the usage every second until ctx is done, or only once if o.once is set.
 func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 	c, err := o.client(client.Config{})
 	if err != nil {
@@ -79,7 +79,7 @@ func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 			err = show(u)
 		}
 		if ctx.Err() != nil && !o.once {
-			return nil // a signal is the usual way to end the command
+			return nil // the command usually ends with a signal
 		}
 		if err != nil || o.once {
 			return err

@@ -14,8 +14,8 @@ import (
 
 const nowhere = "http://127.0.0.1:1"
 
-// sourceOnly is a service that says which records it has and nothing else. An import whose
-// records the client all rejects needs no more.
+// sourceOnly is a service that reports only its source. An import needs no more if the client
+// rejects all its records.
 func sourceOnly(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,12 +29,12 @@ func sourceOnly(t *testing.T) string {
 	return server.URL
 }
 
-// asksForSource reports whether r only asks for the service and the workspace.
+// asksForSource reports whether r only asks for the service's source.
 func asksForSource(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/export_job"
 }
 
-// badEvent is rejected by the client without being sent.
+// badEvent is a record that the client rejects without sending it.
 const badEvent = `{"name":""}` + "\n"
 
 func read(t *testing.T, path string) string {
@@ -53,7 +53,6 @@ func overwrite(t *testing.T, path, text string) {
 	}
 }
 
-// inDir runs cmd in dir.
 func inDir(dir string, cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = dir
 	return cmd
@@ -82,7 +81,7 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 	wantFiles(t, cmd.Dir, "rejects.ndjson")
 }
 
-// It does not start if --rejects names the imported file, directly or through a link.
+// The import does not start if --rejects names the imported file, directly or through a link.
 func TestTheImportedFileIsNotUsedAsTheRejectFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -106,8 +105,8 @@ func TestTheImportedFileIsNotUsedAsTheRejectFile(t *testing.T) {
 	}
 }
 
-// A reject file is piped into the next import, whose own reject file has the same name. It is
-// not overwritten.
+// A reject file is piped into the next import, whose own reject file has the same name. The
+// file is not overwritten.
 func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	t.Parallel()
 	first := sluiceCommand(t, sourceOnly(t), "import", "events", "-")
@@ -129,8 +128,8 @@ func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	wantFiles(t, first.Dir, "more.ndjson", "rejects.ndjson")
 }
 
-// An existing file at the reject file's name is replaced only if it is empty, or if the
-// journal shows that an earlier import wrote all of it.
+// An import replaces an existing file with the reject file's name only if that is empty, or if
+// the journal shows that an earlier import wrote all of it.
 func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -165,9 +164,9 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 		t.Errorf("a directory: exit code %d, %s", code, stderr)
 	}
 
-	// As from mktemp(1).
+	// As mktemp(1) creates it.
 	overwrite(t, rejects, "")
-	for range 2 { // in the second iteration, an import has written the reject file
+	for range 2 { // in the second iteration, an import has already written the reject file
 		if stderr, code := importAgain(); code != exitRejected {
 			t.Errorf("exit code %d, %s", code, stderr)
 		}
@@ -196,7 +195,8 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
-		// The client does not retry this status. The import stops, because the record may be stored.
+		// The client does not retry this status. The import stops, because the service may have
+		// stored the record.
 		w.WriteHeader(http.StatusNotImplemented)
 		fmt.Fprint(w, `{"code":"not_implemented","detail":"not now"}`)
 	})
@@ -229,8 +229,8 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 		}
 	}
 
-	// A killed import may have written rejects, the last one incomplete, after it last saved its
-	// position. The next run replaces them.
+	// A killed import may have written rejects after it last saved its position, the last one
+	// incomplete. The next run replaces them.
 	overwrite(t, rejects, own+strings.Replace(own, `"line":1`, `"line":3`, 1)+own[:20])
 	if stderr, code := again(); code != exitRejected {
 		t.Errorf("exit code %d, %s", code, stderr)

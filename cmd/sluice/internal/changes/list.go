@@ -11,13 +11,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// List returns the page of a list of changes at the Cursor of a Mark.
+// List returns the page of a list of changes that begins at the Mark's Cursor.
 type List func(ctx context.Context, at Mark) (Page, error)
 
 type Page struct {
 	Lines       []byte // NDJSON to write to the file
-	Count       int64  // of changes in Lines
-	Read        int64  // changes that the service returned
+	Count       int64  // number of changes in Lines
+	Read        int64  // number of changes that the service returned
 	SyncedUntil record.Time
 	Next        *string // cursor; nil on the last page
 }
@@ -40,9 +40,9 @@ func Events(c *client.Client, q client.EventChangeQuery) List {
 	}
 }
 
-// Erasures lists entities that changed since Mark.Since and were ever erased, as long as the
-// service keeps their tombstones. The service returns all changes, at most limit on a page,
-// and Erasures drops the others. A walk over events must read this list last.
+// Erasures lists the entities that changed since Mark.Since and were ever erased, as long as
+// the service keeps their tombstones. The service returns all changes, up to limit per page,
+// and Erasures drops the rest. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since

@@ -1,4 +1,4 @@
-// Package eraser is "sluice erase": it requests an erasure and waits for the job.
+// Package eraser implements "sluice erase": it requests an erasure and waits for the job.
 package eraser
 
 import (
@@ -13,9 +13,8 @@ import (
 	"sluice/pkg/job"
 )
 
-// Run erases an entity with its events and waits until the job has ended. It shows its
-// progress on stderr. If ctx is done first, the job continues in the service, and the error
-// says so.
+// Run erases an entity and its events, and waits for the job to end. It shows its progress on
+// stderr. If ctx is done first, the job continues in the service, and the error says so.
 func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (erasurejob.Job, error) {
 	requested, err := c.EraseEntity(ctx, id)
 	if err != nil {
@@ -43,7 +42,7 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 	return j, nil
 }
 
-// causeOr returns ctx's cause if it is done, and err otherwise.
+// causeOr returns ctx's cause if ctx is done, and err otherwise.
 func causeOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

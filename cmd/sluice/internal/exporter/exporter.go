@@ -26,24 +26,24 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// cancelTimeout is for canceling a job after an interrupt.
+// cancelTimeout limits the cancellation of a job after an interrupt.
 const cancelTimeout = 5 * time.Second
 
 type Options struct {
-	Order  exportjob.Order // Run sets the field ID
-	Path   string          // of the file, which exists only when it is complete; "-" for Stdout
+	Order  exportjob.Order // Run sets the ID
+	Path   string          // output file, which exists only when it is complete; "-" for Stdout
 	Force  bool            // replace an existing file at Path
 	Stdout io.Writer
 	Unpack bool // decompress the file
 
-	Now     func() time.Time // clock of RunSince; time.Now by default
+	Now     func() time.Time // clock for RunSince; time.Now by default
 	Waiting func() string    // what the client is waiting for; "" while the service responds
 }
 
 // work identifies an export in its journal.
 type work struct {
 	Order          exportjob.Order `json:"order"`
-	Since          *record.Time    `json:"since,omitempty"` // of RunSince; nil for Run
+	Since          *record.Time    `json:"since,omitempty"` // for RunSince; nil for Run
 	IncludeDeleted bool            `json:"include_deleted,omitempty"`
 }
 
@@ -55,18 +55,18 @@ func newTask(ctx context.Context, c *client.Client, w work) (journal.Task, error
 type exporter struct {
 	Options
 	client  *client.Client
-	journal *journal.Journal // its ID is that of the job
+	journal *journal.Journal // its ID is the job's
 	resumed bool             // whether an earlier run began the journal
 	created bool             // whether the service may have created the job
 	part    string           // path of the partial download
 	stderr  io.Writer
 }
 
-// Run exports to a file, or to o.Stdout, and returns the export job. The file appears at
-// o.Path only when it is complete and verified. Until then, the partial download and a journal
-// with the id of the job are in other files of the same directory. After an error, another
-// call with the same options continues the export. An export to o.Stdout cannot continue, so
-// Run cancels its job if ctx is done. It shows its progress on stderr.
+// Run exports to a file or to o.Stdout, and returns the export job. The file appears at o.Path
+// only when it is complete and verified. Until then, the partial download and a journal with
+// the job's id are in other files in the same directory. After an error, another call with the
+// same options continues the export. An export to o.Stdout cannot be continued, so Run cancels
+// its job if ctx is done. Run shows its progress on stderr.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {
@@ -105,7 +105,7 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	return j, err
 }
 
-// workPath returns the path of the journal, with which those of other temporary files begin.
+// workPath returns the path of the journal. The paths of other temporary files begin with it.
 // For an export to o.Stdout, remove deletes them all; otherwise it does nothing.
 func (o Options) workPath() (path string, remove func(), err error) {
 	const suffix = ".sluice-export"
@@ -139,7 +139,7 @@ func (ex *exporter) begin() error {
 	return ex.journal.Begin()
 }
 
-// run waits for the job, downloads the rest of its file, and delivers it.
+// run waits for the job, downloads the rest of its file and delivers it.
 func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	j, err := ex.await(ctx)
 	if err != nil {
@@ -164,8 +164,8 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	return j, err
 }
 
-// await creates the job, unless an earlier run did and it has not ended without a file, and
-// waits until it has ended.
+// await creates the job and waits until it has ended. It keeps the job of an earlier run,
+// unless that has ended without a file.
 func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
@@ -242,16 +242,16 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 	return part.Sync()
 }
 
-// check verifies that the download is the file of j: every checksum is right, every record is
-// valid, and there are j.RecordsWritten. If not, it truncates the partial file to 0 bytes,
-// unless ctx is done.
+// check verifies that the download is j's file: every checksum is right, every record is
+// valid, and there are j.RecordsWritten of them. If not, it truncates the partial file to 0
+// bytes, unless ctx is done.
 func check(ctx context.Context, j exportjob.Job, part *os.File) error {
 	records, err := countRecords(j, part)
 	if err == nil && records != j.RecordsWritten {
 		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
 	}
 	if err != nil && ctx.Err() == nil {
-		// The next run then downloads the whole file again.
+		// Make the next run download the whole file again.
 		err = errors.Join(fmt.Errorf("the file differs from the one that the job wrote: %w", err), part.Truncate(0))
 	}
 	return err
@@ -339,8 +339,8 @@ func (ex *exporter) place(file string) error {
 	return err
 }
 
-// moveNew moves a file to a path, or returns an error that matches fs.ErrExist if there is
-// one. link is os.Link, except in tests.
+// moveNew moves a file to a path, or returns an error that matches fs.ErrExist if there is one
+// already. link is os.Link, except in tests.
 func moveNew(file, path string, link func(oldname, newname string) error) error {
 	switch err := link(file, path); {
 	case err == nil:
@@ -348,9 +348,9 @@ func moveNew(file, path string, link func(oldname, newname string) error) error 
 	case errors.Is(err, fs.ErrExist):
 		return err
 	}
-	// Some file systems have no links, and os.Rename would replace an existing file. An empty
-	// file is created first, which fails if there is one. It remains if the process is killed
-	// before the rename.
+	// Some file systems have no links, and os.Rename would replace an existing file. So moveNew
+	// first creates an empty file, which fails if there is one already. The empty file remains if
+	// the process is killed before the rename.
 	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// With links, the complete file appears at the path in one step. Without them, moveNew still
-// replaces no file.
+// If the file system has links, the complete file appears at the path in one step. Otherwise
+// moveNew still replaces no file.
 func TestMoveNew(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		linkErr error
-		there   string // content of the file at the path; "" if there is none
+		there   string // content of an existing file at the path; "" if there is none
 	}{
 		"links": {}, "no links": {linkErr: errors.ErrUnsupported},
 		"links, a file exists": {there: "mine"}, "no links, a file exists": {linkErr: errors.ErrUnsupported, there: "mine"},
@@ -55,8 +55,7 @@ func TestMoveNew(t *testing.T) {
 	}
 }
 
-// Without Force, an export replaces neither a file that was created meanwhile nor a symbolic
-// link.
+// Without Force, an export replaces neither a symbolic link nor a file created meanwhile.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,7 +16,7 @@ import (
 )
 
 type Changes struct {
-	Records     int64       // with tombstones
+	Records     int64       // including tombstones
 	SyncedUntil record.Time // start of the next export
 }
 
@@ -76,8 +76,7 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	return Changes{walk.Mark().Changes, *walk.Mark().SyncedUntil}, walk.Remove()
 }
 
-// deliverChanges delivers the NDJSON file at path, compressed with gzip unless o.Unpack is
-// true.
+// deliverChanges delivers the NDJSON file at path, gzipped unless o.Unpack is set.
 func (o Options) deliverChanges(path string) error {
 	part, err := os.Open(path)
 	if err != nil {

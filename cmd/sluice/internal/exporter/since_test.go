@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// since exports the changes of entities, with a clock that says now. With stops, the service
-// ends the export after its first page.
+// since exports the changes of entities from a time on. now is what the clock says. With
+// stops, the service fails the export after its first page.
 func since(t *testing.T, path string, from record.Time, includeDeleted, stops bool, now time.Time) error {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,7 @@ func since(t *testing.T, path string, from record.Time, includeDeleted, stops bo
 	return err
 }
 
-// Tombstones that it has not read may be gone.
+// Tombstones that the export has not read may be gone.
 func TestAnOldExportOfChangesIsNotContinued(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)

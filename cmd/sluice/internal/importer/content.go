@@ -18,13 +18,14 @@ import (
 
 type content struct {
 	io.Reader
-	size  int64        // in bytes; 0 if it is not known
-	check func() error // whether the file changed while it was read; nil for standard input
+	size  int64        // in bytes; 0 if unknown
+	check func() error // returns errChanged if the file changed while it was read; nil for standard input
 }
 
 var errChanged = errors.New("the file changed while it was read")
 
-// content returns the part of the file that w imports. Of a zip archive, it is the file in it.
+// content returns the part of the file that w imports. If the file is a zip archive, that is
+// the file in it.
 func (s source) content(w work) (content, error) {
 	entry, err := s.entry(w.Size)
 	if err != nil {
@@ -45,8 +46,8 @@ func (s source) content(w work) (content, error) {
 	return content{in, int64(entry.UncompressedSize64), func() error { return check(s.hash(w.Size)) }}, err
 }
 
-// growable reports whether what was appended to a file can be told from what an import has
-// read.
+// growable reports whether an import can tell data appended to the file from what it has
+// already read.
 func growable(o Options, file source) bool {
 	zipped, err := file.isZip()
 	return err == nil && !zipped && o.Format != recordfile.JSON && o.Shape.Encoding == ""
@@ -58,7 +59,7 @@ func (s source) isZip() (bool, error) {
 	return bytes.Equal(magic[:], []byte("PK\x03\x04")), ignoreEOF(err)
 }
 
-// entry returns the file in a zip archive of size bytes, or nil if s is no archive.
+// entry returns the file in a zip archive of size bytes, or nil if s is not an archive.
 func (s source) entry(size int64) (*zip.File, error) {
 	if zipped, err := s.isZip(); err != nil || !zipped {
 		return nil, err
@@ -83,13 +84,12 @@ func (s source) entry(size int64) (*zip.File, error) {
 	return files[0], nil
 }
 
-// isAppleDouble reports whether macOS added a file to an archive, beside the one that it
-// describes.
+// isAppleDouble reports whether a file in an archive is one that macOS added.
 func isAppleDouble(name string) bool {
 	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
 }
 
-// NameIn returns the name of the file in a zip archive.
+// NameIn returns the name of the only file in a zip archive.
 func NameIn(archive string) (string, error) {
 	file, err := os.Open(archive)
 	if err != nil {

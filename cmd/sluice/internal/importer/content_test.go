@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// archive returns a zip archive of files, each with its name and text.
+// archive returns a zip archive of files. Each file is a name and a text.
 func archive(t *testing.T, files ...[2]string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -40,7 +40,8 @@ func array(lines string) string {
 	return "[" + strings.ReplaceAll(strings.TrimSpace(lines), "\n", ",") + "]"
 }
 
-// It continues only with the same options. Each record is stored once, or rejected once.
+// A stopped import continues only with the same options. Each record is stored or rejected
+// exactly once.
 func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
 	t.Parallel()
 	text := lines(0, 700) + "[]\n" + lines(700, 1500) + "{}\n"
@@ -91,7 +92,7 @@ func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
 			}
 			s.want(t, 1500)
 
-			// The same file with other options is other records.
+			// With other options, the same file has other records.
 			calls := s.calls
 			if _, stderr, err := s.importAs(t.Context(), o); err != nil || !strings.Contains(stderr, "Already imported") {
 				t.Errorf("once more: %s%v", stderr, err)
@@ -127,7 +128,7 @@ func TestArchivesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// It checks each record and writes nothing.
+// A dry run checks each record and writes nothing.
 func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "events.ndjson")
@@ -150,8 +151,9 @@ func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 	}
 }
 
-// A member that is misspelled in --map stops an import before anything is sent, because the records
-// would be stored without what it names. Standard input is read only once, so it gets a note.
+// A misspelled member in --map stops an import before anything is sent, because the records
+// would be stored without the field. Standard input can be read only once, so its import only
+// gets a note.
 func TestAMemberThatNoRecordHas(t *testing.T) {
 	t.Parallel()
 	const says = `no record has the member "no" of --map; write it as in the file, or leave out no=id`
@@ -175,7 +177,7 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 		}
 		s.want(t, 3)
 
-		// The last record may be the only one that has it, and an empty file has none.
+		// The member may be only in the last record, and an empty file has no members.
 		for _, text := range []string{"", text + "\n" + `{"no":7,"name":"n"}`} {
 			if text != "" && format == recordfile.JSON {
 				text = array(lines(0, 3) + `{"no":7,"name":"n"}`)
@@ -189,8 +191,8 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 	}
 }
 
-// A record that is rejected has its members, one that cannot be read may have any, and an attribute
-// may be in no record.
+// A rejected record counts as having its members, an unreadable one may have any, and a member
+// that becomes an attribute may be in no record.
 func TestAMemberThatNoRecordMustHave(t *testing.T) {
 	t.Parallel()
 	const note = `no record has the member "tel" of --map; write it as in the file, or leave out tel=attributes.phone`
@@ -221,8 +223,8 @@ func TestAMemberThatNoRecordMustHave(t *testing.T) {
 	}
 }
 
-// An import that fails before anything is stored leaves the journal and the reject file of the one
-// before it, so that the records are not imported once more.
+// An import that fails before it has stored anything leaves the previous import's journal and
+// reject file, so the records are not imported again.
 func TestAFailedImportLeavesTheJournalOfTheOneBefore(t *testing.T) {
 	t.Parallel()
 	refuse := func(int) int { return http.StatusForbidden }

@@ -12,10 +12,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// maxShown is how many rejected records a DryRun has.
+// maxShown is the most rejected records that a DryRun lists.
 const maxShown = 20
 
-// DryRun is what an import would do.
+// DryRun describes what an import would do.
 type DryRun struct {
 	Resource record.Resource `json:"resource"`
 	File     string          `json:"file"`
@@ -24,13 +24,13 @@ type DryRun struct {
 	Rejected int64           `json:"rejected"`
 	First    json.RawMessage `json:"first"`          // first record that would be sent, with uuid.Nil for a new id; null if none
 	Rejects  []reject        `json:"rejects"`        // the first ones
-	Note     string          `json:"note,omitempty"` // about an attribute of --map that no record has
+	Note     string          `json:"note,omitempty"` // about a member in --map that becomes an attribute and that no record has
 
 	options Options
 }
 
-// Try reads a file like Run and checks every record, but calls no service and writes no file.
-// A service can still reject a record, if it has another one with the same id.
+// Try reads a file as Run does and checks every record, but calls no service and writes no
+// file. A service can still reject a record if it has a different one with the same id.
 func Try(ctx context.Context, o Options) (DryRun, error) {
 	r := DryRun{Resource: o.Resource, File: o.Path, DryRun: true, Rejects: []reject{}, options: o}
 	in := content{Reader: o.Stdin}

@@ -1,5 +1,5 @@
-// Package importer imports the records of a file into a service, as fast as its limits allow.
-// Each record is stored once, however often the import is stopped and continued.
+// Package importer imports a file's records into a service, as fast as its limits allow. Each
+// record is stored once, however often the import is stopped and continued.
 package importer
 
 import (
@@ -29,16 +29,16 @@ const perRound = 8
 
 type Options struct {
 	Resource   record.Resource
-	Path       string // of the file; "-" for Stdin
+	Path       string // input file; "-" for Stdin
 	Stdin      io.Reader
 	Format     recordfile.Format
 	Shape      Shape
-	OneByOne   bool   // create each event with a call of its own
-	CreateOnly bool   // create each entity with a call of its own, instead of merging it into one that exists
+	OneByOne   bool   // create each event with its own call
+	CreateOnly bool   // create each entity with its own call, instead of merging it into an existing one
 	Workers    int    // concurrent calls, at least 1
-	Journal    string // its path; not used with Stdin
-	Rejects    string // path of the file for rejected records; an existing file must be empty or the reject file of an earlier import
-	Again      bool   // import the file even if it was already imported
+	Journal    string // path of the journal; not used with Stdin
+	Rejects    string // path of the file for rejected records; a file already there must be empty or the reject file of an earlier import
+	Again      bool   // import the file even if it already was
 
 	Waiting func() string // what the client is waiting for; "" while the service responds
 }
@@ -48,13 +48,13 @@ type Result struct {
 	File     string          `json:"file"`
 	Complete bool            `json:"complete"` // whether every record of the file has a result
 	Counts
-	Calls        int64   `json:"calls"`                  // in this run
-	CallsRefused int64   `json:"calls_refused"`          // in this run, by a limit
-	Seconds      float64 `json:"seconds"`                // of this run
+	Calls        int64   `json:"calls"`                  // calls in this run
+	CallsRefused int64   `json:"calls_refused"`          // calls in this run that a limit refused
+	Seconds      float64 `json:"seconds"`                // duration of this run
 	RejectsFile  string  `json:"rejects_file,omitempty"` // absent if no record was rejected
 }
 
-// Counts are the numbers of records, by result.
+// Counts are the numbers of records by result.
 type Counts struct {
 	Created  int64 `json:"created"`
 	Existing int64 `json:"existing"` // already stored with the same content
@@ -71,9 +71,9 @@ func (c *Counts) add(d Counts) {
 
 func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Rejected }
 
-// mark is the progress of an import in its journal.
+// mark is an import's progress, saved in its journal.
 type mark struct {
-	Line     int64         `json:"line"`     // of the last record whose result is saved, like those of all before it
+	Line     int64         `json:"line"`     // line of the last record whose result is saved; so are those of all records before it
 	Rejected bool          `json:"rejected"` // whether the record at Line was rejected
 	Offset   int64         `json:"offset"`   // byte offset of the end of the record at Line
 	Sent     int64         `json:"sent"`     // line of the last record that may have been sent
@@ -86,26 +86,26 @@ type importer struct {
 	client         *client.Client
 	calls, refused atomic.Int64
 	stored         atomic.Bool      // whether the service may have stored a record in this run
-	lost           atomic.Bool      // whether a call of this round may have stored records without a response that says so
+	lost           atomic.Bool      // whether a failed call in this round may have stored records
 	journal        *journal.Journal // nil for standard input
 	fresh          bool             // whether this run has begun the journal and committed nothing
-	seed           string           // determines the ids of records that have no id in the file
-	began          time.Time        // when the first run began, or somewhat earlier
+	seed           string           // determines the ids of records that have none in the file
+	began          time.Time        // when the first run began, less clockSlack
 	sentBefore     int64            // line of the last record that an earlier run may have sent
 	work           work             // zero for standard input
-	size           int64            // offset of the end of the last record; 0 if it is not known
+	size           int64            // offset of the end of the last record; 0 if unknown
 	rejects        *rejectFile
 
-	mu   sync.Mutex // guards mark, between commit and state
+	mu   sync.Mutex // guards mark, which state reads concurrently
 	mark mark
 }
 
-// Run imports a file and shows its progress on stderr. connect returns the client of the
-// service. If an earlier run was stopped, Run imports the rest; if it imported the whole file,
+// Run imports a file and shows its progress on stderr. connect returns a client of the
+// service. If an earlier run was stopped, Run imports the rest. If it imported the whole file,
 // Run does so again only with o.Again. A rejected record does not stop Run, but any other
-// error does. Then another call with the same options continues the import of a file, but not
+// error does. Another call with the same options then continues the import of a file, but not
 // of standard input. If an import has begun, Run returns the Result so far, even with an
-// error; otherwise its Resource is empty.
+// error; otherwise the Result's Resource is empty.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error
@@ -155,7 +155,7 @@ func (im *importer) onTry(t client.Try) {
 	}
 }
 
-// runFile imports a file with a journal. from is the source of the service.
+// runFile imports a file with a journal. from is the service's client.Client.Source.
 func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) (err error) {
 	opened, err := os.Open(im.Path)
 	if err != nil {
@@ -170,7 +170,7 @@ func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) 
 		return err
 	}
 	var earlier work
-	var known bool // whether the file begins with what the earlier import has read
+	var known bool // whether the file begins with what the earlier import read
 	task := journal.Task{Command: "import", Source: from, Work: im.work}
 	task.Remedy = "give this import a journal of its own with --journal"
 	task.Same = func(text json.RawMessage) (same bool, err error) {
@@ -205,16 +205,16 @@ func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) 
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	// An earlier import must still be known as finished: imported again, its records without
-	// an id would be stored a second time.
+	// Keep the record that an earlier import finished: importing the file again would store
+	// records without an id a second time.
 	if !im.stored.Load() && (im.fresh || unknown && !im.journal.Used && ctx.Err() == nil) {
 		return errors.Join(err, im.rejects.remove(), im.journal.Undo())
 	}
 	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.place(im.mark.Line), im.Path))
 }
 
-// prepare begins or continues the import. size is how much of the file the journal knows of.
-// finished says that there is nothing to do.
+// prepare begins or continues the import. size is how much of the file the journal covers.
+// finished reports that there is nothing to do.
 func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished bool, err error) {
 	at, grown := im.journal.FinishedAt, im.work.Size > size
 	switch {
@@ -253,7 +253,7 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 // clockSlack is how much the clocks of this machine and the service may differ.
 const clockSlack = time.Minute
 
-// begunAt returns when a journal was begun, less clockSlack. Its id, a UUIDv7, has the time.
+// begunAt returns when a journal was begun, less clockSlack, from its id, a UUIDv7.
 func begunAt(id string) time.Time {
 	u, err := uuid.Parse(id)
 	if err != nil {
@@ -263,7 +263,7 @@ func begunAt(id string) time.Time {
 }
 
 // run imports the records that have no result yet. In each round it reads records, sends them
-// with concurrent calls, and commits the results in the order of the file.
+// with concurrent calls, and commits the results in file order.
 func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error {
 	defer progress.Start(stderr, progress.Noun{One: "record", Many: "records"}, im.state)()
 	records, err := openRecords(in, im.Options, func(line int64) string { return seededID(im.seed, line) })
@@ -298,7 +298,7 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 	return in.check()
 }
 
-// read returns the records of the next round, the last ones with io.EOF.
+// read returns the records of the next round; with the last ones, it returns io.EOF.
 func (im *importer) read(records *recordReader) (list []row, err error) {
 	calls := perRound * im.Workers
 	for size := 0; len(list) < calls*im.perCall() && size < calls*client.MaxBatchBytes; {
@@ -327,8 +327,8 @@ func (im *importer) announce(records []row) error {
 	return im.journal.Save(im.mark)
 }
 
-// commit saves the results up to the first record without one: first the rejected records to
-// the reject file, and then a mark to the journal.
+// commit saves the results up to the first record without one: it writes the rejected records
+// to the reject file, and then a mark to the journal.
 func (im *importer) commit(records []row) error {
 	im.fresh = false
 	done := im.mark

@@ -29,14 +29,14 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// service stores records. Before it responds, it calls answer with the number of the call; a
-// result other than 0 is the status of the response.
+// service stores records. Before it responds, it calls answer with the number of the call. A
+// result other than 0 becomes the status of the response.
 type service struct {
 	url      string
-	source   string // Sluice-Source
+	source   string // value of the header Sluice-Source
 	entities entity.Store
 	events   event.Store
-	behind   time.Duration // of the clock of the stores
+	behind   time.Duration // how far the stores' clock is behind
 	calls    int
 	answer   func(call int) (status int)
 }
@@ -61,7 +61,7 @@ func newService(t *testing.T) *service {
 		mux.Handle(path, api)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/export_job" { // client.Client.Source
+		if r.URL.Path == "/export_job" { // the request of client.Client.Source
 			w.Header().Set("Sluice-Source", s.source)
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -98,7 +98,7 @@ func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr str
 	return r, out.String(), err
 }
 
-// want checks that the service has the events 0 to n-1 (attribute i), each once.
+// want checks that the service has the events 0 to n-1 (attribute i), each exactly once.
 func (s *service) want(t *testing.T, n int) {
 	t.Helper()
 	page, err := s.events.List(t.Context(), "default", event.Query{Limit: n + 100})
@@ -151,7 +151,7 @@ func write(t *testing.T, path, text string, flag int) {
 	}
 }
 
-// An import takes what the file has when it begins. The same command then imports what was
+// An import reads what the file has when it begins. The same command then imports what was
 // appended. Each record is stored once, even without an id.
 func TestAFileThatGrowsDuringItsImport(t *testing.T) {
 	t.Parallel()
@@ -159,8 +159,8 @@ func TestAFileThatGrowsDuringItsImport(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, appended string
 		records          int
-		stops            int    // call whose response stops the import; -1 to append only after the import
-		says             string // error of the first run
+		stops            int    // number of the call whose response stops the import; -1 to append only after the import
+		says             string // expected error of the first run
 	}{
 		"by a line":                               {few, lines(300, 301), 301, 0, ""},
 		"by a line break and a line":              {strings.TrimSuffix(few, "\n"), "\n" + lines(300, 301), 301, 0, ""},
@@ -205,8 +205,8 @@ func TestAFileThatGrowsDuringItsImport(t *testing.T) {
 	}
 }
 
-// A last line without a line break was imported, and is then continued. The import refuses to
-// guess.
+// A last line without a line break was imported, and then more was appended to it. The import
+// refuses to guess.
 func TestALineThatChangesAfterItsImport(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), filepath.Join(t.TempDir(), "events.ndjson")
@@ -222,7 +222,7 @@ func TestALineThatChangesAfterItsImport(t *testing.T) {
 	s.want(t, 3)
 }
 
-// It is continued, or found to be complete, only in the workspace and the service in which it
+// An import continues, or counts as complete, only in the workspace and service in which it
 // began.
 func TestAnImportBelongsToAWorkspace(t *testing.T) {
 	t.Parallel()
@@ -256,8 +256,8 @@ func TestAnImportBelongsToAWorkspace(t *testing.T) {
 	}
 }
 
-// The reject file has the bytes of each rejected record, and all lines of a row that a quote
-// has made too long.
+// The reject file has the bytes of each rejected record, including all lines of a row that a
+// stray quote made too long.
 func TestTheRejectFileShowsWhatWasRejected(t *testing.T) {
 	t.Parallel()
 	swallowed := "\"a,n" + strings.Repeat("\nb,n", 300) + "\",n,x"
@@ -287,8 +287,8 @@ func TestTheRejectFileShowsWhatWasRejected(t *testing.T) {
 	}
 }
 
-// Those that an interrupted call of the import itself has stored are new, unlike one that was
-// there before.
+// Records stored by an interrupted call of the import itself count as new, unlike a record
+// that was there before.
 func TestRecordsOfInterruptedCallsAreNew(t *testing.T) {
 	t.Parallel()
 	events := `{"id":"old","name":"n","attributes":{"i":0}}` + "\n" + lines(1, 250)
@@ -321,7 +321,7 @@ func TestRecordsOfInterruptedCallsAreNew(t *testing.T) {
 	}
 }
 
-// createOld stores an event and an entity with the id old, an hour ago.
+// createOld stores an event and an entity with the id "old", an hour ago.
 func (s *service) createOld(t *testing.T) {
 	t.Helper()
 	s.behind = time.Hour

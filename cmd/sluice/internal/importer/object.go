@@ -11,21 +11,21 @@ import (
 	"sluice/pkg/record"
 )
 
-// object is the JSON object of a record while it is put together.
+// object is a record's JSON object under construction.
 type object struct {
 	fields     []record.Member
-	attributes []record.Member // beside those in the field attributes
+	attributes []record.Member // besides those in the field attributes
 }
 
-// record returns the JSON of the API for an object of the file. What is no object stays as it
-// is: the parser of the API says what is wrong.
+// record returns the API's JSON for an object in the file. It returns anything else unchanged,
+// so that the API's parser reports the error.
 func (s *shaper) record(text []byte) ([]byte, error) {
 	if !s.rename && s.times == nil && s.Name == "" && s.Type == "" {
 		return text, nil
 	}
 	members, err := record.Members(text)
 	if err != nil {
-		return text, nil //nolint:nilerr // as described
+		return text, nil //nolint:nilerr // as documented
 	}
 	s.find(members)
 	var o object
@@ -59,7 +59,7 @@ func (s *shaper) add(o *object, m record.Member) (err error) {
 	case field == "occurred_at" && s.times != nil:
 		m.Value, err = s.times.convert(m.Value)
 	case field != m.Name && field != "attributes" && jsontext.Value(m.Value).Kind() == '0':
-		m.Value = quote(string(m.Value)) // an id that is a number in the file
+		m.Value = quote(string(m.Value)) // an id that is a number in the file becomes a string
 	}
 	o.fields = append(o.fields, record.Member{Name: field, Value: m.Value})
 	return err
@@ -77,8 +77,8 @@ func (o *object) setDefault(field string, value []byte) {
 	}
 }
 
-// json keeps attributes of the same name, and attributes that are no object, which the parser
-// of the API rejects.
+// json keeps attributes with equal names, and a field attributes that is not an object. The
+// API's parser rejects both.
 func (o *object) json() []byte {
 	if len(o.attributes) > 0 {
 		o.setDefault("attributes", []byte("{}"))

@@ -18,12 +18,12 @@ import (
 
 type row struct {
 	recordfile.Record      // Err is set if the record cannot be sent
-	element           bool // whether Line is the number of the record, as in a JSON file
+	element           bool // whether Line is the record's number, as in a JSON file
 
-	event  event.Draft  // if the import imports events
-	entity entity.Draft // if the import imports entities
+	event  event.Draft  // if the import is of events
+	entity entity.Draft // if the import is of entities
 
-	counts Counts  // the result of the record; all 0 before it is known
+	counts Counts  // the record's result; all 0 until it is known
 	reject *reject // nil unless the record was rejected
 }
 
@@ -32,10 +32,10 @@ type recordReader struct {
 	shape  *shaper
 	events bool
 	json   bool
-	makeID func(line int64) string // the id for a record that has none in the file
+	makeID func(line int64) string // returns the id for a record that has none in the file
 }
 
-// columns returns the fields of a record in a file, except attributes.
+// columns returns the fields that a record has in a file, except attributes.
 func columns(resource record.Resource) []string {
 	if resource == record.Event {
 		return event.Columns()
@@ -43,10 +43,10 @@ func columns(resource record.Resource) []string {
 	return entity.Columns()
 }
 
-// ignored are the fields that the service sets itself. An event has only the first.
+// ignored lists the fields that the service sets itself. An event has only the first.
 var ignored = []string{"created_at", "updated_at"}
 
-// openRecords reads a file that may be compressed with gzip.
+// openRecords reads a file, gzipped or not.
 func openRecords(file io.Reader, o Options, makeID func(line int64) string) (*recordReader, error) {
 	r := &recordReader{events: o.events(), json: o.Format == recordfile.JSON, makeID: makeID}
 	var err error
@@ -79,7 +79,7 @@ func (r *recordReader) read() (rec row, err error) {
 	return rec, nil
 }
 
-// parse sets the event or the entity of rec, or its Err.
+// parse sets rec's event or entity, or its Err.
 func (r *recordReader) parse(rec *row) {
 	if rec.JSON, rec.Err = r.shape.record(rec.JSON); rec.Err != nil {
 		return
@@ -98,11 +98,11 @@ func (r *recordReader) parse(rec *row) {
 	}
 }
 
-// errNoTime is for an event that would otherwise occur when it is imported.
+// errNoTime is for an event that would otherwise get the time of its import.
 var errNoTime = errors.New("occurred_at is empty; to import events that occur now, leave out the column")
 
 // seededID returns the id for a record that has none in the file and begins at line: a UUIDv8
-// (RFC 9562) that depends on seed and line only.
+// (RFC 9562) that depends only on seed and line.
 func seededID(seed string, line int64) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, fmt.Appendf(nil, "%s %d", seed, line), 8).String()
 }

@@ -14,7 +14,8 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// readAll reads as an import does. A record without an id gets "line:" and its line number.
+// readAll reads records as an import does. A record without an id gets "line:" and its line
+// number.
 func readAll(t *testing.T, text string, o Options) (records []row, err error) {
 	t.Helper()
 	r, err := openRecords(strings.NewReader(text), o, func(line int64) string { return fmt.Sprintf("line:%d", line) })
@@ -33,7 +34,7 @@ func readAll(t *testing.T, text string, o Options) (records []row, err error) {
 	}
 }
 
-// sentJSON returns what is sent for a record.
+// sentJSON returns the JSON that is sent for a record.
 func sentJSON(t *testing.T, rec row, events bool) string {
 	t.Helper()
 	var v any = rec.entity
@@ -56,7 +57,7 @@ func TestReadRecords(t *testing.T) {
 		format   recordfile.Format
 		entities bool
 		text     string
-		want     []string // for each record: its line, and the JSON that is sent or "!" and a part of the error
+		want     []string // for each record: its line, and the JSON that is sent or "!" and part of the error
 	}{
 		{"no records", recordfile.NDJSON, false, "\n \n\r\n", nil},
 		{"nothing", recordfile.NDJSON, false, "", nil},

@@ -16,27 +16,27 @@ import (
 
 type reject struct {
 	Line     int64  `json:"line,omitempty"`      // absent in a JSON file
-	LastLine int64  `json:"last_line,omitempty"` // absent if the record has one line
+	LastLine int64  `json:"last_line,omitempty"` // absent if the record is on one line
 	Element  int64  `json:"element,omitempty"`   // number of the record in a JSON file, from 1
 	Reason   string `json:"reason"`
 	Status   int    `json:"status,omitempty"` // HTTP status; 0 if the record was not sent
 	Code     string `json:"code,omitempty"`
 
-	// The record as it was read: Input if that is UTF-8, otherwise Bytes, in base64.
+	// The record as it was read: in Input if it is UTF-8, otherwise in Bytes, as base64.
 	Input string `json:"input"`
 	Bytes []byte `json:"input_base64,omitempty"`
 }
 
-// rejectFile is the file of the rejected records. It is removed or truncated only if the
-// journal shows that an import wrote what is lost.
+// rejectFile is the file for rejected records. It is removed or truncated only if the journal
+// shows that an import wrote what would be lost.
 type rejectFile struct {
 	path string
-	sum  hash.Hash // hash of the bytes that the import has written
-	size int64     // number of bytes that the import has written; if it is 0, the file need not exist
-	old  bool      // whether the file is that of an earlier import, which the first write replaces
+	sum  hash.Hash // hash of the bytes that the import wrote
+	size int64     // number of bytes that the import wrote; if 0, the file need not exist
+	old  bool      // whether the file is an earlier import's, which the first write replaces
 }
 
-// rejectContent is what an import has written to its reject file, as its journal has it.
+// rejectContent is what an import has written to its reject file, according to its journal.
 type rejectContent struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // empty if Bytes is 0
@@ -64,7 +64,7 @@ func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 }
 
 // resumeRejects returns the reject file of an import that continues after lastLine. The file
-// must begin with what the journal describes as before. Rejects of later lines may follow,
+// must begin with before, from the journal. After that there may be rejects of later lines,
 // which a killed import wrote before it could save a mark. They are removed, because their
 // records are sent again. Any other content is an error.
 func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFile, error) {
@@ -84,8 +84,8 @@ func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFi
 	return nil, fmt.Errorf("%w: the import continues only with its unchanged reject file; restore it, or remove the journal to start over, which stores records without an id a second time", err)
 }
 
-// onlyRejects reports whether the rest of file has only rejects of lines after lastLine, of
-// which the last may be incomplete.
+// onlyRejects reports whether the rest of file has only rejects of lines after lastLine. The
+// last reject may be incomplete.
 func onlyRejects(file io.Reader, lastLine int64) bool {
 	in := bufio.NewReader(file)
 	for {
@@ -100,12 +100,12 @@ func onlyRejects(file io.Reader, lastLine int64) bool {
 	}
 }
 
-// begins reports whether want is a prefix of text, or text one of want.
+// begins reports whether one of text and want is a prefix of the other.
 func begins(text []byte, want string) bool {
 	return bytes.HasPrefix(text, []byte(want[:min(len(text), len(want))]))
 }
 
-// content describes, for the journal, what the import has written.
+// content describes what the import has written, for the journal.
 func (r *rejectFile) content() rejectContent {
 	if r.size == 0 {
 		return rejectContent{}
@@ -113,7 +113,7 @@ func (r *rejectFile) content() rejectContent {
 	return rejectContent{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
-// remove leaves alone a file to which the import wrote nothing.
+// remove keeps a file to which the import wrote nothing.
 func (r *rejectFile) remove() error {
 	if r.size == 0 {
 		return nil

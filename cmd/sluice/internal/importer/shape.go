@@ -18,16 +18,16 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// Shape says how a file differs from one that Sluice has exported; zero for no difference. The
-// journal has it too, because the same file with another Shape has other records.
+// Shape says how a file differs from one that Sluice exported; zero means not at all. It is
+// also in the journal, because the same file with another Shape has other records.
 type Shape struct {
-	Map        map[string]string `json:"map,omitempty"`         // from columns or members of the file to fields; if it is not empty, all others are attributes
+	Map        map[string]string `json:"map,omitempty"`         // from the file's columns or members to fields; if it is not empty, all others become attributes
 	Delimiter  string            `json:"delimiter,omitempty"`   // between the cells of a CSV file; a comma if empty
 	Encoding   string            `json:"encoding,omitempty"`    // as Encoding returns it; UTF-8 if empty
-	TimeFormat string            `json:"time_format,omitempty"` // of occurred_at, for strftime; RFC 3339 if empty
-	TimeZone   string            `json:"time_zone,omitempty"`   // of times without an offset, such as Europe/Berlin; UTC if empty
-	Name       string            `json:"name,omitempty"`        // of events that have none
-	Type       string            `json:"type,omitempty"`        // of entities that have none
+	TimeFormat string            `json:"time_format,omitempty"` // strftime format of occurred_at; RFC 3339 if empty
+	TimeZone   string            `json:"time_zone,omitempty"`   // zone of times without an offset, such as Europe/Berlin; UTC if empty
+	Name       string            `json:"name,omitempty"`        // for events that have none
+	Type       string            `json:"type,omitempty"`        // for entities that have none
 }
 
 const attributePrefix = "attributes."
@@ -35,10 +35,10 @@ const attributePrefix = "attributes."
 // shaper turns the records of a file into those of the API.
 type shaper struct {
 	Shape
-	columns  []string          // fields that a column or member may name, beside attributes
-	rename   bool              // whether members still have the names of the file; those of a CSV file are renamed in its header
-	found    map[string]bool   // keys of Map that the file has
-	readable bool              // whether the members of a record could be read
+	columns  []string          // fields that a column or member can name, besides attributes
+	rename   bool              // whether to rename the members of JSON objects; CSV columns are renamed in the header
+	found    map[string]bool   // keys of Map found in the file
+	readable bool              // whether any record's members could be read
 	encoding encoding.Encoding // nil for UTF-8
 	times    *timeFormat       // nil for RFC 3339
 }
@@ -62,7 +62,7 @@ func newShaper(s Shape, format recordfile.Format, columns []string) (*shaper, er
 	return shape, err
 }
 
-// Check returns an error if the import of a file with this Shape cannot begin.
+// Check returns an error if a file with this Shape cannot be imported.
 func (s Shape) Check(resource record.Resource, format recordfile.Format) error {
 	switch {
 	case s.Delimiter != "" && format != recordfile.CSV:
@@ -90,7 +90,7 @@ func Encoding(label string) (string, error) {
 	return htmlindex.Name(found)
 }
 
-// checkMap fails if Map has an unknown field, or a field twice.
+// checkMap fails if Map contains an unknown field, or a field twice.
 func (s *shaper) checkMap() error {
 	from := make(map[string]string)
 	for _, column := range slices.Sorted(maps.Keys(s.Map)) {
@@ -111,7 +111,7 @@ func (s *shaper) isField(name string) bool {
 	return strings.HasPrefix(name, attributePrefix) || name == "attributes" || slices.Contains(s.columns, name)
 }
 
-// field returns the field of a column or member of the file, or "" if it is left out.
+// field returns the field for a column or member of the file, or "" if it is left out.
 func (s *shaper) field(name string) string {
 	field, mapped := s.Map[name]
 	switch {
@@ -124,7 +124,7 @@ func (s *shaper) field(name string) string {
 	return attributePrefix + name
 }
 
-// find marks the keys of Map that a record has as found.
+// find marks the keys of Map that are members of a record as found.
 func (s *shaper) find(members []record.Member) {
 	s.readable = true
 	for _, m := range members {
@@ -134,7 +134,7 @@ func (s *shaper) find(members []record.Member) {
 	}
 }
 
-// layout returns the layout of the file, after whose header the caller calls checkHeader.
+// layout returns the file's layout. The caller calls checkHeader after reading the header.
 func (s *shaper) layout() recordfile.Layout {
 	l := recordfile.Layout{Columns: s.columns, Delimiter: s.Delimiter}
 	if len(s.Map) > 0 {
@@ -148,7 +148,7 @@ func (s *shaper) layout() recordfile.Layout {
 	return l
 }
 
-// checkHeader fails if Map has a column that a CSV file lacks.
+// checkHeader fails if Map names a column that a CSV file lacks.
 func (s *shaper) checkHeader(format recordfile.Format) error {
 	if format != recordfile.CSV {
 		return nil
@@ -159,9 +159,10 @@ func (s *shaper) checkHeader(format recordfile.Format) error {
 	return nil
 }
 
-// checkFound returns an error if Map makes a field of a member that no record had so far. Without
-// attributes, only other fields count: those are rarely absent from a whole file, and without an
-// id, for example, an import would give every record a new one.
+// checkFound returns an error if no record so far has one of the members that Map turns into
+// fields. If attributes is false, it ignores members that become attributes. Other fields are
+// rarely absent from a whole file, and without an id, for example, an import would give every
+// record a new one.
 func (s *shaper) checkFound(attributes bool) error {
 	if !s.readable {
 		return nil
@@ -175,13 +176,13 @@ func (s *shaper) checkFound(attributes bool) error {
 	return nil
 }
 
-// missing returns the columns of Map that have not been found so far.
+// missing returns the keys of Map that have not been found so far.
 func (s *shaper) missing() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Map)), func(column string) bool { return s.found[column] })
 }
 
-// checkNames reads the file until it has found the members that Map makes fields of, as the first
-// record usually has them.
+// checkNames reads the file until it has found the members that Map turns into fields, usually
+// in the first record.
 func checkNames(ctx context.Context, file source, w work, o Options) error {
 	if len(o.Shape.Map) == 0 || o.Format == recordfile.CSV {
 		return nil
@@ -200,7 +201,7 @@ func checkNames(ctx context.Context, file source, w work, o Options) error {
 		switch {
 		case err == io.EOF:
 			return missing
-		case err != nil: // the import reports it after the records before it
+		case err != nil: // the import reports it, after importing the records before it
 			return nil
 		case missing == nil && records.shape.readable:
 			return nil

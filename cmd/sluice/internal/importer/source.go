@@ -18,11 +18,11 @@ type work struct {
 	Resource record.Resource   `json:"resource"`
 	Format   recordfile.Format `json:"format"`
 	Shape    Shape             `json:"shape,omitzero"`
-	Size     int64             `json:"size_bytes"` // of the part of the file that is imported, from its beginning
+	Size     int64             `json:"size_bytes"` // of the imported part, which starts at the beginning of the file
 	SHA256   string            `json:"sha256"`     // of that part
 }
 
-// newWork is to import all that the file has now.
+// newWork returns the work of importing all that the file has now.
 func newWork(o Options, file source) (w work, err error) {
 	w = work{Resource: o.Resource, Format: o.Format, Shape: o.Shape}
 	if w.Size, err = file.size(); err == nil {
@@ -31,7 +31,7 @@ func newWork(o Options, file source) (w work, err error) {
 	return w, err
 }
 
-// includes reports whether the file is that of an earlier work, perhaps grown.
+// includes reports whether the file begins with what an earlier work imports.
 func (w work) includes(earlier work, file source) (bool, error) {
 	if w.Size < earlier.Size {
 		return false, nil
@@ -40,7 +40,7 @@ func (w work) includes(earlier work, file source) (bool, error) {
 	return sum == earlier.SHA256, err
 }
 
-// sameOptions reports whether w makes the same records of a file as an earlier work.
+// sameOptions reports whether w and an earlier work make the same records from a file.
 func (w work) sameOptions(earlier work) bool {
 	return w.Resource == earlier.Resource && w.Format == earlier.Format && reflect.DeepEqual(w.Shape, earlier.Shape)
 }
@@ -65,8 +65,8 @@ func (s source) hash(n int64) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// splitsLine reports whether the first n bytes end within a line. Those of a compressed file
-// do not, because a program that appends to it adds whole members.
+// splitsLine reports whether the first n bytes end within a line. They never do in a
+// compressed file, because a program that appends to it adds whole gzip members.
 func (s source) splitsLine(n int64) (bool, error) {
 	var magic, around [2]byte
 	if _, err := s.ReadAt(magic[:], 0); err != nil || magic == recordfile.GzipMagic || n == 0 {
@@ -88,8 +88,8 @@ func ignoreEOF(err error) error {
 // errSplitLine means that the last line of a part was still being written.
 var errSplitLine = errors.New("its last line was incomplete when this import began")
 
-// part reads the first n bytes, and then returns errSplitLine if they end within a line, which
-// must not be imported.
+// part reads the first n bytes. If they end within a line, which must not be imported, it then
+// returns errSplitLine.
 func (s source) part(n int64) io.Reader {
 	return io.MultiReader(io.NewSectionReader(s, 0, n), readerFunc(func([]byte) (int, error) {
 		split, err := s.splitsLine(n)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // for machines without the database of zones
+	_ "time/tzdata" // for machines without a time zone database
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/ncruces/go-strftime"
@@ -13,14 +13,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// timeFormat parses times in a format of strftime.
+// timeFormat parses times in a strftime format.
 type timeFormat struct {
 	format string
 	zone   *time.Location
 	offset bool // whether the times have an offset from UTC
 }
 
-// newTimeFormat takes a format such as %d.%m.%Y, and a zone of the IANA database, or "" for
+// newTimeFormat accepts a format such as %d.%m.%Y, and a zone of the IANA database, or "" for
 // UTC.
 func newTimeFormat(format, zone string) (*timeFormat, error) {
 	f := &timeFormat{format: format, offset: strings.Contains(format, "%z")}
@@ -44,17 +44,17 @@ func newTimeFormat(format, zone string) (*timeFormat, error) {
 	return f, nil
 }
 
-// shows returns how format shows an hour of a day.
+// shows formats an hour of an arbitrary day.
 func shows(format string, hour int) string {
 	return strftime.Format(format, time.Date(2026, 12, 31, hour, 0, 0, 0, time.UTC))
 }
 
-// convert returns occurred_at in the form of the API. It returns a value that is not a string
+// convert returns occurred_at in the API's form. It returns a value that is not a string
 // unchanged.
 func (f *timeFormat) convert(value []byte) ([]byte, error) {
 	text, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
-		return value, nil //nolint:nilerr // the parser of the API says what is wrong
+		return value, nil //nolint:nilerr // the API's parser reports the error
 	}
 	at, err := f.parse(string(text))
 	if err != nil {
@@ -63,7 +63,8 @@ func (f *timeFormat) convert(value []byte) ([]byte, error) {
 	return quote(record.TimeOf(at).String()), nil
 }
 
-// parse returns the first of two times that clocks show like text, when they are set back.
+// parse parses text. If it stands for two times, because clocks are set back, parse returns the
+// first.
 func (f *timeFormat) parse(text string) (time.Time, error) {
 	shown, err := strftime.Parse(f.format, text)
 	if err != nil {
@@ -79,7 +80,8 @@ func (f *timeFormat) parse(text string) (time.Time, error) {
 	return first(at), nil
 }
 
-// first returns the earlier of the two times that clocks show like at, or at if there is one.
+// first returns the earlier of the two times that clocks show like at, or at if there is only
+// one.
 func first(at time.Time) time.Time {
 	change, _ := at.ZoneBounds()
 	if change.IsZero() {

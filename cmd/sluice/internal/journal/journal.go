@@ -1,9 +1,9 @@
-// Package journal has the files from which a command that was stopped or killed continues.
+// Package journal implements the files from which a stopped or killed command continues.
 //
 // A journal has one JSON object per line, and each line is synced to disk before the task goes
-// on. The first line describes the task. Each further one is a mark, the progress of the task,
-// and Finish adds one with the time. If a mark is missing, the task repeats some steps, with
-// the same result. An incomplete last line, which a killed process can leave, is ignored.
+// on. The first line describes the task. Each later one is a mark, the task's progress; Finish
+// adds a line with the time. If a mark is missing, the task repeats some steps, with the same
+// result. An incomplete last line, which a killed process can leave, is ignored.
 package journal
 
 import (
@@ -26,8 +26,8 @@ import (
 // Journal is the journal of one task. Only one process at a time can have it open. It is not
 // safe for concurrent use.
 type Journal struct {
-	ID         string     // of the task, a UUIDv7 that Begin sets; empty if the task was never begun
-	FinishedAt *time.Time // nil if the task is not finished
+	ID         string     // the task's UUIDv7, set by Begin; empty if the task was never begun
+	FinishedAt *time.Time // nil if the task is unfinished
 	Used       bool       // whether Open found a task in the file: this one or another
 
 	task    Task
@@ -35,22 +35,22 @@ type Journal struct {
 	lock    *flock.Flock
 	file    *os.File
 	size    int64  // bytes of the complete lines that Open found
-	earlier []byte // what Begin replaced
+	earlier []byte // what the file had before Begin
 }
 
 type Task struct {
 	Command string // such as import
 	Source  string // client.Client.Source: the service and the workspace
-	Remedy  string // what to do about a journal of another source
+	Remedy  string // what the user can do about a journal of another source
 	Work    any    // identifies the task among those of the command; encoded as JSON
-	Abandon bool   // whether Begin may abandon another task that is not finished
+	Abandon bool   // whether Begin may abandon another unfinished task
 
-	// Same reports whether the Work of a journal is that of this task; by default, whether their
-	// JSON is equal.
+	// Same reports whether a journal with this Work is for this task. By default, the two Works
+	// must be equal as JSON.
 	Same func(work json.RawMessage) (bool, error)
 }
 
-// RefusedError says why a command does nothing, and what to do instead.
+// RefusedError says why a command does nothing and what to do instead.
 type RefusedError struct{ reason string }
 
 func (e *RefusedError) Error() string { return e.reason }
@@ -58,14 +58,14 @@ func (e *RefusedError) Error() string { return e.reason }
 // Refuse returns a *RefusedError.
 func Refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
-// line is a line of a journal. All are decoded into the same value, so a line changes only
-// what it has.
+// line is a line of a journal. All lines are decoded into one value, so each changes only the
+// fields that it has.
 type line struct {
 	Version    int             `json:"sluice_journal,omitempty"` // only the first line has this and the next four fields
 	Command    string          `json:"command,omitempty"`
 	Source     string          `json:"source,omitempty"`
 	ID         string          `json:"id,omitempty"`
-	Task       json.RawMessage `json:"task,omitempty"` // also in a line that Extend has written
+	Task       json.RawMessage `json:"task,omitempty"` // also in a line written by Extend
 	Mark       json.RawMessage `json:"mark,omitempty"`
 	FinishedAt *time.Time      `json:"finished_at,omitempty"`
 }
@@ -77,12 +77,11 @@ const (
 
 // Open opens the journal at path, and creates it if necessary. If it belongs to task,
 // Journal.ID is set, and the caller continues the task. Otherwise the caller must call Begin.
-// mark gets the latest mark of the journal, even if it is that of another task.
+// mark is set to the journal's latest mark, even if that is from another task.
 //
-// Open fails and does not change the file if another process has the journal open, or the file
+// Open fails without changing the file if another process has the journal open, or if the file
 // is not a journal. Unless task.Abandon is set, the error is a *RefusedError if the journal
-// belongs to another task that is not finished, or to one of the same command with another
-// source.
+// belongs to another unfinished task, or to any task of the same command with another source.
 func Open(path string, task Task, mark any) (*Journal, error) {
 	work, err := json.Marshal(task.Work)
 	if err != nil {
@@ -139,7 +138,7 @@ func (j *Journal) open(mark any) error {
 	return err
 }
 
-// refuse returns the error for a journal of another task.
+// refuse returns the error for a journal that belongs to another task.
 func (j *Journal) refuse(last line) error {
 	loss := "what it has done so far is then lost"
 	if last.Command == "import" {
@@ -149,21 +148,21 @@ func (j *Journal) refuse(last line) error {
 		j.lock.Path(), last.Command, last.Command, loss)
 }
 
-// Describe returns a phrase for a source.
+// Describe describes a source in words.
 func Describe(source string) string {
 	i := strings.LastIndex(source, "/")
 	return fmt.Sprintf("the workspace %s of the service %s", source[i+1:], source[:max(i, 0)])
 }
 
-// locksFile is false if another process replaced the journal before j.file was opened.
+// locksFile reports false if another process replaced the journal before j.file was opened.
 func (j *Journal) locksFile() bool {
 	locked, lockErr := j.lock.Stat()
 	opened, fileErr := j.file.Stat()
 	return lockErr == nil && fileErr == nil && os.SameFile(locked, opened)
 }
 
-// read decodes all lines into one value. size is that of the complete lines, 0 if the first is
-// incomplete.
+// read decodes all lines into one value. size is the length of the complete lines; 0 if the
+// first is incomplete.
 func read(file io.Reader) (last line, size int64, err error) {
 	in := bufio.NewReader(file)
 	for {
@@ -175,7 +174,7 @@ func read(file io.Reader) (last line, size int64, err error) {
 			return last, size, nil
 		}
 		if err == nil {
-			last.FinishedAt = nil // a finished task may have been extended
+			last.FinishedAt = nil // the task may have been extended after it was finished
 			err = json.Unmarshal(text, &last)
 		}
 		if err != nil {
@@ -185,8 +184,8 @@ func read(file io.Reader) (last line, size int64, err error) {
 	}
 }
 
-// Begin begins the task from the start, with a new ID and without marks. If it fails, the file is
-// as before.
+// Begin begins the task from the start, with a new ID and without marks. If Begin fails, the
+// file is as before.
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
 	if err == nil {
@@ -206,14 +205,14 @@ func (j *Journal) Begin() error {
 	return nil
 }
 
-// Extend replaces the Work of the journal by that of the task, and continues it even if it was
+// Extend replaces the journal's Work with the task's, and continues the task even if it was
 // finished.
 func (j *Journal) Extend() error {
 	j.FinishedAt = nil
 	return j.append(line{Task: j.work})
 }
 
-// Save appends a mark, as JSON.
+// Save appends a mark, encoded as JSON.
 func (j *Journal) Save(mark any) error {
 	text, err := json.Marshal(mark)
 	if err != nil {
@@ -243,7 +242,7 @@ func (j *Journal) append(l line) error {
 	return nil
 }
 
-// Undo puts back what Begin replaced, or removes the file if there was nothing. The caller must
+// Undo restores what Begin replaced, or removes the file if there was nothing. The caller must
 // call Close afterwards.
 func (j *Journal) Undo() error {
 	if len(j.earlier) == 0 {
@@ -262,14 +261,14 @@ func (j *Journal) Undo() error {
 	return nil
 }
 
-// Remove removes the file of the journal. The caller must call Close afterwards.
+// Remove removes the journal's file. The caller must call Close afterwards.
 func (j *Journal) Remove() error { return os.Remove(j.lock.Path()) }
 
-// Close lets other processes open the journal at once, even while a child process that is
-// being started briefly inherits the open files.
+// Close lets other processes open the journal at once, even if a child process that is just
+// starting has inherited the open files.
 func (j *Journal) Close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
 
-// Continues adds to err where the same command continues, such as "after 3 changes".
+// Continues adds to err where the same command would continue, such as "after 3 changes".
 func Continues(err error, where string) error {
 	when := "The"
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {

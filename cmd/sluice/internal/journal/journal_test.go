@@ -16,7 +16,7 @@ var work = struct {
 
 type position struct{ Line int64 }
 
-// begin opens the journal of an import as a command does.
+// begin opens an import's journal as a command does.
 func begin(t *testing.T, path string) (j *Journal, at position) {
 	t.Helper()
 	j, err := Open(path, Task{Command: "import", Work: work}, &at)
@@ -51,7 +51,7 @@ func TestAFileCannotBeImportedTwiceAtTheSameTime(t *testing.T) {
 	closed(t, second)
 }
 
-// A child process that is being started briefly inherits the open files. Even then, another
+// A child process that is just starting briefly inherits the open files. Even then, another
 // process can open the journal as soon as Close has returned.
 func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,7 @@ func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	others.Wait()
 }
 
-// It is valid up to its last complete line.
+// A truncated journal is valid up to its last complete line.
 func TestATruncatedJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -117,7 +117,7 @@ func TestATruncatedJournal(t *testing.T) {
 	}
 }
 
-// It stays as it is.
+// The file stays as it is.
 func TestAFileThatIsNotAJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -173,7 +173,8 @@ func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 	}
 }
 
-// Open also opens the journal of another unfinished task, which only Begin abandons.
+// With Abandon, Open also opens the journal of another unfinished task. Only Begin abandons
+// that task.
 func TestAnotherTaskCanBeAbandoned(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")

@@ -1,5 +1,5 @@
-// Package outage says, on a terminal or in a log, that a service does not respond and when the
-// client will try again.
+// Package outage reports, on a terminal or in a log, that a service does not respond and when
+// the client will try again.
 package outage
 
 import (
@@ -25,23 +25,24 @@ type Report struct {
 
 	mu      sync.Mutex
 	waiting bool      // whether the last try got no response
-	tries   int       // in a row without a response
+	tries   int       // consecutive tries without a response
 	next    time.Time // when the next try is due
 }
 
-// New returns a Report on out about the service at url. With showsProgress, the caller shows
-// its progress and the result of Waiting on out; if that is a terminal, the Report writes a
-// line only when an outage begins. Otherwise it writes one for every try without a response.
+// New returns a Report that writes to out about the service at url. showsProgress means that
+// the caller shows its progress and the result of Waiting on out. If out is then a terminal,
+// the Report writes a line only when an outage begins; otherwise one per try without a
+// response.
 func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
 
-// Note is a client.Config.OnTry.
+// Note is for client.Config.OnTry.
 func (r *Report) Note(t client.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t.Status != 0 || t.Err == nil || t.Wait == 0 {
-		r.waiting, r.tries = false, 0 // the service responded, or the command itself reports the error
+		r.waiting, r.tries = false, 0 // the service responded, or the command itself will report the error
 		return
 	}
 	r.tries++
@@ -72,7 +73,7 @@ func nextTry(wait time.Duration) string {
 	return fmt.Sprintf("Next try in %.0f s.", wait.Seconds())
 }
 
-// Waiting says when the next try is, or "" if the service responds.
+// Waiting says when the next try is; "" if the service responds.
 func (r *Report) Waiting() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +83,7 @@ func (r *Report) Waiting() string {
 	return fmt.Sprintf("no response, next try in %.0f s", math.Ceil(max(time.Until(r.next), 0).Seconds()))
 }
 
-// reason leaves out the addresses and operations with which network errors begin.
+// reason omits the addresses and operations with which network errors begin.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()

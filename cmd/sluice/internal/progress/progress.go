@@ -1,5 +1,5 @@
-// Package progress shows the progress of a command: on a terminal as a bar, and elsewhere as a
-// line every few seconds.
+// Package progress shows a command's progress: as a bar on a terminal, and as a line every few
+// seconds elsewhere.
 package progress
 
 import (
@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	barInterval  = 200 * time.Millisecond // between two updates of the bar
-	lineInterval = 5 * time.Second        // between two lines
-	barWidth     = 24                     // without its brackets, in columns
-	minBarWidth  = 8                      // with less room, there is no bar
-	defaultWidth = 80                     // of a terminal whose size is unknown, in columns
+	barInterval  = 200 * time.Millisecond // between updates of the bar
+	lineInterval = 5 * time.Second        // between lines
+	barWidth     = 24                     // in columns, without the brackets
+	minBarWidth  = 8                      // if there is less room, no bar is shown
+	defaultWidth = 80                     // columns of a terminal whose size is unknown
 )
 
-// Noun is what a command counts.
+// Noun names what a command counts.
 type Noun struct{ One, Many string }
 
 // Count returns count and the noun, in the singular if count is 1.
@@ -33,10 +33,10 @@ func (n Noun) Count(count int64) string {
 }
 
 type State struct {
-	Done    int64   // processed things, such as records
-	Part    float64 // of the work, 0 to 1; negative if unknown
-	Details string  // such as the number of rejected records
-	Waiting string  // what the command is waiting for, shown instead of its rate; "" if it is not waiting
+	Done    int64   // items processed, such as records
+	Part    float64 // fraction of the work that is done, 0 to 1; negative if unknown
+	Details string  // for example the number of rejected records
+	Waiting string  // what the command is waiting for, shown instead of the rate; "" if it is not waiting
 }
 
 func IsTerminal(w io.Writer) bool {
@@ -45,8 +45,8 @@ func IsTerminal(w io.Writer) bool {
 }
 
 // Start shows the results of state on out until stop is called. state must be safe for
-// concurrent use. The rate and the remaining time go by the progress since the first State
-// whose Part is known.
+// concurrent use. The rate and the remaining time are computed from the progress since the
+// first State whose Part is known.
 func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 	d := &display{out: out, terminal: IsTerminal(out), noun: noun, state: state, began: time.Now(), from: state()}
 	interval := lineInterval
@@ -77,7 +77,7 @@ func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 // clearLine returns to the beginning of a terminal's line and clears it.
 const clearLine = "\r\x1b[K"
 
-// Println writes a line to a terminal on which Start shows the progress.
+// Println writes a line to a terminal on which Start shows progress.
 func Println(out io.Writer, line string) { fmt.Fprint(out, clearLine+line+"\n") }
 
 type display struct {
@@ -85,8 +85,8 @@ type display struct {
 	terminal bool // whether out is a terminal
 	noun     Noun
 	state    func() State
-	began    time.Time // beginning of the interval over which the rate is computed
-	from     State     // at that time
+	began    time.Time // start of the interval over which the rate is computed
+	from     State     // the State at that time
 }
 
 func (d *display) show(now time.Time) {
@@ -123,7 +123,7 @@ func (d *display) text(s State, elapsed time.Duration) string {
 }
 
 // fit returns a line with a bar and text. It omits the bar if part is negative or there is no
-// room, and shortens text that is still too long. The last column stays empty, because some
+// room, and truncates text that is still too long. The last column stays empty, because some
 // terminals begin a new line after it.
 func fit(text string, part float64, columns int) string {
 	room := columns - 1 - utf8.RuneCountInString(text)

@@ -21,7 +21,7 @@ func TestProgressInWords(t *testing.T) {
 		{State{}, State{Done: 1000, Part: 1}, 10 * time.Second, "1000 events, 100 %, 100/s, 0s left"},
 		{State{}, State{}, 0, "0 events, 0 %, 0/s"},
 		{State{}, State{Done: 1, Part: 0.1}, time.Second, "1 event, 10 %, 1/s, 9s left"},
-		// The rate does not count records of an earlier run.
+		// The rate does not count an earlier run's records.
 		{State{Done: 500, Part: 0.5}, State{Done: 600, Part: 0.6}, 10 * time.Second, "600 events, 60 %, 10/s, 40s left"},
 		// While the command waits, there is no rate.
 		{State{}, State{Done: 250, Part: 0.25, Details: "2 rejected", Waiting: "no response, next try in 3 s"}, time.Second, "250 events, 25 %, no response, next try in 3 s"},

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	defaultBatchBytes = 32 << 20 // of changes in memory
-	bufferBytes       = 64 << 10 // of a file
+	defaultBatchBytes = 32 << 20 // changes held in memory
+	bufferBytes       = 64 << 10 // per file
 )
 
-// copyFile is a new copy in a temporary file.
+// copyFile is a new copy, in a temporary file.
 type copyFile struct {
 	path    string // "" if nothing has changed and the old copy stays
 	records int64
@@ -24,9 +24,8 @@ type copyFile struct {
 	old     fs.FileInfo // the file that the new copy may replace; nil if there was none
 }
 
-// merge applies the changes of the walk to the copy at base, or to an empty one if base is
-// empty. It holds up to batchBytes of changes in memory, and rewrites the copy once for each
-// such batch.
+// merge applies the walk's changes to the copy at base, or to an empty copy if base is "". It
+// holds up to batchBytes of changes in memory, and rewrites the copy once per such batch.
 func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err error) {
 	file, err := os.Open(s.walk.Path())
 	if err != nil {
@@ -46,7 +45,7 @@ func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err e
 	return merged, nil
 }
 
-// mergeBatch applies b to the copy at base, or to an empty one if base is empty.
+// mergeBatch applies b to the copy at base, or to an empty copy if base is "".
 func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged copyFile, err error) {
 	var from io.Reader = bytes.NewReader(nil)
 	if base != "" {
@@ -61,7 +60,8 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err != nil {
 		return copyFile{}, err
 	}
-	// The umask restricts the mode of a new file, and a file of an earlier run may have another.
+	// The umask restricts the mode of a new file, and a file left by an earlier run may have
+	// another mode.
 	if err := file.Chmod(s.mode); err != nil {
 		return copyFile{}, errors.Join(err, file.Close())
 	}
@@ -71,7 +71,7 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err = errors.Join(err, out.Flush(), file.Sync(), file.Close()); err != nil {
 		return copyFile{}, err
 	}
-	// base and merged.path can be equal, so the new file gets this path only after apply has read
+	// base and merged.path can be equal, so the new file is moved there only after apply has read
 	// the old one.
 	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()}
 	return merged, os.Rename(file.Name(), merged.path)

@@ -47,7 +47,7 @@ func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 				s.change(t, 20)
 			}
 			run, _ := s.open(t, record.Entity, path)
-			defer run.walk.Close() //nolint:errcheck // the test is over
+			defer run.walk.Close() //nolint:errcheck // the test has ended
 			if _, err := run.prepare(); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestADanglingLinkIsNotReplaced(t *testing.T) {
 	}
 }
 
-// A killed run may have left a temporary file.
+// A killed run may have left a temporary file with another mode.
 func TestALeftoverFileDoesNotSetTheMode(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

@@ -24,16 +24,16 @@ import (
 
 const workspace = "default"
 
-// service serves lists of records from stores, and by a clock, that a test changes.
+// service serves lists of records. The test changes its stores and its clock.
 type service struct {
-	source   string // Sluice-Source of the next run
+	source   string // value of the header Sluice-Source in the next run
 	url      string
 	now      time.Time
 	rng      *rand.Rand
 	entities entity.Store
 	events   event.Store
 	requests atomic.Int64
-	onGet    func(request int64) (ok bool) // called before each request, which fails if ok is false
+	onGet    func(request int64) (ok bool) // called before each request; the request fails if ok is false
 }
 
 func newService(t *testing.T) *service {
@@ -57,7 +57,7 @@ func newService(t *testing.T) *service {
 		mux.Handle(path, api)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/export_job" { // client.Client.Source
+		if r.URL.Path == "/export_job" { // the request of client.Client.Source
 			w.Header().Set("Sluice-Source", s.source)
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -100,7 +100,7 @@ func (s *service) change(t *testing.T, n int) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// erase does not delete the events of the entity, unlike a complete erasure.
+// erase, unlike a complete erasure, does not delete the entity's events.
 func (s *service) erase(t *testing.T, id string) {
 	t.Helper()
 	if _, err := entity.Erase(t.Context(), s.entities, workspace, id); err != nil {
@@ -109,8 +109,7 @@ func (s *service) erase(t *testing.T, id string) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// copyOf returns the lines that a copy must have: of events, those that keep accepts, unless
-// it is nil.
+// copyOf returns the lines that a copy must have. keep selects events; nil keeps all.
 func (s *service) copyOf(t *testing.T, resource record.Resource, keep func(event.Event) bool) string {
 	t.Helper()
 	var b []byte
@@ -147,7 +146,7 @@ func (s *service) copyOf(t *testing.T, resource record.Resource, keep func(event
 	return string(b)
 }
 
-// open returns a run with small pages and batches, and its stderr.
+// open returns a run with small pages and batches, and the run's stderr.
 func (s *service) open(t *testing.T, resource record.Resource, path string, change ...func(*Options)) (*syncer, *strings.Builder) {
 	t.Helper()
 	c, err := client.New(s.url, client.Config{MaxTries: 1})

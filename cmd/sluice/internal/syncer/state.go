@@ -16,14 +16,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// state is the state file beside a copy.
+// state is the content of the state file next to a copy.
 type state struct {
 	Version     int             `json:"sluice_sync"`
 	Source      string          `json:"source"` // the service and the workspace
 	Resource    record.Resource `json:"resource"`
 	SyncedUntil *record.Time    `json:"synced_until"` // nil until the copy is complete
 	Records     int64           `json:"records"`      // in the copy
-	Files       []digest        `json:"files"`        // files that a run may replace: the old copy and, after a merge, also the new one
+	Files       []digest        `json:"files"`        // files that a run may replace: the old copy and, after a merge, the new one too
 }
 
 const stateVersion = 2
@@ -87,7 +87,7 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// sameFile reports whether a file is unchanged between two calls of fileAt.
+// sameFile reports whether a file did not change between two calls of fileAt.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -1,8 +1,8 @@
 // Package syncer keeps a local copy of a service's entities or events up to date: an NDJSON
 // file that has each record once, in order of id.
 //
-// A run reads the changes since the last one, merges them with the copy into a new file, and
-// renames that to the path of the copy. A state file beside the copy has the time up to which
+// A run reads the changes since the last run, merges them with the copy into a new file, and
+// renames that to the path of the copy. A state file next to the copy has the time up to which
 // the copy is complete, and the digests of the files that a run may replace. If a run fails or
 // is killed, the old or the new copy exists, and the next run reads the remaining changes or
 // repeats the merge, with the same result.
@@ -27,9 +27,9 @@ import (
 
 type Options struct {
 	Resource record.Resource // Entity or Event
-	Path     string          // of the copy
-	Force    bool            // replace any file at Path with a new copy, or continue an interrupted run that had Force
-	PageSize int             // changes per page; by default the client chooses
+	Path     string          // path of the copy
+	Force    bool            // replace any file at Path with a new copy, or continue an interrupted run that also had Force
+	PageSize int             // changes per page; the client chooses by default
 
 	Now     func() time.Time // time.Now by default
 	Waiting func() string    // what the client is waiting for; "" while the service responds
@@ -48,14 +48,14 @@ type syncer struct {
 	client     *client.Client
 	source     string // the service and the workspace
 	stderr     io.Writer
-	statePath  string // of the state file
+	statePath  string // path of the state file
 	state      *state
 	walk       *changes.Walk
 	mode       fs.FileMode // permissions of the copy
 	batchBytes int
 }
 
-// Run updates the copy at o.Path. It starts a new one if there is none, if tombstones since
+// Run updates the copy at o.Path. It starts a new copy if there is none, if tombstones since
 // the last run may expire before this run has read them, or if o.Force is set. It shows its
 // progress on stderr.
 //
@@ -71,12 +71,12 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Re
 	return r, errors.Join(err, s.walk.Close())
 }
 
-// open fails while another run for the same copy is open.
+// open fails if another run for the same copy is in progress.
 func open(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	// A rename would replace a symbolic link instead of its target.
+	// Otherwise a rename would replace a symbolic link instead of its target.
 	if path, err := filepath.EvalSymlinks(o.Path); err == nil {
 		o.Path = path
 	}
@@ -91,8 +91,8 @@ func open(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (*
 	return s, err
 }
 
-// run updates the copy. If it continues the walk of an earlier run, a second walk reads the
-// latest changes, which that one lacks.
+// run updates the copy. If it continues an earlier run's walk, it then makes a second walk
+// over the changes since that one began.
 func (s *syncer) run(ctx context.Context) (Result, error) {
 	continues, err := s.prepare()
 	if err != nil && !s.walk.Used() {
@@ -148,8 +148,8 @@ func (s *syncer) replaceCopy(merged copyFile) error {
 	return replace(s.Path, merged.path)
 }
 
-// prepare loads the state, checks the file at s.Path, and begins a walk or continues that of
-// an earlier run.
+// prepare loads the state, checks the file at s.Path, and begins a walk or continues an
+// earlier run's.
 func (s *syncer) prepare() (continues bool, err error) {
 	info, err := os.Stat(s.Path)
 	exists := err == nil
@@ -212,7 +212,7 @@ func (s *syncer) refuseChanged() error {
 	return journal.Refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
 }
 
-// existing returns the digest of the file at s.Path, or none if exists is false.
+// existing returns the digest of the file at s.Path, or nothing if exists is false.
 func (s *syncer) existing(exists bool) ([]digest, error) {
 	if !exists {
 		return nil, nil
@@ -222,8 +222,8 @@ func (s *syncer) existing(exists bool) ([]digest, error) {
 }
 
 // continuesForce reports whether an earlier run with Force began this copy and was
-// interrupted. If there is a file at s.Path, the earlier run must have been allowed to replace
-// it too. files is the result of s.existing.
+// interrupted. If there is a file at s.Path, that run must also have been allowed to replace
+// it. files is the result of s.existing.
 func (s *syncer) continuesForce(files []digest) bool {
 	if !s.walk.Begun() || !s.walk.Mark().Force {
 		return false
@@ -235,7 +235,7 @@ func (s *syncer) continuesForce(files []digest) bool {
 	return len(files) == 0 || slices.Contains(earlier.Files, files[0])
 }
 
-// startOver starts a new copy, which may replace only files.
+// startOver starts a new copy. Of existing files, it may replace only those in files.
 func (s *syncer) startOver(files []digest) error {
 	s.state = s.newState()
 	s.state.Files = files
@@ -245,7 +245,8 @@ func (s *syncer) startOver(files []digest) error {
 	return s.walk.Begin(s.since())
 }
 
-// since is where the walk begins: for a new copy at the Unix epoch, with all records.
+// since returns where the walk begins. For a new copy that is the Unix epoch, so the walk
+// reads all records.
 func (s *syncer) since() record.Time {
 	if s.state.SyncedUntil == nil {
 		return record.Time{}
@@ -253,9 +254,9 @@ func (s *syncer) since() record.Time {
 	return *s.state.SyncedUntil
 }
 
-// outdated reports whether tombstones may expire before this run has read them. It needs all
-// since s.state.SyncedUntil to update a complete copy, and all since s.walk.Mark().SyncedUntil
-// to complete one whose first walk was interrupted.
+// outdated reports whether tombstones may expire before this run has read them. To update a
+// complete copy, the run needs all since s.state.SyncedUntil; to complete one whose first walk
+// was interrupted, all since s.walk.Mark().SyncedUntil.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {
@@ -274,7 +275,7 @@ func (s *syncer) lists() []changes.List {
 	}
 }
 
-// mergeChanges writes the new copy to a file beside s.Path. If there is a file at s.Path, the
+// mergeChanges writes the new copy to a file next to s.Path. If there is a file at s.Path, the
 // state file must have its digest. After the merge, the state file gets the digests of both
 // files: if the process is killed, either can be at s.Path, and the next run may replace it.
 func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
@@ -304,7 +305,7 @@ func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	return merged, s.state.save(s.statePath)
 }
 
-// finish updates the state file after the copy is complete.
+// finish updates the state file once the copy is complete.
 func (s *syncer) finish(merged copyFile) error {
 	s.state.SyncedUntil, s.state.Records = s.walk.Mark().SyncedUntil, merged.records
 	if merged.path != "" {

@@ -35,8 +35,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// clone copies the directory of path, as a process would leave it if it were killed now, and
-// returns the path in the copy.
+// clone copies the directory of path, as if the process had been killed now, and returns the
+// path in the new directory.
 func clone(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func wantFiles(t *testing.T, path string, names ...string) {
 	}
 }
 
-// wantCopy updates the copy at path, which must then equal the records of the service.
+// wantCopy updates the copy at path, which must then equal the service's records.
 func (s *service) wantCopy(t *testing.T, resource record.Resource, path string, change ...func(*Options)) (r Result, stderr string) {
 	t.Helper()
 	r, stderr, err := s.sync(t, resource, path, change...)
@@ -143,7 +143,7 @@ func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 }
 
 // The next run continues after the changes that were read. A failed run that has read nothing
-// leaves no files.
+// leaves no files behind.
 func TestAFailedRunContinues(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -165,7 +165,7 @@ func TestAFailedRunContinues(t *testing.T) {
 	}
 }
 
-// Even if the erasure job has not ended and the service still has these events.
+// The events leave even if the erasure job has not ended and the service still has them.
 func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -186,8 +186,8 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.wantCopy(t, record.Entity, newCopy(t))
 }
 
-// wantErased updates a copy of events, which must have none from before the erasure of their
-// entity. ids are those of all erased entities.
+// wantErased updates a copy of events, which must then have none from before the erasure of
+// their entity. ids must list all erased entities.
 func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	t.Helper()
 	if _, _, err := s.sync(t, record.Event, path); err != nil {
@@ -220,7 +220,7 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	}
 }
 
-// A run that is refused before it has read any changes leaves no journal.
+// A run that is refused before it has read any changes leaves no journal behind.
 func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -259,7 +259,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 			if name == "a directory" {
 				return
 			}
-			if name == "same size" { // the run reads the changes before it notices the changed file, so its journal remains
+			if name == "same size" { // the run reads the changes before it notices that the file has changed, so its journal remains
 				write(t, path, read(t, path)+"\n")
 			} else if _, err := os.Stat(path + ".sluice-sync.walk"); err == nil {
 				t.Error("a journal still exists")
@@ -282,13 +282,13 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.wantCopy(t, record.Entity, path)
 }
 
-// It starts over if tombstones since the last run, complete or interrupted, can expire within
-// a day.
+// A run starts over if tombstones since the last run, complete or not, can expire within a
+// day.
 func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
-		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // the longest time since the last run after which a run continues
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // the longest time since the last run after which a run still continues
 	)
 	for _, interrupted := range []bool{false, true} {
 		for _, age := range []time.Duration{most, most + time.Millisecond} {
@@ -310,7 +310,7 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	}
 }
 
-// The copy still gets the changes that are made once the clock is right.
+// The copy still gets the changes made once the clock is right.
 func TestAClockThatWasAheadDoesNotFreezeACopy(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]bool{"the clock of the client was right": false, "the clock of the client was ahead too": true} {
@@ -348,8 +348,8 @@ func TestARunStartsANewCopyIfTheCopyIsGone(t *testing.T) {
 	}
 }
 
-// Even permissions that the umask would remove. If the path is a symbolic link, its target is
-// replaced.
+// The file keeps even permissions that the umask would remove. If the path is a symbolic link,
+// the target is replaced.
 func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

@@ -1,4 +1,4 @@
-// Package usageview shows what an address or API key uses of its limits: as bars, once or
+// Package usageview shows how much of its limits an address or API key uses: as bars, once or
 // continuously on a terminal, or as one line per second.
 package usageview
 
@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/client"
 )
 
-// Escape sequences of ECMA-48 and xterm. enterScreen switches to the alternate screen and
-// hides the cursor, and leaveScreen does the reverse.
+// ECMA-48 and xterm escape sequences. enterScreen switches to the alternate screen and hides
+// the cursor; leaveScreen does the reverse.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -25,8 +25,8 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// Screen switches the terminal w to its alternate screen, on which each call of show replaces
-// the bars. The caller must call leave at the end, which restores the terminal.
+// Screen switches the terminal w to its alternate screen. Each call of show replaces the bars
+// there. At the end the caller must call leave, which restores the terminal.
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
 	return func(u client.Usage) error {
@@ -38,21 +38,21 @@ func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	}, func() { fmt.Fprint(w, leaveScreen) }
 }
 
-// Bars are as wide as the terminal, if w is one.
+// Bars draws bars once. They are as wide as the terminal, if w is one.
 func Bars(w io.Writer, u client.Usage) error {
 	width, _ := progress.Size(w, 120, 50)
 	_, err := fmt.Fprintln(w, strings.Join(bars(u, width), "\n"))
 	return err
 }
 
-// meter is how one counter is displayed.
 type meter struct {
 	name  string
 	limit int64
 	used  func(client.UsageSecond) int64
 }
 
-// meters returns one for "records", one for "imports", and one for each route that was called.
+// meters returns one meter for "records", one for "imports", and one for each route that was
+// called.
 func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	list := []meter{
 		{"records", limits.Records, func(s client.UsageSecond) int64 { return s.Records }},
@@ -68,11 +68,11 @@ func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	return list
 }
 
-// reading is what a meter displays for some seconds.
+// reading is what a meter displays for a span of seconds.
 type reading struct {
 	bars      strings.Builder
 	now, most int64
-	full      int // seconds that reached the limit
+	full      int // number of seconds that reached the limit
 }
 
 func (m meter) read(seconds []client.UsageSecond) *reading {
@@ -89,14 +89,14 @@ func (m meter) read(seconds []client.UsageSecond) *reading {
 }
 
 const (
-	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // of the numbers in the long form of a line, if the limits are the defaults
+	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // width of the numbers in the long form of a line, at the default limits
 	thinNumbers = len(" 200 of 200")
-	enoughBars  = 40 // the long form needs at least this many columns for bars
+	enoughBars  = 40 // minimum width of the bars in the long form
 	minBars     = 5
 )
 
-// bars returns lines of at most width-1 columns, because some terminals break the line after
-// the last one.
+// bars returns lines of at most width-1 columns, because some terminals break a line after the
+// last one.
 func bars(u client.Usage, width int) []string {
 	list := meters(u.Limits, u.Seconds...)
 	names := 0
@@ -141,11 +141,11 @@ func bar(used, limit int64) rune {
 	}
 }
 
-// unsettled is how many of the latest seconds may still change.
+// unsettled is how many of the latest seconds can still change.
 const unsettled = 2
 
-// Lines writes one line for each second whose counts are final and that no earlier call has
-// written. The first call writes only the latest of them.
+// Lines writes a line for each second whose counts are final and that no earlier call has
+// written. The first call writes only the latest one.
 func Lines(w io.Writer) func(client.Usage) error {
 	var shown int64
 	return func(u client.Usage) error {
