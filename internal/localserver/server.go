@@ -141,8 +141,7 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 //
 // If API keys are off, a server on a loopback address serves only loopback host names.
 // Otherwise a web page could read all records by DNS rebinding, that is, by making its host
-// name resolve to the
-// loopback address.
+// name resolve to the loopback address.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
 	rows, err := ratelimit.NewRowCache(b.limits, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {

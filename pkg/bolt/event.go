@@ -19,8 +19,7 @@ const (
 
 // Events is an event.Store. It is safe for concurrent use. The keys of its table "events" are
 // texts of Event.Position, so that a long list reads the file sequentially. The table has
-// these
-// indexes:
+// these indexes:
 //
 //   - by_id has all events.
 //   - by_entity has a bucket for each entity, with the keys of its events.

@@ -19,8 +19,7 @@ const lockTimeout = time.Second
 // use.
 //
 // If its context is already done, a method returns an error and does nothing. After that, it
-// does
-// not look at the context again.
+// does not look at the context again.
 type lockedFile struct {
 	path   string // in an existing directory
 	bucket string

@@ -15,13 +15,11 @@ import (
 
 // table is the bucket of one kind of records R, in a database that other tables share. It has
 // a bucket for each workspace, which contains a bucket for the records, by key, and one for
-// each index.
-// An index maps its own keys to those of records, or to nothing if they are the same. bbolt
-// sorts keys by bytes. A table is safe for concurrent use.
+// each index. An index maps its own keys to those of records, or to nothing if they are the
+// same. bbolt sorts keys by bytes. A table is safe for concurrent use.
 //
 // If its context is done when a method is called, or when its turn to write comes, the method
-// does
-// nothing and returns an error of kind Unavailable. A transaction cannot be interrupted.
+// does nothing and returns an error of kind Unavailable. A transaction cannot be interrupted.
 type table[R any] struct {
 	db     *bbolt.DB
 	writer *writer

@@ -59,8 +59,7 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 
 // UpsertEntities creates up to MaxBatch entities, of up to MaxBatchBytes in total, in one
 // import call. If an entity exists already, UpsertEntities merges its attributes, as
-// UpdateEntity does, and
-// replaces its type unless the new one is empty.
+// UpdateEntity does, and replaces its type unless the new one is empty.
 //
 // Results and errors are as in CreateEvents. If the stored entities are large, the
 // service returns only some of them; for the others, BatchResult.Record has only the ID.

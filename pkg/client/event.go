@@ -66,8 +66,7 @@ func (c *Client) CreateEvent(ctx context.Context, d event.Draft) (stored event.E
 
 // CreateEvents creates up to MaxBatch events, of up to MaxBatchBytes in total, in one import
 // call. It returns one result per event, in order, even if there is an error. Events that fail
-// with
-// a retryable error are sent again. All requests count towards Config.MaxTries.
+// with a retryable error are sent again. All requests count towards Config.MaxTries.
 //
 // An event without a final result has an error in its result, and CreateEvents returns an
 // error too. An event that the service rejects for good has an error only in its result.

@@ -98,10 +98,9 @@ const downloadRoute = "download"
 
 // DownloadExport writes the file of an export job, which is compressed with gzip, to w,
 // starting at offset. It returns how many bytes it wrote, even if there is an error. If there
-// is none, w has the
-// rest of the file, up to the SizeBytes of the job; checking the content is left to the
-// caller. If the
-// job has no file, or the offset is outside the file, the error is an *Error with a Detail.
+// is none, w has the rest of the file, up to the SizeBytes of the job; checking the content is
+// left to the caller. If the job has no file, or the offset is outside the file, the error is
+// an *Error with a Detail.
 //
 // After an interruption, or if no data arrives for Config.TryTimeout, DownloadExport continues
 // at the same byte with a new link. It returns the last error once Config.MaxTries tries in a

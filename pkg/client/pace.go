@@ -30,8 +30,7 @@ const (
 // sent now may be counted in the latest window that has certainly begun, or in a later one,
 // and so may each request in flight. The pacer sends a request only if it fits into each of
 // these windows, together with all requests in flight. When a window is full, it waits until
-// the next
-// one has certainly begun.
+// the next one has certainly begun.
 //
 // The remainders reflect what other clients at the same address use. The pacer stops when a
 // share of the limit is used, by whomever, and spreads the share over the window in steps, so

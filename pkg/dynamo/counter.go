@@ -42,10 +42,9 @@ type CountersClient interface {
 // reads all windows of a scope and minute. No window depends on the deletion of older items.
 //
 // A charge is one UpdateItem that adds all costs, on the condition that all of them fit.
-// DynamoDB serializes the updates of an item and applies each one completely or not at
-// all, so concurrent processes cannot exceed a limit together. A transaction would take
-// twice the write units and fail if it met another charge. A read followed by a write would
-// be a race.
+// DynamoDB serializes the updates of an item and applies each one completely or not at all, so
+// concurrent processes cannot exceed a limit together. A transaction would take twice the
+// write units and fail if it met another charge. A read followed by a write would be a race.
 type Counters struct {
 	// Timeout is the longest that a charge may take: 2 seconds, unless changed before the first
 	// charge.

@@ -30,8 +30,8 @@ const seen = "#change = :was"
 
 // Write implements entity.Store with one conditional UpdateItem. If the condition is false,
 // the response contains the item. Then either there is nothing to change, or Write sends the
-// update
-// again with a later stamp, on the condition that the item still has the stamp that it had.
+// update again with a later stamp, on the condition that the item still has the stamp that it
+// had.
 //
 // The SDK retries an UpdateItem whose response was lost. If the second one finds what the
 // first has stored, all is well. If it finds anything else, the outcome is unknown: others may

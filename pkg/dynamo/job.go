@@ -44,8 +44,7 @@ type JobsClient interface {
 // a job that begins or ends, so it always agrees with the jobs.
 //
 // The index by_position has the keys workspace and position, for List. It projects job, but
-// not
-// progress. The index by_status has the keys status and position, for OldestUnfinished. It
+// not progress. The index by_status has the keys status and position, for OldestUnfinished. It
 // projects only keys, so saving progress writes nothing to it. A table needs only the indexes
 // of the methods that are called.
 type Jobs struct {

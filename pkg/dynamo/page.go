@@ -66,23 +66,18 @@ func countItems(ctx context.Context, client querier, until record.Time, ins ...*
 // queryPage merges the results of queries and returns the first records: at most limit, and
 // fewer if the page is full before (record.PageFull, by the size of items). page.More says
 // whether others follow. If there are several queries, they must return their items in the
-// order of the string
-// attribute sortKey, in the direction of the first query, and no item twice. queryPage sets
-// their Limit and ExclusiveStartKey. DynamoDB ends a response after a megabyte, so there is at
-// least one call per megabyte.
+// order of the string attribute sortKey, in the direction of the first query, and no item
+// twice. queryPage sets their Limit and ExclusiveStartKey. DynamoDB ends a response after a
+// megabyte, so there is at least one call per megabyte.
 //
 // A query with a filter may skip at most about record.MaxPassedBytes of dropped items. Then
-// the
-// page ends, and page.Last.ID is the id of the last item that was read.
+// the page ends, and page.Last.ID is the id of the last item that was read.
 //
 // queryPage reads few items that it does not return. To learn the size of items, it first runs
-// one
-// query for its share of the page, and then all the others at once. After that, it continues
-// those
-// that may have further items of the page, as many at a time as aheadBytes allows. The limit
-// of a query depends on the mean size of the items that it has returned so far or, if it has
-// returned
-// none, of those that all queries have returned.
+// one query for its share of the page, and then all the others at once. After that, it
+// continues those that may have further items of the page, as many at a time as aheadBytes
+// allows. The limit of a query depends on the mean size of the items that it has returned so
+// far or, if it has returned none, of those that all queries have returned.
 func queryPage[R any](ctx context.Context, client querier, sortKey string, limit int, decode func(attributeValues) (R, error), ins ...*dynamodb.QueryInput) (page record.Page[R], err error) {
 	if len(ins) == 0 {
 		return page, nil

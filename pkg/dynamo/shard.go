@@ -19,8 +19,7 @@ const maxShards = 64
 // workspace. Each shard takes 1,000 write units a second, and a list reads every shard.
 //
 // Every reader must read n shards before any writer writes to n, because two versions run at
-// the
-// same time during a deployment or a rollback. So there are two numbers: raise Read one
+// the same time during a deployment or a rollback. So there are two numbers: raise Read one
 // deployment before Write, and never lower it.
 type Shards struct {
 	Write int // how many shards are written, from 1 (the default) to Read

@@ -52,8 +52,5 @@ func Example() {
 	_, err = store.Get(ctx, "demo", "ada")
 	fmt.Println(err, record.KindOf(err) == record.NotFound)
 	// Output:
-	// ada true <nil>
-	// ada false <nil>
-	// {"city":"London"}
-	// there is no entity with the id "ada" true
+	// ada true <nil> ada false <nil> {"city":"London"} there is no entity with the id "ada" true
 }

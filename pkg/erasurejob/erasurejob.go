@@ -2,8 +2,7 @@
 // such a job, and what one run does. Package job is the life of the job.
 //
 // A job has the id of its entity, so an entity has at most one. A further request extends that
-// job
-// or, if it has ended, replaces it.
+// job or, if it has ended, replaces it.
 package erasurejob
 
 import (

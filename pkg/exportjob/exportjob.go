@@ -3,9 +3,8 @@
 // Package job is the life of the job.
 //
 // A file is a single gzip member (RFC 1952), uploaded in parts. A job stores its parts, their
-// checksum and the
-// position of their last record, where the next run continues. So the file has every record
-// once, whatever happens to runs.
+// checksum and the position of their last record, where the next run continues. So the file
+// has every record once, whatever happens to runs.
 package exportjob
 
 import (

@@ -35,9 +35,8 @@ const uploads = ".uploads"
 // links. A link is valid only for the Dir that created it. Dir is safe for concurrent use.
 //
 // The path of a file is its exportjob.File.Key. An upload is a directory below .uploads with
-// one
-// file per part. Files are written under a temporary name and then renamed, so none is ever
-// incomplete.
+// one file per part. Files are written under a temporary name and then renamed, so none is
+// ever incomplete.
 type Dir struct {
 	dir string
 	key []byte // HMAC key that signs the links

@@ -63,13 +63,11 @@ type endpoint struct {
 //
 // An import is charged before its action, so that a refused one writes nothing. An export is
 // charged after its action, for the records that it found; if it is known not to fit, it is
-// refused
-// before.
+// refused before.
 //
 // net/http cancels the context of a request when the client closes its half of the connection,
 // although the client may still wait for the response. ServeHTTP ignores that, and gives the
-// action a
-// deadline of its own.
+// action a deadline of its own.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	ctx := context.WithoutCancel(hr.Context())
 	r := e.begin(ctx, hr)

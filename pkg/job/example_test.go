@@ -74,7 +74,5 @@ func Example() {
 	ended, err := kind.Get(ctx, store, "demo", "g1", time.Now())
 	fmt.Println(ended.Status, string(ended.Details), err)
 	// Output:
-	// hello, Ada
-	// hello, Grace
-	// succeeded {"people":2} <nil>
+	// hello, Ada hello, Grace succeeded {"people":2} <nil>
 }

@@ -53,8 +53,7 @@ func newDecision(key Key, costs []Cost, result Result) Decision {
 	return d
 }
 
-// withAction applies action to d. ActionUnlimited and ActionObserve allow every
-// request.
+// withAction applies action to d. ActionUnlimited and ActionObserve allow every request.
 func (d Decision) withAction(action Action) Decision {
 	if action == ActionObserve {
 		d.Observed = !d.Allowed

@@ -35,9 +35,8 @@ type seen struct {
 // refuse returns a refusal if the request is known not to fit, and otherwise false.
 //
 // unread marks an export that has not been read yet, whose cost is the number of records it
-// asks for. It
-// may find fewer, so that cost counts only if an export was read and then refused in the
-// same window.
+// asks for. It may find fewer, so that cost counts only if an export was read and then refused
+// in the same window.
 func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused bool) {
 	if key.Window != Window(k.window.Load()) {
 		return Decision{}, false

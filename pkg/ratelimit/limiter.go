@@ -65,8 +65,7 @@ func (l *Limiter) LimitsFor(identity string) Limits {
 }
 
 // Charge charges r in the current window. If that window ends before the store refuses r,
-// Charge
-// charges once more, in the new one.
+// Charge charges once more, in the new one.
 //
 // If the store fails, Charge charges the fallback and sets Decision.Degraded to the store's
 // error. If there is no fallback, or it fails too, Charge returns an error and a refusal with

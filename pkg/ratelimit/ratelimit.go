@@ -126,10 +126,8 @@ type Result struct {
 // Store keeps counters. Implementations are safe for concurrent use.
 type Store interface {
 	// Charge adds the amount of each cost to its counter under key. If one of them would exceed
-	// its
-	// limit, Charge refuses and changes no counter. There must be at least one cost, and at most
-	// one
-	// per counter. Result.Used may be nil if an amount is above its limit.
+	// its limit, Charge refuses and changes no counter. There must be at least one cost, and at
+	// most one per counter. Result.Used may be nil if an amount is above its limit.
 	//
 	// After an error, the charge may have been applied, but never in part.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)

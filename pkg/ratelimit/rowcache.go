@@ -67,10 +67,9 @@ func (c *RowCache) Counted(address, keyID string) string {
 // does.
 //
 // It returns nil if the rows are recent enough and all valid. If some are invalid, it returns
-// InvalidRows,
-// and only the valid ones apply. Any other error says why the rows could not be refreshed in
-// time; it
-// matches ErrRowsUnread if they were never read. Limits may be called even then.
+// InvalidRows, and only the valid ones apply. Any other error says why the rows could not be
+// refreshed in time; it matches ErrRowsUnread if they were never read. Limits may be called
+// even then.
 func (c *RowCache) Refresh(ctx context.Context) error {
 	err := c.rows.Refresh(ctx)
 	stale, ok := errors.AsType[*snapshot.Stale](err)

@@ -13,8 +13,7 @@ const UsageWindows = int(time.Minute / WindowLength)
 // FirstUsageWindow returns the first of the UsageWindows windows that end with last.
 func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) + 1 }
 
-// UsageStore reads the counters of a Store. Implementations are safe for
-// concurrent use.
+// UsageStore reads the counters of a Store. Implementations are safe for concurrent use.
 type UsageStore interface {
 	// Used returns the counters of an identity in scopes, as one map for each of the UsageWindows
 	// windows that end with last, oldest first. A map has the counters by name, which is unique

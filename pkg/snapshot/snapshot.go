@@ -29,9 +29,8 @@ type Config struct {
 // Cache keeps data that a function reads. It is safe for concurrent use.
 //
 // Refresh reads in the background once the copy has reached three quarters of the maximum age.
-// A
-// request waits for a read only at the maximum age, for example because Lambda had frozen the
-// process.
+// A request waits for a read only at the maximum age, for example because Lambda had frozen
+// the process.
 type Cache[T any] struct {
 	load   func(context.Context) (T, error)
 	maxAge time.Duration

@@ -52,9 +52,8 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 }
 
 // convertible returns an event that the adapter can convert to an HTTP request. If it cannot
-// convert ev,
-// ok is false, and the returned event is a GET of / with those headers and cookies of ev that
-// are valid.
+// convert ev, ok is false, and the returned event is a GET of / with those headers and cookies
+// of ev that are valid.
 //
 // The adapter prints the decoded path of an event that it cannot convert. A client could put
 // log lines into that path, and thus change metrics.
