@@ -19,12 +19,12 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	db, err := bbolt.Open(filepath.Join(dir, "records.db"), 0o600, nil)
 	if err != nil {
 		panic(err)
 	}
-	defer db.Close()
+	defer db.Close() //nolint:errcheck // the file is removed
 	store, err := bolt.NewEntities(db, entity.Clock{}, nil)
 	if err != nil {
 		panic(err)
@@ -52,5 +52,8 @@ func Example() {
 	_, err = store.Get(ctx, "demo", "ada")
 	fmt.Println(err, record.KindOf(err) == record.NotFound)
 	// Output:
-	// ada true <nil> ada false <nil> {"city":"London"} there is no entity with the id "ada" true
+	// ada true <nil>
+	// ada false <nil>
+	// {"city":"London"}
+	// there is no entity with the id "ada" true
 }

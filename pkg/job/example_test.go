@@ -47,12 +47,12 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	db, err := bbolt.Open(filepath.Join(dir, "jobs.db"), 0o600, nil)
 	if err != nil {
 		panic(err)
 	}
-	defer db.Close()
+	defer db.Close() //nolint:errcheck // the file is removed
 
 	kind := job.Kind{Name: "greeting", Keep: 24 * time.Hour}
 	store, err := bolt.NewJobs(db, kind)
@@ -74,5 +74,7 @@ func Example() {
 	ended, err := kind.Get(ctx, store, "demo", "g1", time.Now())
 	fmt.Println(ended.Status, string(ended.Details), err)
 	// Output:
-	// hello, Ada hello, Grace succeeded {"people":2} <nil>
+	// hello, Ada
+	// hello, Grace
+	// succeeded {"people":2} <nil>
 }

@@ -35,7 +35,9 @@ func Example() {
 		fmt.Println(records, d.Allowed, d.Violated(), d.Remaining())
 	}
 	// Output:
-	// 150 true [] 50 60 false [records] 0 50 true [] 0
+	// 150 true [] 50
+	// 60 false [records] 0
+	// 50 true [] 0
 }
 
 func requestOf(r *http.Request, route ratelimit.Route) (ratelimit.Request, error) {
@@ -99,7 +101,8 @@ func ExampleLimiter_Charge() {
 		show(w)
 	}
 	// Output:
-	// 201 "imports";r=0;t=1, "requests";r=199;t=1 429 "imports";r=0;t=1, "requests";r=199;t=1
+	// 201 "imports";r=0;t=1, "requests";r=199;t=1
+	// 429 "imports";r=0;t=1, "requests";r=199;t=1
 }
 
 // A server charges an export for the records that it found, before it sends them. If the
@@ -143,6 +146,9 @@ func ExampleLimiter_Precheck() {
 		show(w)
 	}
 	// Output:
-	// reads the songs 200 "records";r=2;t=1, "requests";r=199;t=1 reads the songs 429
-	// "records";r=2;t=1, "requests";r=199;t=1 429 "records";r=2;t=1, "requests";r=199;t=1
+	// reads the songs
+	// 200 "records";r=2;t=1, "requests";r=199;t=1
+	// reads the songs
+	// 429 "records";r=2;t=1, "requests";r=199;t=1
+	// 429 "records";r=2;t=1, "requests";r=199;t=1
 }
