@@ -39,7 +39,7 @@ type Batch struct {
 	Results []BatchResult `json:"results"` // one per element, in order
 }
 
-// BatchResult has the status and body of the response that a request for this element alone
+// BatchResult has the status and body of the response that a request with only this element
 // would have received.
 type BatchResult struct {
 	Index   int            `json:"index"`            // position in the batch, from 0

@@ -22,7 +22,7 @@ type trace struct {
 	Steps []step  `json:"steps"`
 }
 
-// step is a request that is to be sent or, if it has Status or Headers, a response.
+// step is a request that wants to be sent or, if it has Status or Headers, a response.
 type step struct {
 	Now int64 `json:"now"`
 
