@@ -361,7 +361,7 @@ func TestTheServicesClockMayBeSet(t *testing.T) {
 				}
 				wg.Wait()
 				t.Logf("%d accepted, %d refused", service.accepted, service.refused)
-				if service.accepted < 8*200 || service.refused > 30 {
+				if service.accepted < 7*200 || service.refused > 30 {
 					t.Errorf("%d accepted in 10 s, %d refused", service.accepted, service.refused)
 				}
 			})

@@ -74,7 +74,7 @@ func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 }
 
 // newRetryer retries a charge once if DynamoDB throttled it or no connection was opened,
-// because only then it was certainly not applied. The SDK's default retryer also retries
+// because only then was it certainly not applied. The SDK's default retryer also retries
 // charges that may have been applied, which would count them twice.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {

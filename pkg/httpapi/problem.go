@@ -93,7 +93,7 @@ func routeInstead(method, path string) string {
 	return "/" + noun
 }
 
-// refusal returns nil if d allows the request. counted is who is counted for it.
+// refusal returns nil if d allows the request. counted is the identity that was counted.
 func refusal(d ratelimit.Decision, counted string) error {
 	switch {
 	case d.Allowed:

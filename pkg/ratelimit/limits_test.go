@@ -81,7 +81,7 @@ func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
 func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit.Decision, read bool, err error) {
 	t.Helper()
 	if d, refused := l.Precheck(list("list-entity", asked)); refused {
-		return d, d.Allowed, nil // ActionObserve lets pass what a limit would refuse
+		return d, d.Allowed, nil // ActionObserve lets it pass
 	}
 	d, err = l.Charge(t.Context(), list("list-entity", found))
 	return d, true, err

@@ -148,7 +148,7 @@ func (j *Journal) refuse(last line) error {
 		j.lock.Path(), last.Command, last.Command, loss)
 }
 
-// Describe describes a source in words.
+// Describe names the workspace and the service of a source.
 func Describe(source string) string {
 	i := strings.LastIndex(source, "/")
 	return fmt.Sprintf("the workspace %s of the service %s", source[i+1:], source[:max(i, 0)])
