@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	minute     = ratelimit.Window(ratelimit.UsageWindows) // in windows; older ones are dropped
-	retained   = 3                                        // in windows; younger ones are kept, because charges can arrive late
-	maxHistory = 1 << 15                                  // most keys in windows older than retained
+	minute     = ratelimit.Window(ratelimit.UsageWindows) // in windows; a window of this age or older is dropped
+	retained   = 3                                        // in windows; a window up to this age is kept, because charges can arrive late
+	maxHistory = 1 << 15                                  // most keys kept in windows older than retained
 )
 
 var errDropped = errors.New("the counters of the window were dropped")
 
 // Counters is a ratelimit.Store and a ratelimit.UsageStore. It keeps all keys of the last four
-// windows, and up to 32,768 others of the last minute. A key takes about 350 bytes. It is safe
-// for concurrent use.
+// windows, and up to 32,768 older keys of the last minute. A key takes about 350 bytes.
+// Counters is safe for concurrent use.
 type Counters struct {
 	mu      sync.Mutex
 	windows map[ratelimit.Window]map[ratelimit.Key]map[string]int64
@@ -30,14 +30,14 @@ type Counters struct {
 	dropped ratelimit.Window // newest window that was dropped because of maxHistory
 }
 
-// NewCounters returns Counters with no charges.
+// NewCounters returns an empty Counters.
 func NewCounters() *Counters {
 	return &Counters{windows: make(map[ratelimit.Window]map[ratelimit.Key]map[string]int64), dropped: math.MinInt64}
 }
 
 // Charge implements ratelimit.Store. It returns an error and charges nothing if ctx is done or
-// the counters of the window were dropped. If a window is at least a minute older than the
-// newest, the clock was set back, and that window becomes the newest.
+// the counters of the window were dropped. If the window is at least a minute older than the
+// newest, Charge assumes that the clock was set back and makes this window the newest.
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err
@@ -93,7 +93,7 @@ func (s *Counters) Used(ctx context.Context, identity string, scopes []ratelimit
 	return used, nil
 }
 
-// begin makes w the newest window and drops what is no longer needed.
+// begin makes w the newest window and drops windows that are no longer needed.
 func (s *Counters) begin(w ratelimit.Window) {
 	s.newest = w
 	if s.dropped >= w {

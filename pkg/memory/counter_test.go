@@ -62,7 +62,7 @@ func TestOldWindowsAreDropped(t *testing.T) {
 	}
 }
 
-// One active client is enough to release the memory of all idle ones.
+// One active client is enough to release the memory of all idle clients.
 func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	const addresses, boundOfActive, boundOfIdle = 100_000, 55 << 20, 1 << 20
 	s := NewCounters()
@@ -73,7 +73,7 @@ func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	if grown := heap() - before; grown > boundOfActive {
 		t.Errorf("%d addresses take %d bytes, want at most %d", addresses, grown, boundOfActive)
 	}
-	for w := range ratelimit.Window(retained + 2) { // the last charge drops the first window, because its keys exceed maxHistory
+	for w := range ratelimit.Window(retained + 2) { // the last charge drops window 0, which has more than maxHistory keys
 		charge(t, s, keyAt(1, w))
 	}
 	if grown := heap() - before; grown > boundOfIdle {
@@ -98,11 +98,11 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 			charge(t, s, keyAt(-1, w))
 		}
 		switch w {
-		case 10: // many addresses, which fit into maxHistory
+		case 10: // many addresses, but no more than maxHistory
 			for i := range others {
 				charge(t, s, keyAt(i, w))
 			}
-		case 30: // more than fit into maxHistory, so only this window's usage is lost
+		case 30: // more than maxHistory addresses, so this window loses its usage, but no other window does
 			for i := range maxHistory * 3 / 2 {
 				charge(t, s, keyAt(i, w))
 			}
@@ -142,7 +142,7 @@ func TestAWindowCountsForAMinute(t *testing.T) {
 }
 
 // A window with too many keys is dropped early, unless it is the newest or one of the three
-// before. Charges in it must not start again from zero.
+// before it. Charges in a dropped window fail, so that its counters do not restart at zero.
 func TestAChargeInADroppedWindowFails(t *testing.T) {
 	s := NewCounters()
 	for w := ratelimit.Window(100); w < 104; w++ {
@@ -177,7 +177,7 @@ func TestAfterTheClockIsSetBackCountersStartAtZero(t *testing.T) {
 	for _, back := range []ratelimit.Window{minute, 500} {
 		s := NewCounters()
 		for w := ratelimit.Window(10_000); w < 10_010; w++ {
-			for i := range maxHistory / 4 { // enough keys for windows to be dropped
+			for i := range maxHistory / 4 { // enough keys that some windows are dropped
 				charge(t, s, keyAt(i+2, w))
 			}
 			charge(t, s, keyAt(1, w))

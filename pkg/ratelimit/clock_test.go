@@ -12,7 +12,6 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// jumping is a Store whose charges make the clock jump.
 type jumping struct {
 	ratelimit.Store
 	clock *clock
@@ -25,7 +24,7 @@ func (s jumping) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	return result, err
 }
 
-// In TestSimulation, clocks jump by two seconds at most.
+// TestSimulation does not cover this, because its clocks jump by at most two seconds.
 func TestAFarJumpDuringACharge(t *testing.T) {
 	for _, jump := range []time.Duration{2 * time.Hour, 10 * time.Second, -60 * time.Second} {
 		c := &clock{start}
@@ -40,8 +39,8 @@ func TestAFarJumpDuringACharge(t *testing.T) {
 	}
 }
 
-// The exports ask for fewer and fewer records. In each window, only one export is read and
-// then refused, however many records are left.
+// Each export asks for one record fewer than the previous one. However many records are left at
+// first, only one export in each window is read and then refused.
 func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	for _, left := range []int64{0, 1, 20, 150} {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {
@@ -77,11 +76,11 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	}
 }
 
-// header does not convert name to its canonical form.
+// Unlike h.Values, header does not convert name to its canonical form.
 func header(h http.Header, name string) []string { return h[name] }
 
-// A store may refuse a cost above the limit without returning counters. The Limiter remembers
-// the refusal nevertheless.
+// A store may refuse a cost above the limit without returning counters. The Limiter still
+// remembers the refusal.
 func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
 	store := &counting{Store: secretive{}}
 	l, _ := newLimiter(t, store, ratelimit.Limits{Records: 5})

@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// RetryAfter is the Retry-After of a 429 or 503, in seconds: the length of a window. The
-// window usually ends sooner, but the header cannot hold a fraction (RFC 9110, section
-// 10.2.3), and 0 would make clients retry at once.
+// RetryAfter is the Retry-After header of a 429 or 503, in seconds: the length of a window.
+// The window usually ends sooner, but the header cannot hold a fraction (RFC 9110, section
+// 10.2.3), and 0 would make clients retry immediately.
 const RetryAfter = int(WindowLength / time.Second)
 
-// Decision says whether a request may pass, with the counter of each rule that applies. A
+// Decision says whether a request may pass, and has the counter of each rule that applies. A
 // refusal is a Decision, not an error.
 type Decision struct {
 	Allowed  bool
 	Blocked  bool    // refused by ActionBlock, not by a rule
 	Observed bool    // over a limit, but ActionObserve allowed it without counting it
 	Local    bool    // decided without calling the store
-	Window   Window  // of the charge; the current one if the clock has jumped since
-	Counts   []Count // one for each rule that applies, at least one
-	Degraded error   // the store's error if the fallback or the action decided; otherwise nil
+	Window   Window  // window of the charge, or the current one if the clock has jumped since
+	Counts   []Count // one for each rule that applies; never empty
+	Degraded error   // why the store failed, if the fallback or the action decided instead; otherwise nil
 }
 
-// Count is the counter of one rule, and the cost of a request under it.
+// Count is the state of one rule's counter, and the cost of the request under that rule.
 type Count struct {
 	Rule Rule
 	Cost int64
 
-	// Used is the counter. It includes Cost unless the request was refused or Decision.Observed
-	// is true. If Decision.Local is true, it is the last known value.
+	// Used is the counter's value. It includes Cost unless the request was refused or observed.
+	// If Decision.Local is true, Used is the last known value (for a blocked request, the limit).
 	Used int64
 
-	// Unknown means that Used is not known; it is then 0.
+	// Unknown means that the counter's value is not known; Used is then 0.
 	Unknown bool
 }
 
@@ -53,7 +53,6 @@ func newDecision(key Key, costs []Cost, result Result) Decision {
 	return d
 }
 
-// withAction applies action to d. ActionUnlimited and ActionObserve allow every request.
 func (d Decision) withAction(action Action) Decision {
 	if action == ActionObserve {
 		d.Observed = !d.Allowed
@@ -88,7 +87,7 @@ func exhausted(key Key, costs []Cost) Decision {
 	return newDecision(key, costs, Result{Used: used})
 }
 
-// Remaining returns the smallest remainder of any rule, 0 for a refusal.
+// Remaining returns the least that any rule has left, or 0 for a refusal.
 func (d Decision) Remaining() int64 {
 	if !d.Allowed {
 		return 0
@@ -96,8 +95,8 @@ func (d Decision) Remaining() int64 {
 	return d.tightest().remaining()
 }
 
-// tightest returns the count with the smallest remainder. If several have it, the one with the
-// smallest limit wins.
+// tightest returns the count with the least remaining. In a tie, the count with the smallest
+// limit wins.
 func (d Decision) tightest() Count {
 	return slices.MinFunc(d.Counts, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), cmp.Compare(a.Rule.Limit, b.Rule.Limit))
@@ -105,7 +104,7 @@ func (d Decision) tightest() Count {
 }
 
 // Violated returns the policies whose limits the request exceeds, in the order of Counts. It
-// returns nil for a blocked request, and for an allowed one that is not Observed.
+// returns nil if the request is blocked, or if it is allowed and Observed is false.
 func (d Decision) Violated() []string {
 	if d.Allowed && !d.Observed || d.Blocked {
 		return nil
@@ -119,20 +118,20 @@ func (d Decision) Violated() []string {
 	return policies
 }
 
-// w in RateLimit-Policy is the length of the window, and t in RateLimit the time until it
-// resets, both in seconds.
+// In RateLimit-Policy, w is the length of the window. In RateLimit, t is the time until the
+// window ends, rounded up. Both are in seconds.
 var (
 	windowParameter = ";w=" + strconv.Itoa(int(WindowLength/time.Second))
 	resetParameter  = ";t=" + strconv.Itoa(RetryAfter)
 )
 
 // SetHeaders sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (Unix time in
-// seconds) for the rule with the smallest remainder, RateLimit-Policy with every rule, and
-// RateLimit with every rule whose counter is known. Source:
-// draft-ietf-httpapi-ratelimit-headers-10.
+// seconds) for the rule with the least remaining. It also sets two headers from
+// draft-ietf-httpapi-ratelimit-headers-10: RateLimit-Policy lists every rule, and RateLimit
+// lists every rule whose counter is known.
 //
-// The names have the case shown here. Those with X- are not in the canonical form of net/http,
-// so http.Header.Get does not find them.
+// The names keep the case shown here, which is not the canonical form of net/http, so
+// http.Header.Get does not find them.
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {

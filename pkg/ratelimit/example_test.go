@@ -49,8 +49,8 @@ func requestOf(r *http.Request, route ratelimit.Route) (ratelimit.Request, error
 	return ratelimit.Request{Identity: address, Route: route}, err
 }
 
-// passes sets the rate limit headers and reports whether the request may pass. If not, it
-// writes the response.
+// passes reports whether the request may pass. It sets the rate limit headers, and if the
+// request is refused, it writes the response.
 func passes(w http.ResponseWriter, d ratelimit.Decision, err error) bool {
 	d.SetHeaders(w.Header())
 	if d.Allowed {
@@ -70,7 +70,7 @@ func passes(w http.ResponseWriter, d ratelimit.Decision, err error) bool {
 }
 
 func show(w *httptest.ResponseRecorder) {
-	fmt.Println(w.Code, w.Header()["RateLimit"][0]) //nolint:staticcheck // the header keeps its case
+	fmt.Println(w.Code, w.Header()["RateLimit"][0]) //nolint:staticcheck // SetHeaders does not use the canonical form
 }
 
 // A server charges an import before it stores anything.
@@ -88,12 +88,12 @@ func ExampleLimiter_Charge() {
 			http.Error(w, "no address", http.StatusBadRequest)
 			return
 		}
-		// The client may have closed its half of the connection by now.
+		// Charge even if the client has already closed its half of the connection.
 		d, err := limiter.Charge(context.WithoutCancel(r.Context()), request)
 		if !passes(w, d, err) {
 			return
 		}
-		w.WriteHeader(http.StatusCreated) // after the song is stored
+		w.WriteHeader(http.StatusCreated) // a real server would store the song first
 	}
 	for range 2 {
 		w := httptest.NewRecorder()
@@ -105,8 +105,8 @@ func ExampleLimiter_Charge() {
 	// 429 "imports";r=0;t=1, "requests";r=199;t=1
 }
 
-// A server charges an export for the records that it found, before it sends them. If the
-// request is known not to fit, it reads nothing.
+// A server charges an export for the records found, before sending them. If the request is
+// known not to fit, the server reads nothing.
 func ExampleLimiter_Precheck() {
 	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{
 		Limits: ratelimit.Limits{Records: 5},
@@ -125,13 +125,13 @@ func ExampleLimiter_Precheck() {
 			http.Error(w, "no address", http.StatusBadRequest)
 			return
 		}
-		request.Records = 4 // the length of a page
+		request.Records = 4 // the most songs that a page can have
 		d, known := limiter.Precheck(request)
 		if known && !passes(w, d, nil) {
 			return
 		}
 		songs := read()
-		if !known { // ActionObserve lets the request pass, but does not count it
+		if !known { // a known refusal passes only under ActionObserve, which does not count it
 			request.Records = int64(len(songs))
 			d, err = limiter.Charge(context.WithoutCancel(r.Context()), request)
 			if !passes(w, d, err) {

@@ -51,7 +51,7 @@ func FuzzParseAddress(f *testing.F) {
 		if prefix < 1 || prefix > 128 {
 			return
 		}
-		// The last bit of the prefix separates clients. The first bit after it does not.
+		// Flipping the last bit of the prefix gives another client; flipping the next bit does not.
 		if other := flip(addr, prefix-1); !other.Is4In6() && of(other.String()) == bucket {
 			t.Errorf("%v and %v are both counted under %q", addr, other, bucket)
 		}
@@ -63,14 +63,14 @@ func FuzzParseAddress(f *testing.F) {
 	})
 }
 
-// flip counts bits from the left, from 0.
+// Bit 0 is the leftmost.
 func flip(addr netip.Addr, bit int) netip.Addr {
 	b := addr.As16()
 	b[bit/8] ^= 0x80 >> (bit % 8)
 	return netip.AddrFrom16(b)
 }
 
-// maxFieldInteger is from RFC 9651, section 3.3.1.
+// maxFieldInteger is the largest integer that a header may have (RFC 9651, section 3.3.1).
 const maxFieldInteger = 999_999_999_999_999
 
 func FuzzHeaders(f *testing.F) {

@@ -9,11 +9,11 @@ import (
 // No address begins with keyPrefix.
 const keyPrefix = "key:"
 
-// KeyIdentity returns key:<id>, the identity of requests whose API key has a row. All others
-// are counted by their address, as ParseAddress returns it.
+// KeyIdentity returns key:<id>, the identity of requests whose API key has a row. All other
+// requests are counted by their address, as ParseAddress returns it.
 func KeyIdentity(id string) string { return keyPrefix + id }
 
-// Named returns identity with its kind: key:7m3kq2xw9abc or address:192.0.2.1.
+// Named returns an identity with its kind as a prefix: key:7m3kq2xw9abc or address:192.0.2.1.
 func Named(identity string) string {
 	if _, ok := KeyID(identity); ok {
 		return identity
@@ -21,17 +21,17 @@ func Named(identity string) string {
 	return "address:" + identity
 }
 
-// KeyID returns the id of the API key that identity stands for; ok is false for an address.
+// KeyID returns the id of the API key in an identity; ok is false if the identity is an address.
 func KeyID(identity string) (id string, ok bool) { return strings.CutPrefix(identity, keyPrefix) }
 
 // DefaultIPv6Prefix is how many leading bits of an IPv6 address identify a client by default.
 // One subscriber usually has a whole /64.
 const DefaultIPv6Prefix = 64
 
-// ParseAddress returns the address under which a client with the IP address s is counted: an
-// IPv4 address as it is, an IPv4-mapped IPv6 address as IPv4, and any other IPv6 address
-// without its zone as its first ipv6Prefix bits (1 to 128), such as 2001:db8::/64. It fails if
-// s is not an IP address or ipv6Prefix is out of range.
+// ParseAddress returns the identity of a client with the IP address s. An IPv4 address stays
+// as it is, and an IPv4-mapped IPv6 address becomes IPv4. Any other IPv6 address loses its zone
+// and is cut to its first ipv6Prefix bits (1 to 128), as in 2001:db8::/64. ParseAddress fails if
+// s is not an IP address or, for such an IPv6 address, ipv6Prefix is out of range.
 func ParseAddress(s string, ipv6Prefix int) (string, error) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil {

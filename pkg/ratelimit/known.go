@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// maxKnown is how many counters a Limiter remembers, about 6 MB. For any others, it calls the
-// store.
+// maxKnown is the most counters that a Limiter remembers; they take about 6 MB. For any other
+// counter, it calls the store.
 const maxKnown = 1 << 15
 
-// known remembers the counters of the current window that a request exhausted or was refused
-// by. Counters only grow within a window, so a cost that did not fit once cannot fit until the
-// window ends. Identities within their limits take no memory. known is safe for concurrent
-// use.
+// known remembers the counters of requests that exhausted a counter or were refused in the
+// current window. Counters only grow within a window, so a cost that does not fit now cannot
+// fit until the window ends. Identities within their limits take no memory. known is safe for
+// concurrent use.
 type known struct {
 	current func() Window
-	window  atomic.Int64 // of the counters below; readable without mu
+	window  atomic.Int64 // window of the counters below; may be read without mu
 
 	mu       sync.Mutex
 	counters map[counterID]seen
@@ -28,15 +28,15 @@ type counterID struct {
 
 type seen struct {
 	used    int64 // last known value; 0 if there is none
-	unseen  bool  // unknown, because the store refused a cost above the limit without reading the counter
+	unseen  bool  // used is unknown, because the store refused a cost above the limit without reading the counter
 	refused bool  // a request was refused because of this counter
 }
 
-// refuse returns a refusal if the request is known not to fit, and otherwise false.
+// refuse reports whether the request is known not to fit; if so, d is the refusal.
 //
-// unread marks an export that has not been read yet, whose cost is the number of records it
-// asks for. It may find fewer, so that cost counts only if an export was read and then refused
-// in the same window.
+// unread marks an export that has not been read yet. Its cost is the number of records that it
+// asks for, but it may find fewer. That cost counts only if an earlier export of the same
+// identity and window was refused because of its records.
 func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused bool) {
 	if key.Window != Window(k.window.Load()) {
 		return Decision{}, false
@@ -53,10 +53,10 @@ func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused 
 	return d, refused
 }
 
-// note remembers the counters of d if d is a refusal or the request exhausted a counter;
-// otherwise it only updates counters already remembered. It ignores decisions outside the
-// current window, because no later request needs them. When the clock jumps, only the counters
-// of the previous window are lost.
+// note adds the counters of d to k if d is a refusal or the request exhausted a counter;
+// otherwise it only updates counters that k already has. It ignores decisions outside the
+// current window, because no later request needs them. When the clock jumps, k loses only the
+// counters of the window before the jump.
 func (k *known) note(key Key, d Decision) {
 	full := d.Remaining() == 0
 	if !full && key.Window != Window(k.window.Load()) {

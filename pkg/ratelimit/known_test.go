@@ -13,7 +13,6 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// counting counts its calls, which fail while down is true.
 type counting struct {
 	ratelimit.Store
 	calls atomic.Int64
@@ -25,7 +24,7 @@ var errDown = errors.New("the store is down")
 func (s *counting) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	s.calls.Add(1)
 	if s.down.Load() {
-		return ratelimit.Result{Admitted: true, Used: slices.Repeat([]int64{1 << 40}, len(costs))}, errDown // must be ignored
+		return ratelimit.Result{Admitted: true, Used: slices.Repeat([]int64{1 << 40}, len(costs))}, errDown // the Limiter must ignore the result
 	}
 	return s.Store.Charge(ctx, key, costs)
 }
@@ -35,7 +34,7 @@ func from(address string, r ratelimit.Request) ratelimit.Request {
 	return r
 }
 
-// TestSimulation checks this and Precheck with random requests; here the clock also jumps far.
+// TestSimulation checks the same with random requests, but its clocks do not jump as far.
 func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	const calls, local, allowed, refused = true, false, true, false
 	type step struct {
@@ -67,7 +66,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 		}},
 		{"a request that passes in another window changes nothing", repeat(200, create("create-event")), []step{
 			{from("192.0.2.2", general("usage")), allowed, calls, time.Second},
-			{create("create-event"), refused, local, -time.Second}, // still remembered, but not the later window
+			{create("create-event"), refused, local, -time.Second}, // still remembered, because the later request exhausted nothing
 			{create("create-event"), allowed, calls, time.Second},
 		}},
 		{"a refusal replaces the counters of an earlier or later window", repeat(200, create("create-event")), []step{
@@ -161,8 +160,8 @@ func TestAFailingFallbackRefuses(t *testing.T) {
 	}
 }
 
-// The 32,768 counters of maxKnown belong to 16,384 addresses here. For any others, the Limiter
-// calls the store. The next window starts empty.
+// Each address here has two counters, so the 32,768 counters of maxKnown cover 16,384 addresses.
+// For any other address, the Limiter calls the store. In the next window, it remembers none.
 func TestAFullMemoryCallsTheStoreUntilTheNextWindow(t *testing.T) {
 	const most = 1 << 14
 	store := &counting{Store: memory.NewCounters()}

@@ -10,12 +10,12 @@ import (
 
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
-	// Limits apply to identities for which LimitsFor returns none.
+	// Limits applies to identities for which LimitsFor returns no limits.
 	Limits Limits
 
-	// LimitsFor, if not nil, returns the limits of an identity; Limits replaces its zero fields.
-	// It is called several times per request, from many goroutines at once, so it must be fast
-	// and do no I/O.
+	// LimitsFor, if not nil, returns the limits of an identity; zero fields in its result are
+	// taken from Limits. It is called several times per request and from many goroutines, so it
+	// must be fast, safe for concurrent use and free of I/O.
 	LimitsFor func(identity string) Limits
 
 	// Fallback, if not nil, is charged when the store fails. With an in-memory fallback, each
@@ -26,9 +26,9 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Limiter charges each request by the rules of its route: records, imports and requests. It
-// remembers exhausted counters, and refuses what cannot fit into them without calling the
-// store. It is safe for concurrent use.
+// Limiter charges each request under the rules of its route. It remembers which counters are
+// exhausted, so that it need not call the store to refuse a request that cannot fit. It is safe
+// for concurrent use.
 type Limiter struct {
 	store     Store
 	fallback  Store
@@ -56,7 +56,7 @@ func New(store Store, cfg Config) (*Limiter, error) {
 	return l, nil
 }
 
-// LimitsFor returns the current limits of an identity, with no zero field.
+// LimitsFor returns the current limits of an identity, with every default filled in.
 func (l *Limiter) LimitsFor(identity string) Limits {
 	if l.limitsFor == nil {
 		return l.limits
@@ -64,14 +64,14 @@ func (l *Limiter) LimitsFor(identity string) Limits {
 	return l.limitsFor(identity).Or(l.limits)
 }
 
-// Charge charges r in the current window. If that window ends before the store refuses r,
-// Charge charges once more, in the new one.
+// Charge charges r in the current window. If r is refused, but that window has ended by then,
+// Charge tries once more in the new window.
 //
 // If the store fails, Charge charges the fallback and sets Decision.Degraded to the store's
 // error. If there is no fallback, or it fails too, Charge returns an error and a refusal with
 // nothing remaining, so that the headers tell the client to wait. Under ActionUnlimited and
-// ActionObserve, the request passes instead, and Decision.Degraded is the error. A store
-// that failed may still have applied the charge.
+// ActionObserve, the request passes instead, and Decision.Degraded is the error. A store that
+// returned an error may still have applied the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	limits := l.LimitsFor(r.Identity)
 	key, costs := l.key(r), costs(r, limits)
@@ -80,7 +80,7 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	}
 	d, err := l.decide(ctx, key, costs, limits.Action)
 	late := l.window() - key.Window
-	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // refused in an earlier window; r may fit into the current one
+	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // refused in another window; r may fit in the current one
 		key.Window += late
 		d, err = l.decide(ctx, key, costs, limits.Action)
 		late = l.window() - key.Window
@@ -88,14 +88,14 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	if err != nil && limits.Action != ActionLimit {
 		d, err = uncounted(key, costs, err), nil
 	}
-	if late < 0 || late > maxLate { // the clock jumped, so the client needs the end of the current window
+	if late < 0 || late > maxLate { // the clock jumped, so the client must be told when the current window ends
 		d.Window += late
 	}
 	return d.withAction(limits.Action), err
 }
 
-// maxLate is the most windows by which a decision can come after its charge. If it is later,
-// the clock jumped or the process was suspended.
+// maxLate is the most windows that can pass between a charge and its decision. If more have
+// passed, the clock jumped or the process was suspended.
 const maxLate = 3
 
 // decide charges a request unless it is known not to fit.
@@ -110,8 +110,8 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 	return l.charge(ctx, key, costs, costs)
 }
 
-// charge charges the store or, if that fails, the fallback. The decision reports costs, which
-// differ from storeCosts only in their limits.
+// charge sends storeCosts to the store or, if the store fails, to the fallback. The decision
+// is based on costs, which may differ from storeCosts only in their limits.
 func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost) (Decision, error) {
 	result, err := l.store.Charge(ctx, key, storeCosts)
 	if err == nil {
@@ -132,14 +132,14 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 	return d, nil
 }
 
-// Precheck reports whether a charge of r is sure to be refused, for exports that have not
-// been read yet: r.Records is the most records that the response can have, or 0 if that is
-// unknown. If refused is true, d is the decision, which allows the request only under
-// ActionObserve. Precheck charges nothing and does not call the store.
+// Precheck reports whether an export is sure to be refused, before it is read. r.Records is the
+// most records that the response can have, or 0 if that is unknown. If refused is true, d is
+// the decision, which allows the request only under ActionObserve. Precheck charges nothing
+// and does not call the store.
 //
-// When an export is refused after it was read, the decision shows how many records are left.
-// For the rest of the window, Precheck refuses exports that ask for more, although they might
-// find fewer.
+// If an export is refused after it was read, the decision shows how many records are left. For
+// the rest of the window, Precheck refuses exports that ask for more records than that,
+// although they might find fewer.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	limits := l.LimitsFor(r.Identity)
 	key, costs := l.key(r), costs(r, limits)
@@ -153,8 +153,8 @@ func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	return d.withAction(limits.Action), refused
 }
 
-// Uncharged returns the Decision for a request that cannot be charged, for example because its
-// address is invalid: a refusal with nothing remaining.
+// Uncharged returns a refusal with nothing remaining. It is for requests that cannot be
+// charged, for example because their address is invalid.
 func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), costs(r, l.limits)) }
 
 func (l *Limiter) key(r Request) Key {

@@ -9,19 +9,18 @@ import (
 // DefaultLimit is the default limit of each rule, per window.
 const DefaultLimit = 200
 
-// MaxPerPartition is the highest limit on imports and on requests, per window. Each of them
-// writes to one partition key, and a DynamoDB partition takes 1,000 writes a second. The other
-// 100 are left for refused charges, which are writes too.
+// MaxPerPartition is the highest limit that imports or requests may have, per window. All of
+// an identity's charges under such a limit write to one partition key, and a DynamoDB partition
+// takes 1,000 writes a second. The other 100 are left for refused charges, which also write.
 const MaxPerPartition = 900
 
-// SafePerPartition is how many charges per second a partition key can admit while 200
-// instances each get one refusal a second from it.
+// SafePerPartition is how many charges per second a partition key can admit while it also
+// refuses one charge a second from each of 200 instances.
 const SafePerPartition = 800
 
 // Action says what to do with the requests of an identity.
 type Action string
 
-// The actions.
 const (
 	ActionLimit     Action = "limit"     // 429 beyond the limits; the default
 	ActionBlock     Action = "block"     // 403 for every request, without calling the store
@@ -29,16 +28,16 @@ const (
 	ActionObserve   Action = "observe"   // report requests beyond the limits, but let them pass without counting them
 )
 
-// Limits are the limit of each rule, per window, and the action. A zero field means the
+// Limits holds the limit of each rule, per window, and the action. A zero field means the
 // default: DefaultLimit or ActionLimit.
 type Limits struct {
-	Records  int64 // per identity, over all export routes
-	Imports  int64 // per identity, over all import routes; at most MaxPerPartition
+	Records  int64 // per identity, across all export routes
+	Imports  int64 // per identity, across all import routes; at most MaxPerPartition
 	Requests int64 // per identity and route; at most MaxPerPartition
 	Action   Action
 }
 
-// Or returns l with its zero fields replaced by those of defaults.
+// Or returns l with each zero field taken from defaults.
 func (l Limits) Or(defaults Limits) Limits {
 	return Limits{
 		Records:  cmp.Or(l.Records, defaults.Records),
@@ -48,9 +47,9 @@ func (l Limits) Or(defaults Limits) Limits {
 	}
 }
 
-// Check returns an error if a field is out of range. The export routes, of which there are
-// exportRoutes, share one partition key per identity, so an identity that calls all of them
-// can stay within its limits and still overload that key. Check warns if more than
+// Check returns an error if a field is out of range. exportRoutes is the number of export
+// routes, which share one partition key per identity. An identity that calls all of them can
+// stay within its limits and still overload that key, so Check warns if more than
 // SafePerPartition charges per second are possible.
 func (l Limits) Check(exportRoutes int) (warning string, err error) {
 	for _, limit := range []struct {

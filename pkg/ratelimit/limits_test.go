@@ -16,8 +16,8 @@ func TestLimitsCheck(t *testing.T) {
 		name    string
 		limits  ratelimit.Limits
 		routes  int
-		warning string // part of it; "" for none
-		err     string // part of it; "" for none
+		warning string // part of the warning; "" for none
+		err     string // part of the error; "" for none
 	}{
 		{"nothing is set", ratelimit.Limits{}, 4, "", ""},
 		{"the largest sum that is safe", ratelimit.Limits{Requests: 200}, 4, "", ""},
@@ -45,7 +45,7 @@ func TestLimitsCheck(t *testing.T) {
 	}
 }
 
-// limited returns a Limiter, and the limits of 192.0.2.1, which tests may change.
+// Tests may change the returned Limits, which apply only to 192.0.2.1.
 func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimit.Limits) {
 	t.Helper()
 	var own ratelimit.Limits
@@ -76,12 +76,12 @@ func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
 	}
 }
 
-// export does what a server does: unless Precheck refuses, it reads, and then charges what it
-// found.
+// export makes the calls that a server makes: Precheck with the number of records asked for and,
+// unless that refuses, Charge with the number found.
 func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit.Decision, read bool, err error) {
 	t.Helper()
 	if d, refused := l.Precheck(list("list-entity", asked)); refused {
-		return d, d.Allowed, nil // ActionObserve lets it pass
+		return d, d.Allowed, nil // under ActionObserve, a server still reads
 	}
 	d, err = l.Charge(t.Context(), list("list-entity", found))
 	return d, true, err
@@ -89,8 +89,8 @@ func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit
 
 type outcome struct{ passed, refused, blocked, observed, failed int }
 
-// exhaust sends n exports of one record through l, alternating with n requests without a
-// precheck.
+// exhaust sends n exports of one record through l, alternating with n exports of no records that
+// skip Precheck.
 func exhaust(t *testing.T, l *ratelimit.Limiter, n int) (got outcome) {
 	t.Helper()
 	for i := range 2 * n {
@@ -172,7 +172,7 @@ func TestABlockedRequestHasHeaders(t *testing.T) {
 	}
 }
 
-// Requests from unlimited and observed addresses pass, but are not counted.
+// If the store fails, requests from unlimited and observed addresses pass without being counted.
 func TestDegradedIsTheErrorOfTheStore(t *testing.T) {
 	for _, action := range []ratelimit.Action{ratelimit.ActionUnlimited, ratelimit.ActionObserve} {
 		l, own := limited(t, brokenStore{})

@@ -11,17 +11,16 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The limits of TestMemoryIsBounded, in bytes of heap after a garbage collection, except
-// keptByMemory.
+// The bounds in TestMemoryIsBounded are in bytes of heap after a garbage collection.
 const (
 	boundOfNothing = 1 << 20 // addresses within their limits should take no memory
 	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown
-	boundOfCounted = 450     // per address and window of an in-memory store
-	keptByMemory   = 1 << 15 // how many keys memory.Counters keeps besides those of the last four windows
+	boundOfCounted = 450     // per address and window in an in-memory store
+	keptByMemory   = 1 << 15 // how many keys memory.Counters keeps besides the keys of the last four windows
 )
 
-// TestMemoryIsBounded charges a million addresses (a tenth of them with -race or -short),
-// 50,000 per second. The heap must not grow during the last quarter.
+// TestMemoryIsBounded charges a million addresses, or a tenth as many with -race or -short. If
+// the clock advances, it does so by 20 seconds. The heap must not grow during the last quarter.
 func TestMemoryIsBounded(t *testing.T) {
 	addresses := 1_000_000
 	if testing.Short() || raceEnabled() {
@@ -44,7 +43,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l, c := newLimiter(t, tt.store, ratelimit.Limits{Imports: tt.limit, Requests: tt.limit})
-			c.t = c.t.Add(900 * time.Millisecond) // the heap is measured late in a window
+			c.t = c.t.Add(900 * time.Millisecond) // so that the heap is measured late in a window
 			route := ratelimit.Route{Name: "create-event", Class: ratelimit.Import}
 			before, early := heap(), int64(0)
 			for i := range addresses {
@@ -73,15 +72,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// An address that was refused on several routes takes more memory; here, every address is
-// refused on every export route.
+// An address that was refused on several routes takes more memory. Here, every address is
+// refused on all four export routes.
 func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	const bound = 24 << 20
 	l, _ := newLimiter(t, admitting{}, ratelimit.Limits{Records: 1})
 	before := heap()
 	for i := range 50_000 {
 		for _, route := range []string{"list-entity", "get-entity", "list-event", "get-event"} {
-			for _, records := range []int64{1, 2} { // the first fills the counter, the second is refused
+			for _, records := range []int64{1, 2} { // the first export fills the counter, the second is refused
 				r := list(route, records)
 				r.Identity = "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"
 				if _, err := l.Charge(t.Context(), r); err != nil {
@@ -98,7 +97,6 @@ func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// admitting admits every charge and keeps nothing.
 type admitting struct{}
 
 func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
@@ -111,7 +109,7 @@ func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Co
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // the first only moves objects from pools and runs finalizers
+	runtime.GC() // objects in pools or with finalizers survive the first collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -1,14 +1,14 @@
-// Package ratelimit limits the requests, imports and records per second of each client. A
-// client is an address or an API key: its identity. The limits are exact, however many
-// processes share the counters.
+// Package ratelimit limits each client's requests, imports and records per second. A client's
+// identity is its address or its API key. The limits are exact, however many processes share
+// the counters.
 //
-// Each request is charged once, in one atomic step. Either its cost is added to the counter of
-// every rule that applies or, if one cost does not fit, no counter changes and the request is
-// refused, so a refusal costs nothing. Counters live in a [Store]: package dynamo shares them
-// between processes, and package memory keeps them in one.
+// Each request is charged in one atomic step. If all of its costs fit, they are added to the
+// counters of the rules that apply. Otherwise the request is refused and no counter changes,
+// so a refusal costs nothing. Counters live in a [Store]: package dynamo shares them between
+// processes, and package memory keeps them within one process.
 //
-// A window is one UTC second. None admits more than the limit, but up to twice the limit can
-// pass within a second that straddles two windows.
+// A window is one UTC second. No window admits more than the limit, but up to twice the limit
+// can pass within a second that straddles two windows.
 package ratelimit
 
 import (
@@ -18,11 +18,13 @@ import (
 	"time"
 )
 
+// WindowLength is the time after which counters start again at 0.
 const WindowLength = time.Second
 
-// Window is a UTC second, as the Unix time at which it begins.
+// Window is a UTC second, represented by the Unix time at which it begins.
 type Window int64
 
+// WindowAt returns the window that contains t.
 func WindowAt(t time.Time) Window { return Window(t.Unix()) }
 
 // Reset returns the Unix time, in seconds, at which the window ends.
@@ -31,7 +33,6 @@ func (w Window) Reset() int64 { return int64(w) + int64(WindowLength/time.Second
 // Class is a group of routes with the same rules.
 type Class string
 
-// The classes.
 const (
 	General Class = "general" // routes that are neither Export nor Import; rule: PolicyRequests
 	Export  Class = "export"  // routes that read records; rules: PolicyRecords and PolicyRequests
@@ -40,20 +41,20 @@ const (
 
 // The names of the rules in the RateLimit headers.
 const (
-	PolicyRecords  = "records"  // per identity, over all export routes
-	PolicyImports  = "imports"  // per identity, over all import routes
-	PolicyRequests = "requests" // per identity and route
+	PolicyRecords  = "records"  // counted per identity, across all export routes
+	PolicyImports  = "imports"  // counted per identity, across all import routes
+	PolicyRequests = "requests" // counted per identity and route
 )
 
-// Route is a route of the service, with a counter of requests of its own.
+// Route is a route of the service. Each route has its own request counter.
 type Route struct {
 	Name  string // such as list-entity
 	Class Class
 }
 
-// Scope returns the scope of the route's counters. All export routes have one, because they
-// share the records rule, and so have all import routes; the scope of a general route is its
-// name.
+// Scope returns the scope of the route's counters. All export routes share one scope, because
+// their records are counted together. All import routes share another, because their imports
+// are counted together. The scope of a general route is its name.
 func (r Route) Scope() Scope {
 	switch r.Class {
 	case Export, Import:
@@ -65,29 +66,29 @@ func (r Route) Scope() Scope {
 
 const counterPrefix = "r_"
 
-// counter returns the route's own counter: r_list_entity for list-entity.
+// counter returns the name of the route's own counter: r_list_entity for list-entity.
 func (r Route) counter() string { return counterPrefix + strings.ReplaceAll(r.Name, "-", "_") }
 
-// counterRoute returns the name of the route that the counter belongs to; ok is false if it
-// belongs to several.
+// counterRoute returns the name of the route that the counter belongs to; ok is false for a
+// counter that several routes share.
 func counterRoute(counter string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(counter, counterPrefix)
 	return strings.ReplaceAll(name, "_", "-"), ok
 }
 
-// Request is a request to charge.
+// Request is what a Limiter needs to know about a request to charge it.
 type Request struct {
 	Identity string // who is counted, as returned by ParseAddress or KeyIdentity
 	Route    Route
 	Records  int64 // records in the response; Export only
 }
 
-// Scope names counters of an identity that are charged together: "export", "import" or the
-// name of a general route.
+// Scope names a group of an identity's counters that are charged together: "export", "import"
+// or the name of a general route.
 type Scope string
 
-// Key identifies the counters of an identity, scope and window. A Store keeps them together
-// and changes them atomically.
+// Key identifies the counters of one identity in one scope and window. A Store keeps these
+// counters together and changes them atomically.
 type Key struct {
 	Identity string // who is counted, as returned by ParseAddress or KeyIdentity
 	Scope    Scope
@@ -96,19 +97,18 @@ type Key struct {
 
 // Rule is a limit on a counter.
 type Rule struct {
-	Policy  string // its name in the RateLimit headers
-	Counter string // its name within the Key
-	Limit   int64  // the highest value of the counter, at least 1, or NoLimit
+	Policy  string // name of the rule in the RateLimit headers
+	Counter string // name of the counter within its Key
+	Limit   int64  // highest value that the counter may reach, at least 1, or NoLimit
 }
 
 // NoLimit is the Limit of a Rule that counts requests but never refuses one.
 const NoLimit = math.MaxInt64
 
-// Fits reports whether cost can be added to a counter with this value without exceeding the
-// limit. A cost of 0 always fits, even above a limit that was lowered.
+// Fits reports whether a counter at value can take cost without exceeding the limit. A cost of
+// 0 always fits, even if the counter is already above the limit because the limit was lowered.
 func (r Rule) Fits(value, cost int64) bool { return cost == 0 || cost <= r.Limit-value }
 
-// remaining is 0 if value exceeds the limit.
 func (r Rule) remaining(value int64) int64 { return max(0, r.Limit-value) }
 
 // Cost is what a request adds to the counter of a rule.
@@ -120,15 +120,15 @@ type Cost struct {
 // Result is the outcome of a charge.
 type Result struct {
 	Admitted bool    // whether the costs were added
-	Used     []int64 // counters after the charge, in the order of the costs; nil if unknown
+	Used     []int64 // counter values after the charge, in the order of the costs; nil if unknown
 }
 
-// Store keeps counters. Implementations are safe for concurrent use.
+// Store keeps counters. Implementations must be safe for concurrent use.
 type Store interface {
-	// Charge adds the amount of each cost to its counter under key. If one of them would exceed
-	// its limit, Charge refuses and changes no counter. There must be at least one cost, and at
-	// most one per counter. Result.Used may be nil if an amount is above its limit.
+	// Charge adds the amount of each cost to the cost's counter under key. If any counter would
+	// exceed its limit, Charge refuses and changes none. There must be at least one cost, and at
+	// most one per counter. Result.Used may be nil if a single amount exceeds its rule's limit.
 	//
-	// After an error, the charge may have been applied, but never in part.
+	// If Charge returns an error, the charge may have been applied, but never in part.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)
 }

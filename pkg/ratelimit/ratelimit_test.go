@@ -70,7 +70,7 @@ func TestRules(t *testing.T) {
 					t.Fatalf("request %d: allowed %v, error %v", i, d.Allowed, err)
 				}
 			}
-			for range 2 { // the second shows that the first changed nothing
+			for range 2 { // the second refusal shows that the first changed no counter
 				d, err := l.Charge(t.Context(), tt.refused)
 				if err != nil || d.Allowed || !slices.Equal(d.Violated(), tt.violated) {
 					t.Fatalf("allowed %v, violated %v, error %v; want a refusal by %v", d.Allowed, d.Violated(), err, tt.violated)
@@ -144,7 +144,7 @@ type brokenStore struct{}
 var errUnreachable = errors.New("unreachable")
 
 func (brokenStore) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
-	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, errUnreachable // must be ignored
+	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, errUnreachable // the Limiter must ignore the result
 }
 
 func TestARequestIsRefusedWithNothingRemainingWhenTheStoreFails(t *testing.T) {

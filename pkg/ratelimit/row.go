@@ -17,7 +17,7 @@ const MaxRows = 1000
 
 const (
 	maxNote       = 128       // in characters
-	maxRecords    = 1_000_000 // per second; the same maximum as for the default limit
+	maxRecords    = 1_000_000 // per second; the default limit has the same maximum
 	maxKeyID      = 64
 	keyCharacters = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
@@ -25,16 +25,16 @@ const (
 // ErrNoRow is the error for a CIDR block or an API key without a row.
 var ErrNoRow = errors.New("there is no such row")
 
-// ErrTooManyRows is the error for adding a row to a store that has MaxRows already.
+// ErrTooManyRows is the error for adding a row to a store that already has MaxRows rows.
 var ErrTooManyRows = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
 
-// Row sets the limits of its subject, or an action for its requests. The subject is either a
-// CIDR block, whose addresses are still counted one by one, or an API key, which is then
-// counted by itself, whatever its address. If several blocks contain an address, only the one
-// with the longest prefix applies. Times are UTC, in whole seconds.
+// Row sets the limits and the action of its subject, a CIDR block or an API key. The addresses
+// in a block are still counted separately. A key that has a row is counted as one identity,
+// whatever addresses its requests come from. If several blocks contain an address, only the
+// block with the longest prefix applies. Times are UTC, in whole seconds.
 type Row struct {
 	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero if the row is for a key
-	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 of a-z 0-9; empty if the row is for a block
+	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 characters from a-z and 0-9; empty if the row is for a block
 	Action    Action       `json:"action"`
 	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
 	Imports   int64        `json:"imports,omitzero"`  // 1 to MaxPerPartition per second; 0 means the default
@@ -87,8 +87,8 @@ func (r Row) Validate() error {
 	return nil
 }
 
-// Subject returns what the row is for, such as 192.0.2.0/24 or key:7m3kq2xw9abc, which is
-// unique in a store.
+// Subject returns what the row applies to, such as 192.0.2.0/24 or key:7m3kq2xw9abc. A store
+// has at most one row per subject.
 func (r Row) Subject() string {
 	if r.KeyID != "" {
 		return KeyIdentity(r.KeyID)
@@ -96,8 +96,8 @@ func (r Row) Subject() string {
 	return r.CIDR.String()
 }
 
-// ParseSubject returns a row without limits for an address, or for a subject as [Row.Subject]
-// returns it. ipv6Prefix is as in [ParseCIDR].
+// ParseSubject parses an address, or a subject in the format of [Row.Subject], and returns a
+// row for it without limits. See [ParseCIDR] for ipv6Prefix.
 func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
 	if id, ok := KeyID(s); ok {
 		r = Row{KeyID: id, Action: ActionLimit}
@@ -107,21 +107,22 @@ func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
 	return r, err
 }
 
-// Compare orders rows: first those of keys, by id, then those of blocks.
+// Compare orders rows: rows for keys come first, by id, and then rows for blocks.
 func (r Row) Compare(other Row) int {
 	return cmp.Or(r.CIDR.Compare(other.CIDR), strings.Compare(r.KeyID, other.KeyID))
 }
 
-// Limits returns the limits of r. A zero field means the default.
+// Limits returns the limits and the action of r. A zero field means the default.
 func (r Row) Limits() Limits {
 	return Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Action: r.Action}
 }
 
+// Expired reports whether now is at or after ExpiresAt. A row without ExpiresAt never expires.
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
-// ParseCIDR parses a CIDR block, or an address as a block of one. ipv6Prefix is how many
-// leading bits identify an IPv6 client; a longer prefix is an error, because it would never
-// apply. Where possible, the error suggests a valid block.
+// ParseCIDR parses a CIDR block, or an address as a block of one address. ipv6Prefix is how many
+// leading bits identify an IPv6 client. An IPv6 block with a longer prefix is an error, because
+// its row would never apply. Where possible, the error suggests a valid block.
 func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	block, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -132,7 +133,7 @@ func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 		addr = addr.Unmap().WithZone("")
 		block = netip.PrefixFrom(addr, addr.BitLen())
 	}
-	const mappedBits = 96 // length of the prefix ::ffff:0:0/96 of IPv4-mapped addresses
+	const mappedBits = 96 // length of ::ffff:0:0/96, the prefix of IPv4-mapped addresses
 	if addr := block.Addr(); addr.Is4In6() {
 		if block.Bits() < mappedBits {
 			return netip.Prefix{}, fmt.Errorf("%s also contains addresses that are not IPv4; write IPv4 blocks like 192.0.2.0/24", s)
@@ -149,19 +150,18 @@ func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	return block, nil
 }
 
-// InvalidRows lists the errors of rows that do not apply because they are invalid, one for
-// each.
+// InvalidRows holds one error for each row that is invalid and therefore does not apply.
 type InvalidRows []error
 
-// Error reports the first row.
+// Error returns a message with the number of invalid rows and the error of the first.
 func (e InvalidRows) Error() string {
 	return fmt.Sprintf("the limits table has invalid rows, which do not apply (%d): %v", len(e), e[0])
 }
 
-// RowStore is safe for concurrent use.
+// RowStore reads rows. Implementations must be safe for concurrent use.
 type RowStore interface {
-	// List returns all rows as last written, in the order of Row.Compare; expired ones may be
-	// missing. If some rows are invalid, it returns the others and InvalidRows.
+	// List returns all rows as last written, in the order of Row.Compare; expired rows may be
+	// missing. If some rows are invalid, List returns InvalidRows along with the valid rows.
 	List(ctx context.Context) ([]Row, error)
 }
 
@@ -169,11 +169,11 @@ type RowStore interface {
 type RowManager interface {
 	RowStore
 
-	// Put adds a row, which must be valid, or replaces the one with the same subject. If other
-	// subjects already have MaxRows rows that have not expired by r.UpdatedAt, it returns
-	// ErrTooManyRows and changes nothing. Concurrent calls may exceed MaxRows by a few.
+	// Put adds a row, which must be valid, or replaces the row with the same subject. If MaxRows
+	// or more other rows have not expired by r.UpdatedAt, Put returns ErrTooManyRows and changes
+	// nothing. Concurrent calls may exceed MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 
-	// Remove removes the row of a subject, or returns ErrNoRow.
+	// Remove removes the row of a subject, or returns ErrNoRow if there is none.
 	Remove(ctx context.Context, subject string) error
 }

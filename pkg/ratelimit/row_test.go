@@ -121,8 +121,8 @@ func TestParseSubject(t *testing.T) {
 	}
 }
 
-// The block of the address takes precedence, then the row of the key, then the row of the
-// address.
+// A row that blocks the address takes precedence over a row of the key, which takes precedence
+// over any other row of the address.
 func TestWhoIsCounted(t *testing.T) {
 	soon := rowStart.Add(time.Minute)
 	table := newTable(t,
@@ -136,7 +136,7 @@ func TestWhoIsCounted(t *testing.T) {
 		address, key string
 		now          time.Time
 		want         string // who is counted
-		records      int64  // records limit of want
+		records      int64  // limit of records in the row of want; 0 if there is none
 	}{
 		{"203.0.113.1", "", rowStart, "203.0.113.1", 0},
 		{"203.0.113.1", "other", rowStart, "203.0.113.1", 0},
@@ -144,7 +144,7 @@ func TestWhoIsCounted(t *testing.T) {
 		{"192.0.2.1", "gold", rowStart, "key:gold", 1000},
 		{"2001:db8::/64", "gold", rowStart, "key:gold", 1000},
 		{"192.0.2.1", "blocked", rowStart, "key:blocked", 0},
-		{"198.51.100.1", "gold", rowStart, "198.51.100.1", 0}, // blocked
+		{"198.51.100.1", "gold", rowStart, "198.51.100.1", 0}, // the address is blocked
 		{"198.51.100.1", "gold", soon, "key:gold", 1000},
 		{"192.0.2.1", "trial", soon.Add(-1), "key:trial", 0},
 		{"192.0.2.1", "trial", soon, "192.0.2.1", 0},
@@ -181,14 +181,14 @@ func TestOnlyTheLongestPrefixApplies(t *testing.T) {
 	for _, tt := range []struct {
 		address string
 		now     time.Time
-		want    string // its block; "" for none
+		want    string // block of the row that applies; "" for none
 	}{
 		{"198.51.100.1", rowStart, "0.0.0.0/0"},
 		{"192.0.2.1", rowStart, "192.0.2.0/24"},
 		{"192.0.2.127", rowStart, "192.0.2.0/24"},
 		{"192.0.2.128", rowStart, "192.0.2.128/25"},
 		{"192.0.2.128", rowStart.Add(time.Minute - 1), "192.0.2.128/25"},
-		{"192.0.2.128", rowStart.Add(time.Minute), "192.0.2.0/24"}, // expired
+		{"192.0.2.128", rowStart.Add(time.Minute), "192.0.2.0/24"}, // the row of the /25 has expired
 		{"192.0.2.129", rowStart, "192.0.2.129/32"},
 		{"2001:db8::/64", rowStart, "2001:db8::/32"},
 		{"2001:db8:0:1::/64", rowStart, "2001:db8:0:1::/64"},

@@ -9,8 +9,8 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// MaxRowAge is the default for how old the rows in a RowCache may become. A change takes
-// effect everywhere within this time.
+// MaxRowAge is the default maximum age of the rows in a RowCache. A change to a row takes
+// effect in every process within this time.
 const MaxRowAge = snapshot.MaxAge
 
 // ErrRowsUnread is the error of a RowCache that has never read its rows.
@@ -58,18 +58,18 @@ func (c *RowCache) Limits(identity string) Limits {
 	return r.Limits()
 }
 
-// Counted is [Rows.Counted] with the current rows. It does not read the store.
+// Counted calls [Rows.Counted] on the rows in memory. It does not read the store.
 func (c *RowCache) Counted(address, keyID string) string {
 	return c.rows.Value().table.Counted(address, keyID, c.rows.Now())
 }
 
-// Refresh must be called before each request. It reads the rows as [snapshot.Cache.Refresh]
-// does.
+// Refresh must be called before each request. It reads the rows when they are due; see
+// [snapshot.Cache.Refresh].
 //
-// It returns nil if the rows are recent enough and all valid. If some are invalid, it returns
-// InvalidRows, and only the valid ones apply. Any other error says why the rows could not be
-// refreshed in time; it matches ErrRowsUnread if they were never read. Limits may be called
-// even then.
+// It returns nil if the rows are recent enough and all valid. If some rows are invalid, it
+// returns InvalidRows, and only the valid rows apply. Any other error says why the rows could
+// not be refreshed in time, and matches ErrRowsUnread if they have never been read. Limits may
+// be called even after an error.
 func (c *RowCache) Refresh(ctx context.Context) error {
 	err := c.rows.Refresh(ctx)
 	stale, ok := errors.AsType[*snapshot.Stale](err)

@@ -77,7 +77,7 @@ func checkRecords(t *testing.T, c *ratelimit.RowCache, want int64) {
 	}
 }
 
-// No request waits.
+// After the first read, no request waits.
 func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
@@ -109,17 +109,17 @@ func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 	})
 }
 
-// Freezing an instance also stops the monotonic clock, which is why the Cache does not use it.
-// The test cannot stop that clock.
+// Freezing an instance also stops its monotonic clock, so the cache does not use that clock. A
+// test cannot stop it, so this one only lets time pass.
 func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
-		refresh(t, c) //nolint:errcheck // the first read
+		refresh(t, c) //nolint:errcheck // the first read, which succeeds
 		s.set(nil, rowOf(2))
 		time.Sleep(ratelimit.MaxRowAge)
 		var wg sync.WaitGroup
-		for range 10 { // they share one read
+		for range 10 { // all ten share one read
 			wg.Go(func() {
 				if took, err := refresh(t, c); err != nil || took != s.takes {
 					t.Errorf("%v, error %v", took, err)
@@ -134,7 +134,7 @@ func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	})
 }
 
-// A read that was frozen returns old rows.
+// A read that was frozen returns rows that may be out of date.
 func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -146,9 +146,9 @@ func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
 		}
 		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{Now: now})
-		refresh(t, c) //nolint:errcheck // the first read
+		refresh(t, c) //nolint:errcheck // the first read, which succeeds
 		time.Sleep(50 * time.Second)
-		if took, err := refresh(t, c); err != nil || took != 0 { // begins a read
+		if took, err := refresh(t, c); err != nil || took != 0 { // starts a read in the background
 			t.Fatalf("%v, error %v", took, err)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -167,7 +167,7 @@ func TestTheLastRowsApplyWhileReadsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
-		refresh(t, c) //nolint:errcheck // the first read
+		refresh(t, c) //nolint:errcheck // the first read, which succeeds
 		s.set(errRowsDown)
 		fresh := time.Now()
 		for time.Since(fresh) < 10*time.Minute {
@@ -215,7 +215,7 @@ func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 	})
 }
 
-// Every five seconds, one request waits for a second, and no other waits.
+// Once every six seconds, one request waits for a second. All other requests fail immediately.
 func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: time.Hour}
@@ -249,7 +249,7 @@ func TestRowsAreReadAfterTheClockWasSetBack(t *testing.T) {
 		s := &source{rows: []ratelimit.Row{rowOf(1)}}
 		var back time.Duration
 		c := newCache(t, s, ratelimit.RowCacheConfig{Now: func() time.Time { return time.Now().Add(-back) }})
-		refresh(t, c) //nolint:errcheck // the first read
+		refresh(t, c) //nolint:errcheck // the first read, which succeeds
 		s.set(nil, rowOf(2))
 		back = 2 * time.Hour
 		if _, err := refresh(t, c); err != nil {
@@ -270,7 +270,7 @@ func TestTheOtherRowsApplyBesideAnInvalidOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{rows: []ratelimit.Row{rowOf(7)}, err: ratelimit.InvalidRows{errors.New(`row "all": not a block`)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
-		for range 2 { // the second time without a read
+		for range 2 { // the second refresh does not read
 			if _, err := refresh(t, c); err == nil || errors.Is(err, ratelimit.ErrRowsUnread) || !strings.Contains(err.Error(), `row "all"`) {
 				t.Errorf("error %v", err)
 			}
@@ -292,10 +292,10 @@ func TestTheMaximumAgeOfRowsIsConfigurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{MaxAge: 2 * time.Second})
-		refresh(t, c) //nolint:errcheck // the first read
+		refresh(t, c) //nolint:errcheck // the first read, which succeeds
 		s.set(nil, rowOf(2))
 		time.Sleep(2*time.Second - 1)
-		refresh(t, c) //nolint:errcheck // begins a read
+		refresh(t, c) //nolint:errcheck // only starts a read in the background
 		synctest.Wait()
 		checkRecords(t, c, 2)
 	})

@@ -15,7 +15,7 @@ type Rows struct {
 	keys   map[string]Row // by id
 }
 
-// NewRows fails if a row is not valid.
+// NewRows indexes rows by block and key id. It fails if one of them is not valid.
 func NewRows(rows []Row) (*Rows, error) {
 	t := &Rows{keys: make(map[string]Row)}
 	for _, r := range rows {
@@ -31,10 +31,10 @@ func NewRows(rows []Row) (*Rows, error) {
 	return t, nil
 }
 
-// Counted returns who is counted for a request with an API key from address, which
-// ParseAddress has returned: the key, if it has a row that has not expired by now, otherwise
-// the address. If the address is blocked, it is always the address, so that no key gets past
-// the block.
+// Counted returns the identity under which a request is counted. That is its API key, if the
+// key has a row that has not expired, and otherwise its address, which must be in the form that
+// ParseAddress returns. Requests from a blocked address are always counted under the address,
+// so that no key gets past the block.
 func (t *Rows) Counted(address, keyID string, now time.Time) string {
 	key := KeyIdentity(keyID)
 	if _, ok := t.Find(key, now); !ok {
@@ -46,8 +46,8 @@ func (t *Rows) Counted(address, keyID string, now time.Time) string {
 	return key
 }
 
-// Find returns the row that applies to an identity now; for an address, the one with the
-// longest prefix.
+// Find returns the row that applies to an identity, ignoring expired rows. If several blocks
+// contain an address, that is the row with the longest prefix.
 func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
 	if t == nil {
 		return Row{}, false
@@ -61,7 +61,7 @@ func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
 	if t.blocks.Size() == 0 {
 		return Row{}, false
 	}
-	client, err := netip.ParsePrefix(identity) // for an IPv6 client, identity is a prefix; see ParseAddress
+	client, err := netip.ParsePrefix(identity) // the identity of an IPv6 client is a prefix; see ParseAddress
 	if err != nil {
 		addr, err := netip.ParseAddr(identity)
 		if err != nil {

@@ -45,8 +45,8 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	w.judgeLocal(c, d, key)
 }
 
-// judgeRefusal checks a refusal, or a decision that would be one but for ActionObserve. full
-// has the policies that the request exceeded at that time.
+// judgeRefusal checks a refusal, or a decision that would be a refusal without ActionObserve.
+// full lists the policies whose limits the request exceeded at the time.
 func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
 		w.fail("refused although it fits: %+v; the counters are %v", d, w.applied)
@@ -69,8 +69,8 @@ func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, f
 	}
 }
 
-// judgeLocal checks that a decision made without the store reports exactly what the instance
-// had received from it.
+// judgeLocal checks that a decision made without the store reports exactly the counters that
+// the instance had received from the store earlier.
 func (w *world) judgeLocal(c *call, d ratelimit.Decision, key ratelimit.Key) {
 	if !d.Local {
 		w.fail("not a local decision: %+v", d)
@@ -90,8 +90,8 @@ func (w *world) judgeBlocked(c *call, d ratelimit.Decision, err error) {
 	}
 }
 
-// judge checks a decision as soon as the Limiter returns it. began is the window in which the
-// charge began.
+// judge checks a decision as soon as the Limiter returns it; began is the window in which the
+// Limiter was called.
 func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,9 +133,9 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.
 	}
 }
 
-// judgeWindow checks that a decision is about the window of its charge or, if the clock has
-// jumped, about the current one. The clock has jumped if the window of the charge is in the
-// future or more than three windows old.
+// judgeWindow checks that a decision has the window of its charge or, if the clock has jumped,
+// the current window. The clock has jumped if the window of the charge is in the future or more
+// than three windows old.
 func (w *world) judgeWindow(c *call, d ratelimit.Decision, current ratelimit.Window) {
 	want := c.key.Window
 	if late := current - want; late < 0 || late > 3 {
@@ -173,7 +173,7 @@ func sameRules(rules []rule, d ratelimit.Decision) bool {
 	})
 }
 
-// violatedBy returns the policies that the charge exceeds according to the store's result.
+// violatedBy returns the policies whose limits the charge exceeds, by the store's result.
 func violatedBy(c *call) (policies []string) {
 	for i, r := range c.rules {
 		if r.cost > 0 && c.result.Used[i]+r.cost > r.limit {
@@ -183,7 +183,7 @@ func violatedBy(c *call) (policies []string) {
 	return policies
 }
 
-// judgeLost checks a charge without a response.
+// judgeLost checks the decision on a charge that got no response from the store.
 func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 	limited := c.limits.Action == ratelimit.ActionLimit
 	if !w.open || c.inst.ctx.Err() != nil { // no fallback, or the instance has crashed
@@ -215,7 +215,7 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 	c.inst.fallback.add(c.key, c.rules)
 }
 
-// learn remembers the store's result if it belongs to the current window. A Limiter need not
+// learn adds the store's result to k if it belongs to the current window. A Limiter need not
 // remember a request that was admitted and exhausted nothing; for such a request, learn only
 // updates counters already in k.
 func (k *knowledge) learn(c *call, current ratelimit.Window) {
@@ -248,7 +248,6 @@ func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 	})
 }
 
-// learnRefusal remembers the counters that caused a refusal.
 func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 	for _, r := range rules {
 		if k.excludes(key, []rule{r}) {
@@ -257,14 +256,14 @@ func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 	}
 }
 
-// acknowledge is called when a response has reached its client. It adds the costs to w.acked,
+// acknowledge is called when a response has reached the client. It adds the costs to w.acked,
 // unless the decision is degraded or observed.
 func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tally.acknowledged++
 	if d.Degraded != nil || d.Observed {
-		return // in the fallback's ledger, or not counted at all
+		return // counted in the fallback's ledger, or not at all
 	}
 	c.acked = true
 	w.acked.add(c.key, c.rules)
@@ -300,7 +299,7 @@ func (w *world) audit() {
 	}
 }
 
-// checkStored compares the store with w.applied. It reads counters by charging them 0.
+// checkStored compares the store with w.applied. To read a counter, it charges a cost of 0.
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 	costs := make([]ratelimit.Cost, len(rules))
 	for i, r := range rules {

@@ -19,8 +19,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// How many seeds TestSimulation runs for each failure mode; the environment variable
-// SIMULATION_SEEDS changes it. SIMULATION_SEED runs a single one:
+// TestSimulation runs this many seeds for each failure mode, unless the environment variable
+// SIMULATION_SEEDS sets another number. SIMULATION_SEED runs a single seed:
 //
 //	SIMULATION_SEED=4711 go test -run TestSimulation/closed ./pkg/ratelimit
 const (
@@ -28,34 +28,34 @@ const (
 	simulatedSeedsRace = 300 // with -race or -short
 )
 
-// One seed in 200 may have as many instances as crowd or more; the others have at most 40.
+// One seed in 200 allows crowd instances or more; all other seeds allow at most 40.
 const crowd = 1000
 
 // TestSimulation runs many Limiters over one store. The network between them is slow, loses
 // requests and responses, and refuses connections. Instances start, crash and have wrong
 // clocks. It runs in a synctest bubble, in which latencies and timeouts take no real time.
 //
-// It keeps ledgers of the counters and checks for every request:
+// The test keeps ledgers of the counters and checks that:
 //
-//   - It is charged in the window that its instance's clock shows, and again in the
-//     next if that window ends before it is refused. The store is not called if the
-//     instance knows that a counter is exhausted.
-//   - Acknowledged costs never exceed the limit of a counter. While the limits of an
-//     identity change, that is the highest limit that any instance knew.
-//   - It is counted by its key if the key is valid, the instance knows a row of the
-//     key, and the address is not blocked; otherwise by its address.
-//   - If it is refused, it did not fit when it was decided, and changes no counter. If
-//     Precheck refused an export, the records that it asked for did not fit. The
-//     decision shows the counters that the instance received from the store.
-//   - A blocked identity is always refused and never charged. An unlimited one
-//     is charged and never refused. An observed one is never refused, and
-//     its requests beyond the limits are not counted.
-//   - If its charge got no response and there is no fallback, ActionUnlimited and
-//     ActionObserve allow it, and ActionLimit refuses it. A fallback admits it if the
-//     fallback's own count stays within the limit.
+//   - A request is charged in the window that its instance's clock shows. If the store
+//     refuses it after that window has ended, it is charged again in the new window.
+//     The store is not called if the instance knows that the request does not fit.
+//   - Acknowledged costs never exceed the limit of a counter. If the limits of an
+//     identity change, the highest limit with which the counter was charged applies.
+//   - A request is counted by its API key if the key is valid, the instance knows a row
+//     of the key, and the address is not blocked. Otherwise, its address is counted.
+//   - A refused request did not fit at the time of the decision, and changes no counter.
+//     An export that Precheck refused did not fit with the records that it asked for.
+//     The decision shows the counters that the instance received from the store.
+//   - A blocked identity is always refused and never charged. An unlimited identity is
+//     charged and never refused. An observed identity is never refused, and its
+//     requests beyond the limits are not counted.
+//   - If a charge gets no response and there is no fallback, ActionUnlimited and
+//     ActionObserve allow the request, and ActionLimit refuses it. A fallback admits
+//     the request if the fallback's own count stays within the limit.
 //
-// At the end, each counter is the sum of the acknowledged costs and of those that the store
-// applied without the client learning of it.
+// At the end, each counter must equal the sum of the acknowledged costs and of the costs that
+// the store applied without the client learning of it.
 func TestSimulation(t *testing.T) {
 	first, n := seeds(t)
 	for _, mode := range []string{"closed", "open"} {
@@ -120,7 +120,7 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// tally counts events, so that the test fails if one of them never happened.
+// tally counts events by kind, so that the test fails if some kind never happened.
 type tally struct {
 	instances, crashes, clocksSet                     int
 	acknowledged, refused, local, prechecked          int
@@ -128,7 +128,7 @@ type tally struct {
 	late                                              int // charges applied after the caller gave up
 	degradedAllowed, degradedRefused                  int
 	rows, blocked, unlimited, observed                int
-	byKey, forged, behindBlock                        int // requests with a key that has a row: counted by the key, with a forged key, or from a blocked address
+	byKey, forged, behindBlock                        int // requests whose key has a row: counted by the key, with a forged key, or from a blocked address
 	uncounted                                         int // allowed although the store did not respond
 	repeated                                          int // refused, then charged again in the next window
 	jumped                                            int // decided after the clock had jumped away from the window of the charge
@@ -187,7 +187,7 @@ func (l ledger) add(key ratelimit.Key, rules []rule) {
 	}
 }
 
-// full returns the policies under which the costs do not fit.
+// full returns the policies whose limits the costs would exceed.
 func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	for _, r := range rules {
 		if r.cost > 0 && l[counterID{key, r.name}] > r.limit-r.cost {
@@ -197,8 +197,8 @@ func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	return policies
 }
 
-// rule is a rule of the specification with its limit and a request's cost, which the
-// simulation computes without the code under test.
+// rule is the limit that a rule sets for a request, and the cost of the request under it. The
+// simulation derives both from the specification, without the code under test.
 type rule struct {
 	policy, name string
 	cost, limit  int64
@@ -208,29 +208,29 @@ type rule struct {
 type world struct {
 	t    *testing.T
 	seed uint64
-	rng  *rand.Rand // only for the goroutine that runs the seed
+	rng  *rand.Rand // used only by the goroutine that runs the seed
 	open bool       // whether instances have a fallback
 
 	store      *memory.Counters
 	limits     ratelimit.Limits
-	overriding bool // whether the limits of identities change
+	overriding bool // whether rows change the limits of identities
 	addresses  []string
-	keys       []string      // ids
-	timeout    time.Duration // for a call to the store
+	keys       []string      // ids of API keys
+	timeout    time.Duration // of a call to the store
 	skewed     bool          // whether clocks are off by up to a second
-	concurrent bool          // whether an instance serves many requests at once, like a server, or one at a time, like a Lambda function
+	concurrent bool          // whether an instance serves many requests concurrently, like a server, or one at a time, like a Lambda function
 	most       int           // maximum number of instances
 	requests   int
 	gap        time.Duration // mean time between requests
-	crashes    float64       // probability before each request
+	crashes    float64       // probability of a crash before each request
 	faults     faults
-	outage     struct{ from, to time.Time } // when every connection is refused
+	outage     struct{ from, to time.Time } // period in which every connection is refused
 
 	mu        sync.Mutex
-	instances []*instance // those that have not crashed
+	instances []*instance // without those that have crashed
 	calls     []*call
-	applied   ledger // what the store added
-	highest   ledger // the highest limit with which a counter was charged
+	applied   ledger // costs that the store added
+	highest   ledger // highest limit with which each counter was charged
 	acked     ledger // costs that were admitted and acknowledged to the client
 	tally     tally
 }
@@ -258,7 +258,7 @@ type instance struct {
 // knowledge is what an instance has learned from the store. If that shows that a request does
 // not fit, the instance must not call the store.
 type knowledge struct {
-	window  ratelimit.Window // of the counters; those of other windows may be forgotten
+	window  ratelimit.Window // window of the counters below; the instance may forget other windows
 	used    ledger
 	refused map[counterID]bool // counters that caused a refusal
 }
@@ -266,14 +266,14 @@ type knowledge struct {
 type call struct {
 	inst    *instance
 	address string
-	keyID   string // that the token contains; "" for none
+	keyID   string // id of the key in the token; "" for none
 	valid   bool   // whether the token has the key's secret
 	req     ratelimit.Request
 	class   ratelimit.Class
 	route   string
 	rng     *rand.Rand
 
-	limits ratelimit.Limits // in force when the request was checked or charged
+	limits ratelimit.Limits // in force at the precheck, and later at the charge
 	rules  []rule
 
 	charged   bool          // the store was called
@@ -298,7 +298,7 @@ var routes = []struct {
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
-// between returns a random duration in [from, to), to the nanosecond, so that two events
+// between returns a random duration in [from, to), exact to the nanosecond, so that two events
 // rarely coincide.
 func between(rng *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(rng.Int64N(int64(to-from)))
@@ -335,7 +335,7 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 		w.addresses = append(w.addresses, address)
 	}
 	w.keys = []string{"gold", "silver"}[:rng.IntN(3)]
-	if rng.IntN(5) > 0 { // otherwise nothing fails
+	if rng.IntN(5) > 0 { // one world in five has no faults
 		bad := pick(rng, 0.01, 0.05, 0.3)
 		w.faults = faults{refuse: rng.Float64() * bad, loseBefore: rng.Float64() * bad, loseAfter: rng.Float64() * bad,
 			fail: rng.Float64() * bad, crash: rng.Float64() * bad / 4, slow: rng.Float64() * bad}
@@ -354,14 +354,13 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 	return w
 }
 
-// fail reports only the first error, from which later ones usually follow.
+// fail reports only the first error, because later errors usually follow from it.
 func (w *world) fail(format string, args ...any) {
 	if !w.t.Failed() {
 		w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
 	}
 }
 
-// run sends the requests, waits for them and checks the ledgers.
 func (w *world) run() {
 	defer func() {
 		for _, inst := range w.instances {
@@ -402,8 +401,8 @@ func (w *world) run() {
 	w.audit()
 }
 
-// instance returns the instance for the next request, starting one if necessary, or nil if
-// w.most are busy. The caller holds w.mu.
+// instance returns the instance for the next request, and may start a new one. It returns nil
+// if w.most instances are busy. The caller holds w.mu.
 func (w *world) instance() *instance {
 	if w.concurrent && len(w.instances) > 0 && (len(w.instances) == w.most || w.rng.IntN(4) > 0) {
 		inst := pick(w.rng, w.instances...)
@@ -457,8 +456,8 @@ func (w *world) skew() time.Duration {
 	return between(w.rng, -time.Second, time.Second+1)
 }
 
-// setRow changes or removes the row of an identity in one instance, as if the others had not
-// read it yet. The caller holds w.mu.
+// setRow changes or removes the row of an identity in one instance, as if no other instance had
+// read the change yet. The caller holds w.mu.
 func (w *world) setRow(inst *instance) {
 	w.tally.rows++
 	identities := slices.Clone(w.addresses)
@@ -494,8 +493,8 @@ func (w *world) setRow(inst *instance) {
 	}
 }
 
-// identify sets who is counted, as the service does, and checks that against the rows that the
-// instance knows.
+// identify sets the identity of a request, as the service does, and checks it against the rows
+// that the instance knows.
 func (w *world) identify(c *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -520,7 +519,7 @@ func (w *world) identify(c *call) {
 	}
 }
 
-// crash requires w.mu.
+// crash ends an instance. The caller holds w.mu.
 func (w *world) crash(inst *instance) {
 	i := slices.Index(w.instances, inst)
 	if i < 0 {
@@ -531,7 +530,7 @@ func (w *world) crash(inst *instance) {
 	inst.die()
 }
 
-// rulesOf returns the rules for c. If it is an export, it is charged for records.
+// rulesOf returns the rules for c. The number of records matters only if c is an export.
 func (w *world) rulesOf(c *call, records int64) []rule {
 	requests := rule{"requests", map[string]string{
 		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
@@ -546,7 +545,7 @@ func (w *world) rulesOf(c *call, records int64) []rule {
 	return []rule{requests}
 }
 
-// chargedRules returns the rules that the store must apply.
+// chargedRules returns the rules that the store must apply. ActionUnlimited removes their limits.
 func (c *call) chargedRules() []rule {
 	rules := slices.Clone(c.rules)
 	for i := range rules {
@@ -569,7 +568,7 @@ func (w *world) keyNow(c *call) ratelimit.Key {
 	return ratelimit.Key{Identity: c.req.Identity, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
 }
 
-// begin sets c.limits and returns the current window.
+// begin sets the limits that apply to c from now on, and returns the current window.
 func (w *world) begin(c *call) ratelimit.Window {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -577,8 +576,8 @@ func (w *world) begin(c *call) ratelimit.Window {
 	return w.keyNow(c).Window
 }
 
-// serve is one request to a Lambda function. An export is read, unless Precheck refuses it,
-// and then charged for what it found. An import is charged before it writes.
+// serve handles a request as a Lambda function does. Unless Precheck refuses an export, it is
+// read and then charged for the records found. An import is charged before it writes.
 func (w *world) serve(c *call) {
 	defer func() {
 		w.mu.Lock()
@@ -598,7 +597,7 @@ func (w *world) serve(c *call) {
 		if w.judgePrecheck(c, d, refused); refused {
 			return
 		}
-		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the read
+		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // time to read the records
 			return
 		}
 		found = pick(c.rng, asked, asked, c.rng.Int64N(asked+1), 0)
@@ -609,14 +608,14 @@ func (w *world) serve(c *call) {
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, began)
 
-	// What follows the charge, and sending the response.
+	// Simulate the work after the charge, and the sending of the response.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
 	}
 }
 
-// network is a Store that forwards charges to the world's store over a simulated network. Like
-// a real store, it limits how long a call takes.
+// network is a Store that forwards charges to w.store over a simulated network. Like a real
+// store, it limits how long a call takes.
 type network struct{ w *world }
 
 var (
@@ -625,7 +624,7 @@ var (
 	errInternal   = errors.New("internal server error")
 )
 
-// Charge returns an error that does not say whether the charge was applied.
+// If Charge fails, the error does not say whether the charge was applied.
 func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	w, c := n.w, ctx.Value(contextKey{}).(*call)
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
@@ -668,7 +667,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	}
 	if c.rng.Float64() < w.faults.loseBefore {
 		if c.rng.IntN(2) == 0 {
-			<-ctx.Done() // the network is silent
+			<-ctx.Done() // neither a response nor an error arrives
 			return lost(&w.tally.lostBefore, ctx.Err())
 		}
 		sleep(ctx, there) //nolint:errcheck // Charge fails in any case
@@ -712,8 +711,8 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	return result, nil
 }
 
-// apply passes a charge to the real store and checks the result against the ledgers. The
-// caller holds w.mu.
+// apply passes a charge on to w.store and checks the result against the ledgers. The caller
+// holds w.mu.
 func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) ratelimit.Result {
 	rules := c.chargedRules()
 	same := slices.EqualFunc(costs, rules, func(got ratelimit.Cost, want rule) bool {

@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// UsageWindows is how many windows Usage returns: the last minute. A Store should keep its
+// UsageWindows is how many windows Usage covers: those of one minute. A Store should keep its
 // counters for that long.
 const UsageWindows = int(time.Minute / WindowLength)
 
-// FirstUsageWindow returns the first of the UsageWindows windows that end with last.
+// FirstUsageWindow returns the oldest window that Usage covers if last is the newest.
 func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) + 1 }
 
-// UsageStore reads the counters of a Store. Implementations are safe for concurrent use.
+// UsageStore reads the counters of a Store. Implementations must be safe for concurrent use.
 type UsageStore interface {
-	// Used returns the counters of an identity in scopes, as one map for each of the UsageWindows
-	// windows that end with last, oldest first. A map has the counters by name, which is unique
-	// among all scopes, and is nil or empty if there are none. The most recent charges may be
-	// missing.
+	// Used returns an identity's counters in the listed scopes for each of UsageWindows windows,
+	// oldest first; last is the newest. Each window has a map from counter name to value, which
+	// is nil or empty if there are no counters. No two scopes share a counter name. The most
+	// recent charges may be missing.
 	Used(ctx context.Context, identity string, scopes []Scope, last Window) ([]map[string]int64, error)
 }
 
 // WindowUsage is what an identity used in one window.
 type WindowUsage struct {
 	Window   Window
-	Records  int64            // over all export routes
-	Imports  int64            // requests, over all import routes
+	Records  int64            // across all export routes
+	Imports  int64            // requests, across all import routes
 	Requests map[string]int64 // by route name, such as list-entity; never nil
 }
 
-// Usage returns the usage of an identity on the routes of scopes, as one WindowUsage for each
-// of the UsageWindows windows that end with last, oldest first. Refused requests do not count,
-// and the most recent charges may be missing. It fails if the store does.
+// Usage returns what an identity has used on the routes of the listed scopes in each of
+// UsageWindows windows, oldest first; last is the newest. Refused requests do not count, and
+// the most recent charges may be missing. Usage fails if the store does.
 func Usage(ctx context.Context, store UsageStore, identity string, scopes []Scope, last Window) ([]WindowUsage, error) {
 	used, err := store.Used(ctx, identity, scopes, last)
 	if err != nil {
