@@ -336,7 +336,7 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
 	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String(), "SERVICE_NAME=sluice-test")
-	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Requests: 7})
+	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Requests: 70})
 	known := d.start(t, "not-found", 1)[0]
 	proxy.SetFault(func(call dynamoproxy.Call) dynamoproxy.Fault {
 		if call.Table == d.limits {
@@ -348,7 +348,7 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 	for _, tt := range []struct {
 		instance      *lambdatest.Instance
 		limit, metric string
-	}{{known, "7", "LimitsStale"}, {unknown, "200", "LimitsUnread"}} {
+	}{{known, "70", "LimitsStale"}, {unknown, "200", "LimitsUnread"}} {
 		again := time.NewTicker(50 * time.Millisecond)
 		defer again.Stop()
 		for tries := 0; tries < 200 && !strings.Contains(tt.instance.Log(), `"`+tt.metric+`":`); tries++ { // until the rows have expired
