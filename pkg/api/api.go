@@ -1,6 +1,6 @@
-// Package api has the JSON types that the server encodes and the Go client decodes, except
-// those of records and jobs: problem details, lists, usage, and the results of batches and
-// deletions.
+// Package api has JSON types that the server encodes and the Go client decodes: problem details,
+// lists, usage, and the results of batches and deletions. The types of records and jobs are in
+// packages of their own.
 package api
 
 import (
@@ -16,21 +16,21 @@ type Problem struct {
 	Type             string              `json:"type"`                        // URI, or "about:blank"
 	Title            string              `json:"title"`                       // summary of the type
 	Status           int                 `json:"status"`                      // HTTP status
-	Detail           string              `json:"detail"`                      // what to change
+	Detail           string              `json:"detail"`                      // what went wrong and what to do
 	Instance         string              `json:"instance,omitempty"`          // request id
-	Code             string              `json:"code"`                        // in snake_case, stable, for programs
+	Code             string              `json:"code"`                        // for programs: stable, in snake_case
 	Errors           []record.FieldError `json:"errors,omitempty"`            // invalid fields or parameters
 	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // rate limits that the request exceeds; only for 429
 	Results          []BatchResult       `json:"results,omitempty"`           // one per element of a batch, if all of them failed with the same status
 }
 
-// List is one page.
+// List is one page of a list.
 type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
-	// SyncedUntil is where the next synchronization starts: the pages of the list contain every
-	// change before it. Only lists of changes in ascending order have it.
+	// SyncedUntil is the time from which the next synchronization starts. The pages of this list
+	// contain every change before it. Only lists of changes in ascending order have it.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 
@@ -62,27 +62,27 @@ type Erasing struct {
 	Status job.Status `json:"status"`
 }
 
-// EntityIndex is an indexed attribute of a type of entities.
+// EntityIndex describes the index on an attribute of one type of entity.
 type EntityIndex struct {
 	Type      string      `json:"type"`
 	Attribute string      `json:"attribute"`
 	Kind      index.Kind  `json:"kind"`
-	State     index.State `json:"state"` // queries are served once it is "ready"
+	State     index.State `json:"state"` // queries are served only if it is "ready"
 	Done      float64     `json:"done"`  // share of the index that is built, from 0 to 1
 }
 
-// Usage is the limits of an address or API key, and what it has used in the last minute.
+// Usage has the limits of an address or API key, and what it has used in the last minute.
 type Usage struct {
 	Counted string        `json:"counted"` // whose usage: "address:…" or "key:…"
-	Address string        `json:"address"` // the address in the query or the caller's, in the form in which it is counted: an IPv4 address or an IPv6 prefix
+	Address string        `json:"address"` // the address in the query, or else the caller's, as it is counted: an IPv4 address or an IPv6 prefix
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe", as in ratelimit.Action
-	Limit   int64         `json:"limit"`   // the lowest of Limits
+	Limit   int64         `json:"limit"`   // the lowest value in Limits
 	Limits  UsageLimits   `json:"limits"`
 	Seconds []UsageSecond `json:"seconds"` // 60 windows, oldest first; the last is still growing
 	Caller  Caller        `json:"caller"`
 }
 
-// Caller is the API key of a request.
+// Caller describes the API key of a request.
 type Caller struct {
 	Workspace string   `json:"workspace"`
 	KeyID     *string  `json:"key_id"` // nil if API keys are off
@@ -96,9 +96,9 @@ type UsageLimits struct {
 	Requests int64 `json:"requests"` // to each route
 }
 
-// UsageSecond is what was used in one second.
+// UsageSecond is the usage in one second.
 type UsageSecond struct {
-	Second   int64            `json:"second"` // Unix time at which it began
+	Second   int64            `json:"second"` // Unix time at which the second began
 	Records  int64            `json:"records"`
 	Imports  int64            `json:"imports"`
 	Requests map[string]int64 `json:"requests"` // by route name, such as list-entity; only routes that were called

@@ -19,10 +19,10 @@ const sessionCookie = "sluice_session"
 // 6265bis, section 4.1.3.2).
 const secureSessionCookie = "__Host-" + sessionCookie
 
-// challenge is the beginning of WWW-Authenticate.
+// challenge is the start of every WWW-Authenticate header.
 const challenge = `Bearer realm="sluice"`
 
-// Reasons in the log, in addition to those of package access.
+// Reasons that the log gives for a rejection, in addition to those of package access.
 const (
 	refusedNoKey       = "no_key"
 	refusedCrossOrigin = "cross_origin"
@@ -61,8 +61,8 @@ func (e *endpoint) checkAccess(ctx context.Context, r *request) (err error) {
 	return e.admit(ctx, r, key, e.route.Scope)
 }
 
-// admit accepts a valid API key that has the scope. It sets r.key even if only the scope is
-// missing.
+// admit accepts an API key that is valid and has the scope. If only the scope is missing, admit
+// returns an error but still sets r.key.
 func (s *service) admit(ctx context.Context, r *request, key string, scope access.Scope) error {
 	client, err := netip.ParseAddr(r.address)
 	if err != nil {
@@ -105,8 +105,8 @@ func (r *request) require(scope access.Scope) error {
 }
 
 // token returns the API key in the Authorization header or, if there is no such header, in the
-// session cookie; ok is false if there is neither. Any scheme but Bearer yields "", which is
-// never a valid key.
+// session cookie; ok is false if there is neither. Any scheme other than Bearer yields "", which
+// is never a valid key.
 func token(r *request) (text string, fromCookie, ok bool) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, text, _ := strings.Cut(header, " ")
@@ -122,9 +122,9 @@ func token(r *request) (text string, fromCookie, ok bool) {
 	return cookie.Value, true, true
 }
 
-// credentials returns the API key in r, or an error. Browsers send cookies on their own, so a
-// key from the cookie is rejected if the request comes from another origin, unless its method
-// is safe (GET, HEAD, OPTIONS).
+// credentials returns the API key in r, or an error. A page of another origin can make a browser
+// send the session cookie, so the cookie of such a request is accepted only if the method is safe
+// (GET, HEAD, OPTIONS).
 func credentials(r *request) (string, error) {
 	text, fromCookie, ok := token(r)
 	if !ok {
@@ -140,7 +140,7 @@ func credentials(r *request) (string, error) {
 	return text, nil
 }
 
-// checkOrigin rejects unsafe methods if the request comes from a page of another origin.
+// checkOrigin rejects a request from a page of another origin, unless its method is safe.
 func checkOrigin(r *request) error {
 	if err := new(http.CrossOriginProtection).Check(r.Request); err != nil {
 		r.log.refused = refusedCrossOrigin

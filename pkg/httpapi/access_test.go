@@ -35,7 +35,7 @@ type keyStore struct {
 	mu    sync.Mutex
 	keys  map[string]access.Key
 	reads int
-	err   error // of every read
+	err   error // returned by every read
 }
 
 func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
@@ -49,7 +49,6 @@ func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
 	return k, s.err
 }
 
-// guarded is an API that requires keys, and its log.
 type guarded struct {
 	service
 	keys *keyStore
@@ -72,7 +71,7 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
-// key stores a new API key and returns its token.
+// key stores a new API key and returns the Authorization header for it.
 func (g *guarded) key(t *testing.T, workspace string, scopes ...access.Scope) string {
 	t.Helper()
 	return g.keyLike(t, access.Key{Workspace: workspace, Scopes: scopes}, func(*access.Key) {})
@@ -86,7 +85,7 @@ func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) 
 	return "Bearer " + token.Reveal()
 }
 
-// wrong changes the last character.
+// wrong changes the last character of an API key, which is part of its secret.
 func wrong(key string) string {
 	last := "2"
 	if strings.HasSuffix(key, last) {
@@ -95,7 +94,6 @@ func wrong(key string) string {
 	return key[:len(key)-1] + last
 }
 
-// invoke is service.invoke with an Authorization header, unless authorization is empty.
 func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	delete(ev.Headers, "authorization")
@@ -107,11 +105,10 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 	return resp
 }
 
-// untouchable panics on every read and write, so a route that used a store would respond with
-// 500.
+// untouchable panics on every read and write, so a route that uses a store responds with 500.
 var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Finder: struct{ entity.Finder }{}, Indexes: struct{ index.Source }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ job.Store }{}, ExportJobs: struct{ job.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
-// state is the RateLimit header, by class, after one request that found no record.
+// state is the RateLimit header of each class after one request that found no record.
 var state = map[ratelimit.Class]string{
 	ratelimit.Export:  `"records";r=200;t=1, "requests";r=199;t=1`,
 	ratelimit.Import:  `"imports";r=199;t=1, "requests";r=199;t=1`,
@@ -206,7 +203,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 			g, off := newGuarded(t), newAPI(t)
 			key := g.keyLike(t, access.Key{Workspace: "default", Scopes: right, ExpiresAt: now().Add(time.Millisecond)}, func(*access.Key) {})
 			got, want := g.invoke(t, route.Name, key, sample(t, route.Name)), off.invoke(t, route.Name, sample(t, route.Name))
-			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // without what usage says about the caller's key
+			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // ignore what GET /usage says about the caller's key
 				if body, _, ok := strings.Cut(resp.Body, `,"caller":`); ok {
 					resp.Body = body
 					delete(resp.Headers, "Content-Length")
@@ -237,14 +234,14 @@ func TestScopes(t *testing.T) {
 	if !maps.Equal(got, routes) {
 		t.Errorf("%v, want %v", got, routes)
 	}
-	routes[access.Operator] = "" // for parameters of usage; see TestUsageOfOthersNeedsTheScopeOperator
+	routes[access.Operator] = "" // only parameters of usage need it; see TestUsageOfOthersNeedsTheScopeOperator
 	if !slices.Equal(access.Scopes(), slices.Sorted(maps.Keys(routes))) {
 		t.Errorf("the scopes of keys are %v", access.Scopes())
 	}
 }
 
-// Whoever lacks the second scope learns so only if the request is valid, and nothing is
-// deleted.
+// Without the scope "erase", a valid request to erase events gets 403 and deletes nothing; an
+// invalid request gets 422.
 func TestErasingNeedsAScopeOfItsOwn(t *testing.T) {
 	for _, tt := range []struct {
 		body, scopes string
@@ -353,8 +350,8 @@ func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string
 		header      map[string]string
-		cookie      string // "key" for a valid one, "bad" for an invalid one, "empty", "" for none
-		bearer      string // "key" for a valid key, "bad" for an invalid one, "" for no header
+		cookie      string // "key" (valid), "bad" (invalid), "empty", or "" for no cookie
+		bearer      string // "key" (valid), "bad" (invalid), or "" for no header
 		status      int
 		code        string
 	}{
@@ -402,7 +399,7 @@ func TestTheSessionCookie(t *testing.T) {
 	}
 }
 
-// Once the limit is known to be exhausted, requests are refused before the key is read.
+// When the limit is known to be exhausted, requests are refused before the key is read.
 func TestInvalidKeysAreChargedAndNotReadAboveTheLimit(t *testing.T) {
 	for _, route := range httpapi.Routes() {
 		if route.Scope == access.Public {
@@ -416,7 +413,7 @@ func TestInvalidKeysAreChargedAndNotReadAboveTheLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range 6 {
-				_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now()) // not stored
+				_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now()) // a key that is not stored
 				resp := g.invoke(t, route.Name, "Bearer "+token.Reveal(), sample(t, route.Name))
 				want, reads := 401, n+1
 				if n >= 3 {

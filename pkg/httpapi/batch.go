@@ -16,32 +16,32 @@ import (
 )
 
 const (
-	// MaxBatch is the maximum number of records in a request.
+	// MaxBatch is the maximum number of records in a batch.
 	MaxBatch = 100
 
-	// BatchWriters is how many records of a batch are written at once by default. A function with
-	// 256 MB has too little processor time for more.
+	// BatchWriters is how many records of a batch are written concurrently by default. A function
+	// with 256 MB of memory has too little CPU for more.
 	BatchWriters = 16
 )
 
 // batch is a request to store up to MaxBatch records. Each is written separately, so some may
 // fail while others are stored. A client can safely repeat the whole batch.
 type batch struct {
-	noun    string // in errors, such as event
+	noun    string // "entity" or "event", for error messages
 	results []api.BatchResult
-	errs    []error // by element; nil if it was stored
+	errs    []error // one per element, nil if the element was stored
 }
 
-// batchWrite is a valid element. store writes it and returns the result, except for the index.
+// batchWrite is a valid element of a batch.
 type batchWrite struct {
 	id    string
 	index int
-	store func(context.Context) (api.BatchResult, error)
+	store func(context.Context) (api.BatchResult, error) // leaves the result's Index at 0
 }
 
-// importBatch stores the records in the body of r: a JSON object with one array, called
-// plural. noun is its singular, for errors. read decodes and validates an element. prepare, if
-// not nil, is called with the ids of the valid elements before the first is stored.
+// importBatch stores the records in the body of r, a JSON object with one array, such as
+// {"events": […]}. It decodes and validates each element with read. A non-nil prepare is called
+// before the first write, with the ids of the valid elements.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error), prepare func(ctx context.Context, ids []string) error) (response, error) {
 	var elements [][]byte
 	if err := (record.Decoders{plural: record.Array(&elements, MaxBatch)}).Decode(r.body); err != nil {
@@ -69,8 +69,8 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	return out, err
 }
 
-// read returns the valid elements by record id, each group in the order of the batch, and
-// records the errors of the others.
+// read groups the valid elements by record id, in the order of the batch, and notes the errors
+// of the invalid elements.
 func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
 	byID := make(map[string][]batchWrite)
 	for i, element := range elements {
@@ -92,7 +92,6 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 	return byID
 }
 
-// fail records err for all elements.
 func (b *batch) fail(byID map[string][]batchWrite, err error) {
 	for _, group := range byID {
 		for _, w := range group {
@@ -101,9 +100,9 @@ func (b *batch) fail(byID map[string][]batchWrite, err error) {
 	}
 }
 
-// write stores records, up to writers at once, and records the results. Those with the same id
-// are stored in order. If one of them fails through a fault of the service, the later ones are
-// skipped, so that the order is still right when the client repeats them.
+// write stores the elements concurrently and notes the results. Elements with the same id are
+// stored in order. If one fails through a fault of the service, later elements with its id are
+// skipped, so that the order is still right when the client repeats the batch.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
 	var calls errgroup.Group
 	calls.SetLimit(writers)
@@ -126,8 +125,8 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers
 	calls.Wait() //nolint:errcheck // b.errs has the errors
 }
 
-// try turns a panic into an error, because on another goroutine than the request's it would
-// end the process.
+// try turns a panic into an error, because a panic outside the request's own goroutine would end
+// the process.
 func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error) {
 	defer recovered(&err)
 	return w.store(ctx)
@@ -142,8 +141,7 @@ func (b *batch) note(index int, result api.BatchResult, err error) {
 	b.results[index], b.errs[index] = result, err
 }
 
-// failure joins the errors of elements whose status is 500 or above, which are faults of the
-// service, for the log.
+// failure joins the errors of all elements with a status of 500 or above, for the log.
 func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {
@@ -154,8 +152,8 @@ func (b *batch) failure() error {
 	return errors.Join(errs...)
 }
 
-// response has the status of all results if they agree, otherwise 207. If all have the same
-// error status, the body is a problem that contains the results.
+// response has the status that all results share, or 207 if they differ. If they share an error
+// status, the body is a problem that contains the results.
 func (b *batch) response() (response, error) {
 	status := b.results[0].Status
 	for _, r := range b.results {
@@ -174,8 +172,8 @@ func (b *batch) response() (response, error) {
 	}
 }
 
-// trim limits the attributes in the results to the size of a page: the first entities that fit
-// stay, and the others are left out. Even a small request can change large entities.
+// trim keeps the entities in the results, in order, until their attributes exceed the size of a
+// page, and drops the rest. Even a small request can change large entities.
 func (b *batch) trim() {
 	size := 0
 	for i, r := range b.results {

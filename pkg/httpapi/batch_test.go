@@ -19,7 +19,7 @@ import (
 )
 
 type outcome struct {
-	Status  int    `json:"status"` // of the problem
+	Status  int    `json:"status"` // only if the body is a problem
 	Code    string `json:"code"`
 	Results []struct {
 		Index   int `json:"index"`
@@ -56,7 +56,7 @@ func (a service) batch(t *testing.T, body string) (events.APIGatewayV2HTTPRespon
 	return resp, o
 }
 
-// list returns the names of all events by id.
+// list maps the ids of all events to their names.
 func (a service) list(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := a.stores.Events.List(t.Context(), "default", event.Query{Limit: 200})
@@ -148,7 +148,6 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky is an event.Store whose Create fails with the error of fail(id).
 type flaky struct {
 	event.Store
 	fail func(id string) error
@@ -206,12 +205,12 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 	}
 }
 
-// crowd counts concurrent calls. The first one waits for another, so that the count does not
+// crowd counts concurrent calls. The first call waits for a second, so that the count does not
 // depend on the scheduler.
 type crowd struct {
 	mu        sync.Mutex
 	now, most int
-	joined    chan struct{} // closed when there are two calls
+	joined    chan struct{} // closed when two calls run concurrently
 }
 
 func (c *crowd) enter() (leave func()) {
@@ -237,7 +236,6 @@ func (c *crowd) enter() (leave func()) {
 	}
 }
 
-// crowdedEvents and crowdedEntities count a batch's concurrent writes.
 type (
 	crowdedEvents struct {
 		event.Store

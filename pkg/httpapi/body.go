@@ -17,8 +17,8 @@ const (
 	maxBatchBytes = 1 << 20   // for a batch
 )
 
-// readBody decompresses the body if needed. It may be limit bytes long, both as sent and
-// decompressed.
+// readBody reads the body and decompresses it if needed. The body may have at most limit bytes,
+// both before and after decompression.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
@@ -42,7 +42,6 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// unreadable returns the error for a body that could not be read.
 func unreadable(err error, limit int64) error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -56,7 +55,7 @@ func unreadable(err error, limit int64) error {
 		detail: "the body ended early or its chunks are malformed, so nothing was done; send the whole body again"}
 }
 
-// payloadTooLarge returns a 413 for what, a part of a request that exceeds limit bytes.
+// payloadTooLarge returns a 413 that says which part of the request exceeds limit bytes.
 func payloadTooLarge(what string, limit int64) error {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "body_too_large",
 		detail: fmt.Sprintf("%s is larger than %d bytes; send less in one request", what, limit)}

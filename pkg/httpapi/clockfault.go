@@ -8,9 +8,9 @@ import (
 	"sluice/pkg/entity"
 )
 
-// ClockFaults returns an entity.Clock.Fault that logs each fault. If service is not empty, the
-// line also counts towards the metric ClockFaults (docs/operate.md), whose only dimension is
-// Service.
+// ClockFaults returns a function that logs clock faults, for the field Fault of an [entity.Clock].
+// Unless service is empty, each log line also counts toward the metric ClockFaults
+// (docs/operate.md), whose only dimension is Service.
 func ClockFaults(logger *slog.Logger, service string) func(context.Context, entity.ClockFault) {
 	return func(ctx context.Context, f entity.ClockFault) {
 		attrs := []slog.Attr{

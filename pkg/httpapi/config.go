@@ -10,23 +10,23 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Config is what all routes share. Each field comes from the environment variable named in its
-// comment.
+// Config is the configuration that all routes share. Each field comes from the environment
+// variable named in its comment.
 type Config struct {
-	Limits             ratelimit.Limits // LIMIT_RECORDS (1 to 1,000,000), LIMIT_IMPORTS and LIMIT_REQUESTS (1 to 900); 200 by default
+	Limits             ratelimit.Limits // LIMIT_RECORDS (1 to 1,000,000), LIMIT_IMPORTS and LIMIT_REQUESTS (1 to 900); each 200 a second by default
 	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that the operator's proxy sets; none by default
 	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas during a rotation; none by default
-	FailOpen           bool             // FAILURE_MODE is "open"; "closed" by default
-	Service            string           // SERVICE_NAME: the dimension Service of the metrics; "" for no metrics
-	AccessOff          bool             // AUTH_MODE is "none"; "api-key" by default
+	FailOpen           bool             // whether FAILURE_MODE is "open"; the default is "closed"
+	Service            string           // SERVICE_NAME: value of the metric dimension Service; "" for no metrics
+	AccessOff          bool             // whether AUTH_MODE is "none"; the default is "api-key"
 	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs in a workspace, 1 to 100; exportjob.DefaultQuota by default
-	EventRetentionDays int              // EVENT_RETENTION_DAYS: how many days new events are kept, up to 36,500; 0, the default, means for ever
-	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: how old the cached rows of limits may become, 1s to 60s; 60s by default
+	EventRetentionDays int              // EVENT_RETENTION_DAYS: how many days new events are kept, up to 36,500; 0 (the default) means forever
+	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of the cached rows of limits, 1s to 60s; 60s by default
 }
 
-// LoadConfig reads environment variables. An empty one means the default. An error names the
-// variable.
+// LoadConfig reads the environment variables of a [Config]. An empty variable means the default.
+// An error names the variable at fault.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
 	e := environment{getenv: getenv}
@@ -91,7 +91,8 @@ func (e *environment) duration(name string, otherwise, least, most time.Duration
 	return d
 }
 
-// choice reports whether the value is other. If it is absent, it is otherwise.
+// choice reads a variable with two possible values, and reports whether it has the second. The
+// first is the default.
 func (e *environment) choice(name, otherwise, other string) bool {
 	value := e.getenv(name)
 	if value != "" && value != otherwise && value != other {
@@ -100,10 +101,9 @@ func (e *environment) choice(name, otherwise, other string) bool {
 	return value == other
 }
 
-// minOriginSecret is in bytes.
+// minOriginSecret is a length in bytes.
 const minOriginSecret = 16
 
-// originSecrets splits ORIGIN_SECRET at commas.
 func (e *environment) originSecrets() []string {
 	text := e.getenv("ORIGIN_SECRET")
 	if text == "" {
@@ -121,9 +121,9 @@ func (e *environment) originSecrets() []string {
 	return secrets
 }
 
-// Limiter returns a limiter that counts in store and takes the limits of an identity from
-// rows. With FailOpen, while store fails, it counts in fallback, which must count only for
-// this process.
+// Limiter returns a limiter that keeps its counters in store and looks up the limits of an
+// identity in rows. With FailOpen, it uses the counters of fallback while store fails. These must
+// be local to the process.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *ratelimit.RowCache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {

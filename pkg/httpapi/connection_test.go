@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// listen serves a over TCP, with a short read timeout.
+// listen serves the API over TCP, with a short read timeout.
 func listen(t *testing.T, a service) *httptest.Server {
 	t.Helper()
 	h, err := httpapi.New(a.limiter, a.stores, options)
@@ -35,8 +35,8 @@ func listen(t *testing.T, a service) *httptest.Server {
 	return server
 }
 
-// exchange sends text over a new connection and reads the response. With halfClose, it closes
-// the client's half after the text.
+// exchange sends a raw request over a new connection and reads the response. With halfClose, it
+// closes the client's half of the connection after the request.
 func exchange(t *testing.T, server *httptest.Server, text string, halfClose bool) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -102,7 +102,6 @@ func TestABodyThatDoesNotArriveWholeStoresNothing(t *testing.T) {
 	}
 }
 
-// slowly is a body that takes some time to arrive.
 type slowly struct {
 	io.Reader
 	after time.Duration
@@ -113,8 +112,8 @@ func (s slowly) Read(b []byte) (int, error) {
 	return s.Reader.Read(b)
 }
 
-// A batch of 1 MB takes 5 s at 1.7 Mbit/s. The timeout of the action starts once the body has
-// arrived.
+// A batch of 1 MB takes 5 s at 1.7 Mbit/s, so the timeout of the action starts only when the body
+// has arrived.
 func TestABodyMayTakeLongerThanItsAction(t *testing.T) {
 	for route, body := range map[string]string{"create-event": `{"id":"a","name":"n"}`, "create-events": `{"events":[{"id":"a","name":"n"}]}`, "upsert-entities": `{"entities":[{"id":"a"}]}`} {
 		a := newAPI(t)
@@ -128,7 +127,7 @@ func TestABodyMayTakeLongerThanItsAction(t *testing.T) {
 	}
 }
 
-// slowStore takes a moment for each read, and fails if the context ends meanwhile.
+// slowStore delays each Get, which fails if the context ends in the meantime.
 type slowStore struct{ entity.Store }
 
 func (s slowStore) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
@@ -153,7 +152,7 @@ func TestAClientThatClosesItsSendingHalfGetsItsResponse(t *testing.T) {
 	}
 }
 
-// Where http.ServeMux would redirect or reject a request, the default route responds, with
+// If http.ServeMux would redirect or reject a request, the default route responds instead, with
 // rate limit headers.
 func TestRequestsThatServeMuxTreatsSpecially(t *testing.T) {
 	server := listen(t, newAPI(t))

@@ -27,8 +27,8 @@ var dashboardTypes = map[string]string{
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// getRoot redirects browsers to the dashboard. Other clients get a 404 that names the URL of
-// the OpenAPI description.
+// getRoot redirects browsers to the dashboard. Other clients get a 404 that refers them to
+// openapi.yaml.
 func getRoot(_ *service, r *request) (response, error) {
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return response{}, &apiError{status: http.StatusNotFound, code: "no_such_route",
@@ -67,9 +67,9 @@ func getDashboard(s *service, r *request) (response, error) {
 	return out, nil
 }
 
-// findAsset returns a file of the page and its Cache-Control. During a gradual deployment, a
-// page of one version may request its assets from an instance of the other. It gets that
-// instance's assets, which must not be cached.
+// findAsset returns a file of the page and its Cache-Control. During a gradual deployment, a page
+// of one version may request assets from an instance of the other version. The page then gets
+// that instance's assets, which must not be cached.
 func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
 	if body, ok = files[name]; ok && name != dashboardPage {
 		return body, "public, max-age=31536000, immutable", true
@@ -83,16 +83,16 @@ func findAsset(files map[string][]byte, name string) (body []byte, cacheControl 
 	return nil, "", false
 }
 
-// maxReloads is how many times a browser reloads a refused page by itself.
+// maxReloads is how many times a browser automatically reloads a refused page.
 const maxReloads = 6
 
-// isPage reports whether a browser requests the page or /.
+// isPage reports whether a browser requests the dashboard page, or / (which redirects to it).
 func (r *request) isPage() bool {
 	return (r.route.Path == "/dashboard" || r.route.Path == "/") && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
 }
 
-// retryPage turns a refusal into a page that the browser reloads after 1 second, then 2, 4,
-// and so on. The query counts the attempts, and the dashboard removes the count.
+// retryPage turns a refusal into a page that the browser reloads after 1 second, then 2, 4, and
+// so on. The query parameter retry counts the attempts. The dashboard removes it.
 func (r *request) retryPage(refusal response) response {
 	title, advice := "The limit of this address is used up for the moment", "The dashboard will open automatically in a few seconds."
 	if refusal.status != http.StatusTooManyRequests {
@@ -111,7 +111,7 @@ func (r *request) retryPage(refusal response) response {
 	return refusal
 }
 
-// retryHTML takes a heading and a paragraph.
+// retryHTML is a format for a heading and a paragraph.
 const retryHTML = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// file gets a file of the dashboard, or the page if name is "".
+// file requests a file of the dashboard, or the page if name is empty.
 func (a service) file(t testing.TB, name string, change ...func(*events.APIGatewayV2HTTPRequest)) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/dashboard", "192.0.2.1", "")
@@ -28,7 +28,7 @@ func (a service) file(t testing.TB, name string, change ...func(*events.APIGatew
 	return a.invoke(t, "dashboard", ev)
 }
 
-// asset returns the path of an asset, relative to /dashboard.
+// asset returns the path of an asset relative to /dashboard.
 func asset(t testing.TB, name string) string {
 	t.Helper()
 	for file := range dashboard.Files() {
@@ -96,7 +96,7 @@ func TestEveryFileOfTheDashboardIsServed(t *testing.T) {
 	}
 }
 
-// checkPolicy accepts only policies that allow the page's own files and nothing else.
+// checkPolicy fails the test if the policy allows more than the page's own files.
 func checkPolicy(t *testing.T, name, policy string) {
 	t.Helper()
 	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {

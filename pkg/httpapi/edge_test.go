@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// newRoomyAPI returns an API without limits, whose clock stands still.
+// newRoomyAPI returns an API without limits.
 func newRoomyAPI(t testing.TB) service {
 	t.Helper()
 	a := newAPI(t)
@@ -180,7 +180,7 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s %.100s: the response has %d bytes", tt.route, tt.body, len(resp.Body))
 		}
 	}
-	// API Gateway encodes a body that is not UTF-8 as base64.
+	// API Gateway base64-encodes a body that is not UTF-8.
 	ev := lambdatest.Event("POST", "/create_entity", "192.0.2.1", base64.StdEncoding.EncodeToString([]byte("{\"id\":\"\xff\"}")))
 	ev.IsBase64Encoded = true
 	if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, "UTF-8") {
@@ -231,10 +231,10 @@ func TestAnUpdateCannotGrowAnEntityAboveTheLimit(t *testing.T) {
 	}
 }
 
-// Package record tests more forms of times.
+// The tests of package record cover more time formats.
 func TestTimes(t *testing.T) {
 	a := newRoomyAPI(t)
-	for text, want := range map[string]string{ // "" if the input is invalid
+	for text, want := range map[string]string{ // the time stored, by the time sent; "" if that is invalid
 		"2026-01-02T15:04:05Z":        "2026-01-02T15:04:05.000Z",
 		"2026-01-02T15:04:05.1Z":      "2026-01-02T15:04:05.100Z",
 		"2026-01-02T15:04:05.123999Z": "2026-01-02T15:04:05.123Z",
@@ -401,7 +401,7 @@ func TestAConflictOfAnEntityNamesTheRoutesThatChangeIt(t *testing.T) {
 	}
 }
 
-// The query might ask for something that must not happen, such as a dry run.
+// Ignoring the query could do harm: the client may have asked for a dry run, for example.
 func TestARequestWithABodyHasNoParameters(t *testing.T) {
 	a := newRoomyAPI(t)
 	for _, r := range httpapi.Routes() {
@@ -427,7 +427,7 @@ func TestARequestWithABodyHasNoParameters(t *testing.T) {
 	}
 }
 
-// It does not matter how the query spells the order and the filters.
+// A list stays the same however the query spells its order and filters.
 func TestACursorIsValidOnlyForItsList(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i := range 3 {

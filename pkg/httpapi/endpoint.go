@@ -18,10 +18,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// storeTimeout limits authentication and, separately, the action, including their reads and
-// writes. The body is read between them, for as long as the server's ReadTimeout allows. A
-// write gets its stamp after the action has begun, so it ends at most storeTimeout after its
-// stamp.
+// storeTimeout limits authentication and, separately, the action. The body is read between the
+// two, for as long as the server's ReadTimeout allows. A write gets its stamp after the action
+// has begun, so the write ends at most storeTimeout after its stamp.
 const storeTimeout = record.WriteTimeout
 
 // action is what a route does, apart from rate limits and authentication. If the client is at
@@ -29,7 +28,7 @@ const storeTimeout = record.WriteTimeout
 // service (500). The response is ignored if there is an error.
 type action func(s *service, r *request) (response, error)
 
-// request goes through [endpoint.ServeHTTP], which fills it in step by step.
+// request has the state of an HTTP request, which [endpoint.ServeHTTP] fills in step by step.
 type request struct {
 	*http.Request
 	id       string
@@ -46,7 +45,7 @@ type request struct {
 	workspace string     // of the caller; "" on public routes
 	key       access.Key // of the caller; has no id if API keys are off; zero on public routes
 
-	authenticated bool  // whether accessErr is set
+	authenticated bool  // whether authenticate has run
 	accessErr     error // why the caller was rejected
 
 	log logEntry
@@ -58,16 +57,16 @@ type endpoint struct {
 	action action
 }
 
-// ServeHTTP serves a request from top to bottom. Nothing is sent until the charge has
-// succeeded.
+// ServeHTTP takes a request through all steps, in order. The result of the action is sent only if
+// the rate limits allow it.
 //
-// An import is charged before its action, so that a refused one writes nothing. An export is
-// charged after its action, for the records that it found; if it is known not to fit, it is
-// refused before.
+// An export is charged after its action, for the records that it found, but is refused before the
+// action if it is known not to fit into a limit. Any other request is charged before its action,
+// so that a refused import writes nothing.
 //
 // net/http cancels the context of a request when the client closes its half of the connection,
-// although the client may still wait for the response. ServeHTTP ignores that, and gives the
-// action a deadline of its own.
+// although the client may still wait for the response. ServeHTTP ignores that cancellation, and
+// gives the action a deadline of its own.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	ctx := context.WithoutCancel(hr.Context())
 	r := e.begin(ctx, hr)
@@ -118,8 +117,8 @@ func (e *endpoint) begin(ctx context.Context, hr *http.Request) *request {
 	return r
 }
 
-// end must be deferred. It writes the log line, and before that a response of 500 if ServeHTTP
-// panicked.
+// end must be deferred. If ServeHTTP panicked, it responds with 500. It always writes the log
+// line.
 func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	if v := recover(); v != nil {
 		r.decision = e.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: e.route.Name, Class: ratelimit.General}})
@@ -129,9 +128,9 @@ func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	e.logRequest(ctx, r)
 }
 
-// identify returns who is counted: the address or, if the request's key has a row, the key.
-// Such a key must be valid, so identify authenticates the request. That costs nothing extra:
-// either the key is in the instance's cache, or it would be read after the charge anyway.
+// identify returns who is counted: the address or, if the request's API key has a row of limits,
+// the key. Such a key must be valid, so identify authenticates the request. That costs nothing
+// extra: either the key is in the instance's cache, or it would be read after the charge anyway.
 func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	r.address = e.clientAddress(r.Request)
 	if e.Rows != nil {
@@ -149,7 +148,7 @@ func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	claimed, _ := access.ParseToken(text)
 	if counted := e.Rows.Counted(address, claimed.ID); counted != address {
 		e.authenticate(ctx, r) //nolint:errcheck // ServeHTTP gets the error after the charge
-		// Public routes authenticate nobody.
+		// r.key is zero if the key is invalid or the route is public.
 		if r.key.ID == claimed.ID {
 			return counted, nil
 		}
@@ -157,8 +156,8 @@ func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	return address, nil
 }
 
-// precheck refuses an export that is known not to fit. If ActionObserve lets it pass, it must
-// not be charged.
+// precheck refuses an export that is known not to fit into a limit. If such an export passes
+// because of ActionObserve, it must not be charged.
 func (e *endpoint) precheck(r *request) error {
 	d, refused := e.limiter.Precheck(ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: e.maxRecords(r)})
 	if !refused {
@@ -168,8 +167,8 @@ func (e *endpoint) precheck(r *request) error {
 	return refusal(d, r.counted)
 }
 
-// maxRecords returns the most records that an export can return: 1 by id, otherwise the length
-// of a page; 0 if that is invalid.
+// maxRecords returns how many records an export can return at most: 1 if its path has an id, and
+// otherwise the length of a page, or 0 if the query has an invalid limit.
 func (e *endpoint) maxRecords(r *request) int64 {
 	if strings.Contains(e.route.Path, "{") {
 		return 1
@@ -178,7 +177,7 @@ func (e *endpoint) maxRecords(r *request) int64 {
 	return int64(p.limit(e.maxPage(r.counted)))
 }
 
-// charge charges r, for records if it is an export.
+// charge charges a request. The number of records counts only for an export.
 func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	begun := time.Now()
 	d, err := e.limiter.Charge(ctx, ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: int64(records)})
@@ -190,8 +189,7 @@ func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	return refusal(d, r.counted)
 }
 
-// read reads the body of routes that take one, and the query of GET routes; other routes take
-// neither.
+// read reads the body of routes that take one. It rejects a query on POST and DELETE routes.
 func (e *endpoint) read(r *request) (err error) {
 	if e.route.Method == http.MethodPost || e.route.Method == http.MethodDelete {
 		err = parseQuery(r).err()
@@ -221,7 +219,7 @@ func (e *endpoint) act(ctx context.Context, r *request) (out response, err error
 	return out, err
 }
 
-// recovered must be deferred. It turns a panic into *err.
+// recovered must be deferred. It turns a panic into an error and stores it in *err.
 func recovered(err *error) {
 	if v := recover(); v != nil {
 		*err = panicked(v)

@@ -45,7 +45,7 @@ func TestRefusedImportsStoreNothing(t *testing.T) {
 	}
 }
 
-// The request is charged as one without records.
+// An export whose action panics is charged for no records.
 func TestAPanicOfAnActionIsChargedOnce(t *testing.T) {
 	for route, want := range map[string]string{
 		"get-entity":    `"records";r=200;t=1, "requests";r=199;t=1`,
@@ -90,7 +90,7 @@ func TestAPanicOutsideOfAnActionIs500(t *testing.T) {
 }
 
 // hesitant is a counter store whose calls wait until the client has closed its half of the
-// connection, and fail if that cancels them.
+// connection, and fail if that cancels their context.
 type hesitant struct {
 	ratelimit.Store
 	closed <-chan struct{}
@@ -104,10 +104,10 @@ func (s hesitant) Charge(ctx context.Context, key ratelimit.Key, costs []ratelim
 	return s.Store.Charge(ctx, key, costs)
 }
 
-// net/http then cancels the context of the request.
+// When a client closes its half of a connection, net/http cancels the context of the request.
 func TestARequestIsChargedAfterItsClientHasClosedItsHalf(t *testing.T) {
 	a := newAPI(t)
-	for target, status := range map[string]int{"/entity/ada": 404, "/openapi.yaml": 200} { // an export, and a route that is charged first
+	for target, status := range map[string]int{"/entity/ada": 404, "/openapi.yaml": 200} { // an export, and a route that is charged before its action
 		closed := make(chan struct{})
 		var err error
 		if a.limiter, err = ratelimit.New(hesitant{memory.NewCounters(), closed}, ratelimit.Config{Now: now}); err != nil {
@@ -126,7 +126,7 @@ func TestARequestIsChargedAfterItsClientHasClosedItsHalf(t *testing.T) {
 	}
 }
 
-// Headers keep their case, and a response that net/http would send in chunks has a length.
+// Headers keep their case, and even a long response has a Content-Length instead of chunks.
 func TestAResponseOnTheWire(t *testing.T) {
 	a := newAPI(t)
 	a.createEntities(t, 60)
@@ -135,7 +135,7 @@ func TestAResponseOnTheWire(t *testing.T) {
 	for _, tt := range []struct {
 		request string
 		lines   []string
-		body    int // length
+		body    int // length in bytes
 	}{
 		{"GET /entity?limit=60", []string{"HTTP/1.1 200 OK", "X-RateLimit-Limit: 200", "X-RateLimit-Remaining: 140", `RateLimit-Policy: "records";q=200;w=1, "requests";q=200;w=1`, "Content-Type: application/json", fmt.Sprint("Content-Length: ", length)}, length},
 		{"HEAD /entity?limit=60", []string{"HTTP/1.1 200 OK", "X-RateLimit-Remaining: 80", fmt.Sprint("Content-Length: ", length)}, 0},
@@ -165,7 +165,6 @@ func TestAResponseOnTheWire(t *testing.T) {
 	}
 }
 
-// moody panics when it reads the entity "bad".
 type moody struct{ entity.Store }
 
 func (s moody) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
@@ -175,7 +174,7 @@ func (s moody) Get(ctx context.Context, workspace, id string) (entity.Entity, er
 	return s.Store.Get(ctx, workspace, id)
 }
 
-// Buffers of responses are reused.
+// Response buffers are reused, so one response could leak into another.
 func TestResponsesDoNotMix(t *testing.T) {
 	a := newRoomyAPI(t)
 	a.stores.Entities = moody{a.stores.Entities}
@@ -218,7 +217,7 @@ func TestResponsesDoNotMix(t *testing.T) {
 	clients.Wait()
 }
 
-// Such a request is not charged.
+// A request without an address is not charged.
 func TestARequestWithoutAnAddressShowsTheRulesOfItsRoute(t *testing.T) {
 	for route, want := range map[string]string{
 		"list-entity":  `"records";q=200;w=1, "requests";q=200;w=1`,

@@ -41,7 +41,7 @@ func getEntity(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: e, records: 1}, err
 }
 
-// recordID returns the id in the path of r, which must not have a query.
+// recordID returns the id in the path of r. It fails if r has a query.
 func recordID(r *request) (string, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return "", err
@@ -49,7 +49,6 @@ func recordID(r *request) (string, error) {
 	return pathID(r)
 }
 
-// pathID returns the id in the path of r.
 func pathID(r *request) (string, error) {
 	id := r.PathValue("id")
 	if err := record.CheckID(id); err != nil {
@@ -86,8 +85,8 @@ func updateEntity(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: stored}, err
 }
 
-// upsertEntities creates up to MaxBatch entities, and merges the attributes of those that
-// exist already.
+// upsertEntities creates up to MaxBatch entities, or merges new attributes into entities that
+// already exist.
 func upsertEntities(s *service, r *request) (response, error) {
 	latest := make(map[string]*upserted)
 	return importBatch(s, r, "entity", "entities", func(element []byte) (batchWrite, error) {
@@ -112,8 +111,8 @@ func upsertEntities(s *service, r *request) (response, error) {
 	})
 }
 
-// upserted is an entity of a batch as it was read, or as the previous element with its id left
-// it.
+// upserted has the last known state of an entity: as it was read before the batch, or as an
+// earlier element with the same id left it.
 type upserted struct {
 	entity *entity.Entity // nil if it does not exist
 }

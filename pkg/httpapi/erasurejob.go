@@ -9,9 +9,9 @@ import (
 	"sluice/pkg/erasurejob"
 )
 
-// eraseEntity deletes an entity and requests the job that erases its events. If the request
-// fails, eraseEntity returns an error although the entity is deleted, and the client must
-// repeat the call.
+// eraseEntity deletes an entity and creates the job that erases its events. If the job cannot be
+// created, eraseEntity returns an error although the entity is deleted, and the client must
+// repeat the request.
 func eraseEntity(s *service, r *request, id string) (response, error) {
 	if err := r.require(access.Erase); err != nil {
 		return response{}, err

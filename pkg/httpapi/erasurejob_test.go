@@ -52,7 +52,7 @@ func TestErasureJobs(t *testing.T) {
 	if resp := a.invoke(t, "list-entity", ev); resp.StatusCode != http.StatusOK || !strings.Contains(resp.Body, tombstone) {
 		t.Errorf("%d %s, want %s", resp.StatusCode, resp.Body, tombstone)
 	}
-	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`) // the same job
+	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`) // returns the same job
 	a.erasureJob(t, http.StatusOK, queued)
 
 	end := func(at time.Time) {
@@ -70,7 +70,7 @@ func TestErasureJobs(t *testing.T) {
 	}
 	end(now())
 	a.erasureJob(t, http.StatusOK, `"status":"succeeded","events_erased":7,`)
-	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`) // another job
+	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`) // creates another job
 	a.erasureJob(t, http.StatusOK, queued)
 	end(now().Add(-erasurejob.Kind.Keep).Add(time.Millisecond))
 	a.erasureJob(t, http.StatusOK, `"status":"succeeded"`)

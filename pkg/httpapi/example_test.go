@@ -19,7 +19,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// A function that creates entities in a file, at most two a second.
+// This function creates entities in a file. It admits at most two requests a second per client.
 func ExampleNewFunction() {
 	dir, err := os.MkdirTemp("", "sluice-example-")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 const attributePrefix = "attributes."
 
-// conditionNames returns the query parameters that are conditions, sorted.
+// conditionNames returns the sorted names of the query parameters that are conditions.
 func conditionNames(query url.Values) (names []string) {
 	for name := range query {
 		if strings.HasPrefix(name, attributePrefix) {
@@ -59,11 +59,11 @@ func findEntity(s *service, r *request, conditions []string) (response, error) {
 	return listResponse(r, page, cursor{Filters: p.filters.Encode(), Key: []byte(page.Last.ID)}, err)
 }
 
-// attribute returns the attribute of the conditions: there may be one, or a lower and an upper
-// bound of the same attribute.
+// attribute checks the conditions and returns the attribute that they are about. There may be one
+// condition, or a lower and an upper bound on the same attribute.
 func (p *parameters) attribute(conditions []string) string {
 	attribute, _ := index.Cut(strings.TrimPrefix(conditions[0], attributePrefix))
-	used := make(map[string]string) // by the bound that the condition sets
+	used := make(map[string]string) // condition names by bound, "lower" or "upper"
 	for _, name := range conditions {
 		other, op := index.Cut(strings.TrimPrefix(name, attributePrefix))
 		bound := "lower"
@@ -84,7 +84,7 @@ func (p *parameters) attribute(conditions []string) string {
 	return attribute
 }
 
-// declared returns the declaration of an attribute, whose index must be ready.
+// declared returns the declaration of an attribute. It fails unless the index is ready.
 func (s *service) declared(r *request, typ, attribute string) (index.Declaration, error) {
 	set, err := s.indexes(r)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// newIndexedAPI returns an API whose persons have attributes with an index in each state.
+// newIndexedAPI returns an API that has, for the type person, an index in each state.
 func newIndexedAPI(t *testing.T) service {
 	t.Helper()
 	a := newRoomyAPI(t)
@@ -130,7 +130,7 @@ func TestQueriesThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// DynamoDB rejects keys of more than 1,024 bytes.
+// DynamoDB rejects sort keys of more than 1,024 bytes.
 func TestACursorHasAKeyThatAnIndexCanHave(t *testing.T) {
 	a := newIndexedAPI(t)
 	for size, status := range map[int]int{index.MaxKeyBytes: 200, index.MaxKeyBytes + 1: 400} {

@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// fuzzed has the handler of each route of an API without limits, with temporary stores.
+// fuzzed has the handlers of an API without limits, by route name.
 type fuzzed map[string]http.Handler
 
 func newFuzzed(f *testing.F) fuzzed {
@@ -40,7 +40,7 @@ func (f fuzzed) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPReq
 
 func (f fuzzed) post(t testing.TB, route string, body []byte) events.APIGatewayV2HTTPResponse {
 	t.Helper()
-	// API Gateway encodes what it takes to be binary as base64.
+	// API Gateway base64-encodes a body that it considers binary.
 	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", base64.StdEncoding.EncodeToString(body))
 	ev.IsBase64Encoded = true
 	ev.Headers["content-type"] = "application/json"
@@ -52,8 +52,8 @@ func (f fuzzed) get(t testing.TB, route, target string) events.APIGatewayV2HTTPR
 	return f.invoke(t, route, lambdatest.Event("GET", target, "192.0.2.1", ""))
 }
 
-// checkResponse fails the test after a server error, and unless there are rate limit headers
-// and a JSON body.
+// checkResponse fails the test if the response is a 429 or a server error, or if it lacks rate
+// limit headers or a JSON body.
 func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	t.Helper()
 	if resp.StatusCode < 200 || resp.StatusCode >= 500 || resp.StatusCode == 429 {
@@ -71,8 +71,8 @@ func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	}
 }
 
-// A route that creates a record returns the attributes that it was sent. If a request with an
-// id succeeds, repeating it returns the same record.
+// A route that creates a record returns the attributes that it was sent. If a request with an id
+// succeeds, repeating it returns the same body.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		`{"id":"a","name":"n"}`, `{"name":"n","entity_id":"ada","occurred_at":"2026-01-02T15:04:05Z","attributes":{"plan":"free"}}`,
@@ -124,8 +124,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// A query is either rejected or returns a page of at most the three stored records, whose link
-// leads to the next page.
+// A query is either rejected or returns a page of at most three records, because no more are
+// stored. The page's link leads to the next page.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{
 		"", "limit=1", "limit=200", "limit=0", "limit=+1", "limit=１", "limit=1&limit=2", "type=person", "type=%00", "type=%ff", "type=",
@@ -204,7 +204,7 @@ func FuzzCursor(f *testing.F) {
 			if resp.StatusCode != 200 || given[text] {
 				continue
 			}
-			// An accepted cursor is for this list, and its text is the only encoding of its content.
+			// An accepted cursor is for this list, and its text is its only valid encoding.
 			b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 			var c struct {
 				Route     string `json:"r"`
@@ -219,7 +219,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// They accept exactly the ids that record.CheckID accepts.
+// The routes accept exactly the ids that record.CheckID accepts.
 func FuzzID(f *testing.F) {
 	for _, id := range []string{"a", "A-Z.a_z:09", "", " ", "a b", "a/b", "..", ".", "%41", "%2F", "\x00", "é", "\xff", "a#b", "a?b", "{id}", strings.Repeat("a", 128), strings.Repeat("a", 129)} {
 		f.Add(id)

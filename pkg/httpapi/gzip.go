@@ -14,17 +14,17 @@ import (
 	"sluice/pkg/record"
 )
 
-// minCompressed is in bytes. A smaller body fits into one packet without compression.
+// minCompressed is a size in bytes. A smaller body fits into one packet without compression.
 const minCompressed = 1400
 
-// contentCoding reports whether a body is compressed with gzip. Any other coding but identity
-// is an error.
+// contentCoding reports whether a body is compressed with gzip. Any coding other than gzip
+// and identity is an error.
 func contentCoding(header http.Header) (compressed bool, err error) {
 	value := strings.Join(header.Values("Content-Encoding"), ", ")
 	switch strings.ToLower(strings.TrimSpace(value)) {
 	case "", "identity":
 		return false, nil
-	case "gzip", "x-gzip": // an alias (RFC 9110, section 8.4.1.3)
+	case "gzip", "x-gzip": // x-gzip is an alias (RFC 9110, section 8.4.1.3)
 		return true, nil
 	}
 	return false, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", header: http.Header{"Accept-Encoding": {"gzip"}},
@@ -58,10 +58,10 @@ func malformedGzip(err error) error {
 		detail: fmt.Sprintf("Content-Encoding says gzip, but the body is not valid gzip (%s), so nothing was done; compress it once and send all of it", what)}
 }
 
-// isGzip looks for the magic number (RFC 1952, section 2.3.1), with which JSON never begins.
+// isGzip looks for gzip's magic number (RFC 1952, section 2.3.1). JSON never begins with it.
 func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b")) }
 
-// compress compresses the body of out if the client accepts gzip and the body has at least
+// compress compresses the response body if the client accepts gzip and the body has at least
 // minCompressed bytes. The compressed body follows the plain one in r.buffer.
 func (out *response) compress(r *request) error {
 	if out.header == nil {
@@ -108,7 +108,8 @@ func acceptsGzip(header http.Header) bool {
 	return false
 }
 
-// weight parses q, from 0 to 1. It returns 1 if q is absent, and 0 if it is invalid.
+// weight parses the parameter q, a number from 0 to 1. It returns 1 if q is absent, and 0 if it
+// is invalid.
 func weight(parameter string) float64 {
 	if strings.TrimSpace(parameter) == "" {
 		return 1

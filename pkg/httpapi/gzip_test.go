@@ -59,7 +59,7 @@ func bomb(t testing.TB, n int) string {
 	return b.String()
 }
 
-// postCoded posts a body with a Content-Encoding, as API Gateway would.
+// postCoded posts a body with a Content-Encoding, in base64 as API Gateway passes it on.
 func (a service) postCoded(t testing.TB, route, path, coding, body string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", path, "192.0.2.1", base64.StdEncoding.EncodeToString([]byte(body)))
@@ -71,7 +71,7 @@ func (a service) postCoded(t testing.TB, route, path, coding, body string) event
 	return a.invoke(t, route, ev)
 }
 
-// entityOf returns a new entity of size bytes.
+// entityOf returns the JSON of an entity, padded with spaces to size bytes.
 func entityOf(size int) string {
 	const start, end = `{"id":"large","attributes":{"a":"`, `"}}`
 	return start + strings.Repeat("x", 100) + end + strings.Repeat(" ", size-len(start)-100-len(end))
@@ -128,7 +128,7 @@ func TestRequestBodiesMayBeCompressed(t *testing.T) {
 	}
 }
 
-// The bytes that a request allocates are an upper bound of the heap that it uses.
+// The bytes that a request allocates are an upper bound on the heap that it uses.
 func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	a := newAPI(t)
 	h := newFunction(t, "create-events", a, options)
@@ -156,7 +156,7 @@ func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	}
 }
 
-// acceptedAs gets a list with these Accept-Encoding headers.
+// acceptedAs requests a list with the accept values as Accept-Encoding headers.
 func (a service) acceptedAs(t *testing.T, target string, accept ...string) (resp events.APIGatewayV2HTTPResponse, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	ev = lambdatest.Event("GET", target, "192.0.2.1", "")

@@ -6,11 +6,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// getHealth responds with 200 if the stores of counters, entities and events respond and the
-// disk takes data, and otherwise with an error of kind record.Unavailable (503). The charge of
-// the request has already tested the counters.
+// getHealth responds with 200 if the stores of entities and events respond and the disk takes
+// data, and otherwise with an error of kind record.Unavailable (503). It need not test the
+// counters, because the request has already been charged.
 //
-// It reads records that do not exist, in a workspace with a random name. That spreads the
+// getHealth reads records that do not exist, in a workspace with a random name. That spreads the
 // reads over all partitions, so that frequent checks do not use up one workspace's throughput.
 func getHealth(s *service, r *request) (response, error) {
 	if err := parseQuery(r).err(); err != nil {

@@ -1,8 +1,8 @@
 // Package httpapi is the HTTP API as plain net/http handlers: a route table and one handler
 // per route. Every response, errors included, carries the rate limit headers.
 //
-// [API] finds the route of a request, and endpoint.ServeHTTP (endpoint.go) takes it through
-// all steps. One of them is the route's action (entity.go, event.go, …).
+// [API] finds the route of a request, and endpoint.ServeHTTP (endpoint.go) takes the request
+// through all steps. One of them is the route's action (entity.go, event.go, …).
 package httpapi
 
 import (
@@ -24,34 +24,34 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Stores are the data that routes serve. A function needs only those of its routes; the others
-// may be nil.
+// Stores holds the data that the routes serve. A function needs only the fields that its routes
+// use; the other fields may be zero.
 type Stores struct {
 	Entities    entity.Store
-	Finder      entity.Finder // the same entities
-	Indexes     index.Source  // that Entities and Finder use
+	Finder      entity.Finder // searches the same entities
+	Indexes     index.Source  // the indexes that Entities and Finder use
 	Events      event.Store
 	ErasureJobs job.Store
 	ExportJobs  job.Store
-	ExportLinks exportjob.Links // creates the links of export files
+	ExportLinks exportjob.Links // creates download links for export files
 	Usage       ratelimit.UsageStore
 	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard
 	OpenAPI     []byte            // openapi.yaml
 
-	BatchWriters int // how many records of a batch are written at once; the constant BatchWriters by default
+	BatchWriters int // how many records of a batch are written concurrently; the constant BatchWriters by default
 }
 
-// Options configure an [API]. All are optional, but a route that is not public needs Access or
-// AccessOff.
+// Options configure an [API]. All fields are optional, but a route that is not public needs Access
+// or AccessOff.
 type Options struct {
 	Config       // its zero value means the defaults
 	Access       *access.Authenticator
-	Rows         *ratelimit.RowCache        // refreshed by each request; nil for none
-	ServiceID    *ServiceID                 // for the header Sluice-Source; nil for none
+	Rows         *ratelimit.RowCache        // refreshed by each request; nil if there are no rows
+	ServiceID    *ServiceID                 // for the header Sluice-Source; nil to omit the header
 	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, to prevent DNS rebinding
 	RequestID    func(*http.Request) string // id for logs and problems; a new UUID by default
-	Writable     func() error               // says why the disk takes no more data; nil if the stores are not on a disk of this machine
-	Fits         func(body []byte) bool     // whether a response with this body can be sent; nil if any can
+	Writable     func() error               // returns why the disk takes no more data; unset if the stores are not on a local disk
+	Fits         func(body []byte) bool     // whether a response with this body can be sent; unset if any body can
 	Logger       *slog.Logger               // one line per request; slog.Default by default
 	Now          func() time.Time           // for record times and usage; time.Now by default
 }
@@ -63,7 +63,7 @@ type API struct {
 	fallback http.Handler   // the default route
 }
 
-// service is what all routes share.
+// service is the state that all routes share.
 type service struct {
 	limiter *ratelimit.Limiter
 	stores  Stores
@@ -78,8 +78,8 @@ func New(limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) 
 
 // NewFunction returns an API with the routes of one function, such as "list-entity"; the
 // default route serves everything else. It fails if limiter is nil, if no route has that name,
-// if a store of the routes is missing, or if they need an API key and opts has neither Access
-// nor AccessOff.
+// if a store that the routes use is missing, or if the routes need an API key and opts has
+// neither Access nor AccessOff.
 func NewFunction(name string, limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
 	routes := routesNamed(name)
 	if len(routes) == 0 {
@@ -120,8 +120,9 @@ func (a *API) handler(r Route, act action) http.Handler {
 	return &endpoint{service: &a.service, route: r, action: act}
 }
 
-// Malformed returns a handler for Lambda events of the function name that cannot be converted
-// to HTTP requests. It charges and authenticates them, and responds with 400.
+// Malformed returns a handler for Lambda events that cannot be converted to HTTP requests. The
+// handler charges and authenticates them like requests to the named function, and responds with
+// 400.
 func (a *API) Malformed(name string) http.Handler {
 	route := defaultRoute
 	if named := routesNamed(name); len(named) > 0 {
@@ -133,9 +134,9 @@ func (a *API) Malformed(name string) http.Handler {
 	})
 }
 
-// ServeHTTP implements [http.Handler]. Where [http.ServeMux] would redirect a path, the
-// default route serves the request, as in API Gateway. A HEAD request is served and charged
-// like GET, and the server omits the body.
+// ServeHTTP implements [http.Handler]. If [http.ServeMux] would redirect a path, the default
+// route serves the request instead, as in API Gateway. A HEAD request is served and charged like
+// a GET request, and net/http omits the body.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !isClean(r.URL.EscapedPath()) {
 		a.fallback.ServeHTTP(w, r)

@@ -52,7 +52,7 @@ func newAPI(t testing.TB) service {
 	return a
 }
 
-// links returns paths on the same server.
+// links creates links that are paths on the API's own server.
 type links struct{}
 
 func (links) Link(_ context.Context, f exportjob.File) (string, error) {
@@ -68,7 +68,7 @@ func (a service) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRe
 	return resp
 }
 
-// sample returns an event that the repository has for `sam local invoke`.
+// sample returns one of the repository's events for `sam local invoke`.
 func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../events", name+".json"))
@@ -267,7 +267,7 @@ func TestLoadConfig(t *testing.T) {
 	}
 }
 
-// A longer page could never be charged.
+// A page with more records than the limit could never be charged.
 func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	a := newAPI(t)
 	a.createEntities(t, 11)
@@ -285,7 +285,7 @@ func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	}
 }
 
-// createEntities sends its requests from an address of its own.
+// createEntities uses an address of its own, so that other addresses keep their full limits.
 func (a service) createEntities(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {

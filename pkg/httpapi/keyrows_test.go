@@ -18,13 +18,12 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// keyRows is a guarded API whose counters can be read.
 type keyRows struct {
 	*guarded
 	counters *memory.Counters
 }
 
-// withKeyRows reads the rows in store at the first request.
+// The API reads the rows at its first request, so a test can add rows to the store before that.
 func withKeyRows(t *testing.T, store *rows) keyRows {
 	t.Helper()
 	g := keyRows{newGuarded(t), memory.NewCounters()}
@@ -35,7 +34,7 @@ func withKeyRows(t *testing.T, store *rows) keyRows {
 
 func idOf(key string) string { return strings.Split(key, "_")[1] }
 
-// charged returns the counters of an identity in all scopes and windows.
+// charged returns the counters of an identity in the current window, over all scopes.
 func (g keyRows) charged(t *testing.T, identity string) string {
 	t.Helper()
 	all := make(map[string]int64)
@@ -53,7 +52,7 @@ func createEvent(address string) events.APIGatewayV2HTTPRequest {
 	return lambdatest.Event("POST", "/create_event", address, `{"name":"n"}`)
 }
 
-// Other requests from these addresses keep their limits.
+// Requests from the same addresses with other keys are still counted by address.
 func TestAKeyWithARowIsCountedOverAllAddresses(t *testing.T) {
 	store := rowsOf(ratelimit.Limits{Action: ratelimit.ActionLimit, Imports: 7}, "192.0.2.0/24")
 	g := withKeyRows(t, &store)
@@ -96,7 +95,8 @@ func TestAKeyWithARowIsCountedOverAllAddresses(t *testing.T) {
 	}
 }
 
-// The request gets 401, does not touch the key's counters, and costs one read at most.
+// All requests with an invalid token are rejected, leave the key's counters alone, and together
+// cause at most one read of the key.
 func TestATokenThatIsNotValidIsCountedByItsAddress(t *testing.T) {
 	const address = "192.0.2.1"
 	for name, tt := range map[string]struct {
@@ -105,7 +105,7 @@ func TestATokenThatIsNotValidIsCountedByItsAddress(t *testing.T) {
 		ev     func(*events.APIGatewayV2HTTPRequest)
 		status int
 		reads  int
-		by     string // who is counted; "" for the address
+		by     string // "key" if the key is counted; "" for the address
 	}{
 		"valid":        {status: 201, reads: 1, by: "key"},
 		"wrong secret": {key: wrong, status: 401, reads: 1},
@@ -160,8 +160,8 @@ func TestATokenThatIsNotValidIsCountedByItsAddress(t *testing.T) {
 	}
 }
 
-// Nobody can say whether the key is valid, so the address is counted and the response is 503.
-// A key that does not exist is read once.
+// While a key cannot be read, nobody knows whether it is valid, so the address is counted and the
+// response is 503. A key that does not exist is read only once.
 func TestKeysOfRowsThatCannotBeRead(t *testing.T) {
 	store := rows{}
 	g := withKeyRows(t, &store)
@@ -188,7 +188,7 @@ func TestKeysOfRowsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A block of the address takes precedence over the row of a key, and costs no read.
+// A blocked address is refused whatever row the key has, and its key is not read.
 func TestActionsOfKeys(t *testing.T) {
 	for _, tt := range []struct {
 		action ratelimit.Action
@@ -218,7 +218,7 @@ func TestActionsOfKeys(t *testing.T) {
 	}
 }
 
-// Without a parameter, usage describes whatever the caller is counted by.
+// Without a parameter, GET /usage describes the identity by which the caller is counted.
 func TestUsageOfOthersNeedsTheScopeOperator(t *testing.T) {
 	store := rows{}
 	g := withKeyRows(t, &store)
@@ -227,8 +227,8 @@ func TestUsageOfOthersNeedsTheScopeOperator(t *testing.T) {
 	for _, tt := range []struct {
 		key, query string
 		status     int
-		code       string // or who is counted
-		records    int64  // limit
+		code       string // of the problem, or who is counted
+		records    int64  // the records limit
 	}{
 		{counted, "", 200, "key:" + idOf(counted), 9},
 		{user, "", 200, "address:192.0.2.1", 200},

@@ -49,7 +49,7 @@ func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 	for i, step := range []struct {
 		query         string
 		status, reads int
-		records       string // left of the limit, from the header RateLimit
+		records       string // records left, from the RateLimit header
 	}{
 		{"limit=3", 200, 1, "1"},
 		{"limit=x", 400, 1, "1"}, // costs no records
@@ -81,7 +81,7 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 	for _, step := range []struct {
 		header    string // "-" for none
 		status    int
-		remaining string // of the header RateLimit
+		remaining string // the RateLimit header
 	}{
 		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=199;t=1`},
 		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=198;t=1`},
@@ -241,8 +241,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// forgetful admits only the first charge. It reports every counter as 0, so the limiter does
-// not know that one is exhausted and calls it again.
+// forgetful admits only the first charge, and reports its counters as 0. So the limiter does not
+// know that they are exhausted, and calls forgetful again.
 type forgetful struct{ charges int }
 
 func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {

@@ -12,10 +12,10 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// logEntry is what only the log line contains.
+// logEntry is what the log line needs besides the other fields of a request.
 type logEntry struct {
 	begun     time.Time
-	limitsErr error         // why the rows of limits were not current
+	limitsErr error         // why the rows of limits were not current, or not all valid
 	sourceErr error         // why the id of the service was not current
 	charged   bool          // whether the counters were called
 	latency   time.Duration // of that call
@@ -32,20 +32,20 @@ const metricsNamespace = "Sluice"
 // logRequest writes the log line of a request. If Options.Service is set, the line is also a
 // record in the CloudWatch embedded metric format, from which CloudWatch Logs extracts metrics
 // without an API call. Each metric is published twice: with the dimension Service, for alarms,
-// and with Service and Route.
+// and with the dimensions Service and Route.
 //
-//	Allowed, Refused, Blocked         requests, by the decision
+//	Allowed, Refused, Blocked         requests, by decision
 //	Observed                          requests that exceed a limit and pass only because of ActionObserve
 //	RefusedByRecords, …Imports, …Requests
 //	                                  refusals by rule; one refusal may count for several rules
 //	LocalRefusals                     refusals without a call to the counters
-//	ChargeLatency                     milliseconds of the call to the counters; absent without one
+//	ChargeLatency                     milliseconds spent calling the counters; absent without a call
 //	ChargeFailures                    charges that failed
-//	FailedOpen                        requests that the fallback or the action decided because
+//	FailedOpen                        requests decided by the fallback or the action of a row because
 //	                                  the charge failed
 //	LimitsUnread                      requests decided before the rows of limits were read
 //	LimitsStale                       requests decided by rows that are too old
-//	LimitsInvalid                     requests decided without the rows that are not valid
+//	LimitsInvalid                     requests decided while some rows were invalid
 //	AccessRefusals                    requests rejected because of their API key, origin or host name,
 //	                                  or because they bypassed the trusted proxy
 //
@@ -77,7 +77,7 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 			attrs = append(attrs, slog.String(name, value))
 		}
 	}
-	if _, ok := ratelimit.KeyID(r.counted); ok { // otherwise the address
+	if _, ok := ratelimit.KeyID(r.counted); ok { // otherwise the address is counted
 		optional("counted", r.counted)
 	}
 	optional("key_id", l.keyID)
@@ -110,7 +110,7 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 // milliseconds rounds to a tenth of a millisecond.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric is a metric in a log line, which has a member with its name and value.
+// metric tells CloudWatch to read the log line's member of this name as a metric.
 type metric struct {
 	Name string
 	Unit string

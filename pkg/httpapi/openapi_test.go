@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	// Together, all tests must produce every response that is described.
+	// The tests together must produce every response that openapi.yaml describes.
 	if code == 0 && runsAll() {
 		if unseen := spec.Unseen(); len(unseen) > 0 {
 			fmt.Fprintf(os.Stderr, "FAIL: openapi.yaml describes responses that no test produces:\n\t%s\n", strings.Join(unseen, "\n\t"))
@@ -94,7 +94,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			over.invoke(t, route.Name, ev)
 			want(over, ev, http.StatusTooManyRequests)
 			want(service{stores: healthy.stores, limiter: cut}, ev, http.StatusServiceUnavailable)
-			// untouchable would panic, but the excluded routes use no store.
+			// The excluded routes use no store, so untouchable cannot make them fail.
 			if route.Name != "openapi" && route.Name != "dashboard" && !slices.Contains(storeless, route.Name) {
 				want(service{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
 			}

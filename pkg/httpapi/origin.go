@@ -17,7 +17,7 @@ const originSecretHeader = "X-Origin-Secret"
 // CloudFront request headers".
 const viewerAddressHeader = "CloudFront-Viewer-Address"
 
-// fromProxy reports whether r carries an origin secret. It is true if the service has none.
+// fromProxy reports whether r carries an origin secret, or the service requires none.
 func (s *service) fromProxy(r *http.Request) bool {
 	if len(s.OriginSecrets) == 0 {
 		return true
@@ -32,7 +32,7 @@ func (s *service) fromProxy(r *http.Request) bool {
 }
 
 // clientAddress returns the address of the connection or, if r came through the proxy, the
-// last address in the trusted header. Clients can forge those before it.
+// last address in the trusted header. Clients can forge the addresses before the last.
 func (s *service) clientAddress(r *http.Request) string {
 	if s.ClientIPHeader == "" || !s.fromProxy(r) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -53,8 +53,8 @@ func (s *service) clientAddress(r *http.Request) string {
 	return last
 }
 
-// invalidAddress returns the response (400) to a client whose address cannot be parsed. It is
-// not charged, because unrelated clients would share a counter.
+// invalidAddress returns the error (400) for a client whose address cannot be parsed. Its request
+// is not charged, because unrelated clients would share a counter.
 func (s *service) invalidAddress() error {
 	if s.ClientIPHeader != "" {
 		return badRequest("invalid_client_address", "the header "+s.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")
@@ -62,7 +62,7 @@ func (s *service) invalidAddress() error {
 	return badRequest("invalid_client_address", "the source address of the connection is not an IP address")
 }
 
-// checkHost rejects requests that bypass the trusted proxy and, with LoopbackOnly, those whose
+// checkHost rejects requests that bypass the trusted proxy and, with LoopbackOnly, requests whose
 // Host is not a loopback name.
 func (s *service) checkHost(r *request) error {
 	if !s.fromProxy(r.Request) {
@@ -78,8 +78,8 @@ func (s *service) checkHost(r *request) error {
 	return nil
 }
 
-// isLoopback reports whether a Host header names the loopback interface. If a page makes its
-// own host name resolve to it (DNS rebinding), the browser still sends that name.
+// isLoopback reports whether a Host header names the loopback interface. If a page makes its own
+// host name resolve to that interface (DNS rebinding), the browser still sends the page's name.
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

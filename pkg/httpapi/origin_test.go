@@ -9,14 +9,14 @@ import (
 
 const secret, nextSecret = "the-first-secret", "the-second-secret"
 
-// The client's address is that of CloudFront's viewer. A request that bypasses CloudFront is
-// rejected whatever its headers say, and charged to the address of its connection.
+// A request through CloudFront is charged to the viewer's address. A request that bypasses
+// CloudFront is rejected whatever its headers say, and charged to the address of its connection.
 func TestRequestsThatBypassTheProxyAreRejected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		secret  string // "" for none
 		viewer  string
 		status  int
-		address string // what is charged
+		address string // the address that is charged
 	}{
 		"IPv4":                      {secret, "198.51.100.10:46532", 200, "198.51.100.10"},
 		"another secret":            {nextSecret, "198.51.100.10:46532", 200, "198.51.100.10"},

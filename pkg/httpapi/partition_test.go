@@ -7,8 +7,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// chargesPerPartition returns how many charges per second one partition key admits, by scope:
-// the sum of the request limits of its routes, but for imports at most the imports limit.
+// chargesPerPartition returns, by scope, how many charges a second the limits admit on a partition
+// key: the sum of the request limits of the scope's routes, or for imports at most their own limit.
 func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 	charges := make(map[ratelimit.Scope]int64)
 	seen := make(map[string]bool) // routes with the same name share a counter

@@ -27,7 +27,7 @@ type apiError struct {
 	fields   []record.FieldError
 	violated []string
 	results  []api.BatchResult
-	header   http.Header // in addition to those of every problem; may be nil
+	header   http.Header // in addition to the headers that every problem has; may be nil
 	cause    error       // only for the log
 }
 
@@ -67,8 +67,8 @@ func methodNotAllowed(method, path string, allow []string) error {
 	}
 }
 
-// plurals and writes are what clients used to other APIs try: /entities, and methods other
-// than POST.
+// plurals and writes map paths and methods that are common in other APIs, such as /entities and
+// PUT, to those of this API.
 var (
 	plurals = map[string]string{"entities": "entity", "events": "event", "export_jobs": "export_job"}
 	writes  = map[string]string{
@@ -78,7 +78,7 @@ var (
 	}
 )
 
-// routeInstead returns the route that a wrong request was probably meant for, or "".
+// routeInstead returns the route that the client probably meant, or "".
 func routeInstead(method, path string) string {
 	segment, rest, nested := strings.Cut(strings.Trim(path, "/"), "/")
 	noun := cmp.Or(plurals[segment], segment)
@@ -93,7 +93,7 @@ func routeInstead(method, path string) string {
 	return "/" + noun
 }
 
-// refusal returns nil if d allows the request. counted is the identity that was counted.
+// refusal returns nil if d allows the request. counted is the address or key that d applies to.
 func refusal(d ratelimit.Decision, counted string) error {
 	switch {
 	case d.Allowed:
@@ -138,8 +138,8 @@ var kinds = map[record.Kind]apiError{
 	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable"},
 }
 
-// asAPIError turns an error of unknown type, which is a fault of the service, into a 500 that
-// does not reveal it.
+// asAPIError turns an error of unknown type into a 500 that does not reveal the cause. Such an
+// error is a fault of the service.
 func asAPIError(err error) *apiError {
 	if known, ok := errors.AsType[*apiError](err); ok {
 		return known
@@ -178,7 +178,7 @@ func (e *apiError) problem(instance string) api.Problem {
 	return p
 }
 
-// problem also keeps err for the log.
+// problem returns the response to a failed request, and keeps err for the log.
 func (r *request) problem(err error) response {
 	r.log.err = err
 	e := asAPIError(err)

@@ -22,7 +22,7 @@ const (
 	maxPageLength     = 200
 )
 
-// parameters reads a query and collects all errors in it.
+// parameters reads a query and collects all its errors.
 type parameters struct {
 	values  url.Values
 	filters url.Values // filters and order read so far, in canonical form
@@ -52,8 +52,8 @@ func parseQuery(r *request, known ...string) *parameters {
 	return p
 }
 
-// maxPage returns how long a page may be for an identity: at most its records limit, because a
-// longer page could never be charged. ActionUnlimited lifts that limit.
+// maxPage returns how many records a page may have: at most the identity's records limit, because
+// a longer page could never be charged. ActionUnlimited lifts that limit.
 func (s *service) maxPage(identity string) int {
 	limits := s.limiter.LimitsFor(identity)
 	if limits.Action == ratelimit.ActionUnlimited {
@@ -62,7 +62,8 @@ func (s *service) maxPage(identity string) int {
 	return int(min(maxPageLength, limits.Records))
 }
 
-// limit returns the query parameter "limit", from 1 to maxPageLength, but at most maxPage.
+// limit reads the query parameter "limit", a number from 1 to maxPageLength. The result is at most
+// maxPage; 0 if the parameter is invalid.
 func (p *parameters) limit(maxPage int) int {
 	if !p.values.Has("limit") {
 		return min(defaultPageLength, maxPage)
@@ -75,8 +76,8 @@ func (p *parameters) limit(maxPage int) int {
 	return min(int(n), maxPage)
 }
 
-// filter returns a parameter that selects records, or "" if it is absent. check says why a
-// value is invalid.
+// filter returns the value of a parameter that selects records, or "" if it is absent. If check
+// rejects the value, the error goes into p.wrong.
 func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
 		return ""
@@ -87,7 +88,7 @@ func (p *parameters) filter(name string, check func(string) error) string {
 	return value
 }
 
-// instant returns an RFC 3339 date-time, or nil if the parameter is absent.
+// instant reads an RFC 3339 date-time. It returns nil if the parameter is absent or invalid.
 func (p *parameters) instant(name string) *record.Time {
 	if !p.values.Has(name) {
 		return nil
@@ -106,7 +107,7 @@ func (p *parameters) instant(name string) *record.Time {
 	return &t
 }
 
-// choice reports whether a parameter is otherValue. If it is absent, it is defaultValue.
+// choice reports whether a parameter has otherValue. An absent parameter has defaultValue.
 func (p *parameters) choice(name, defaultValue, otherValue string) bool {
 	if !p.values.Has(name) {
 		return false
@@ -134,16 +135,16 @@ func (p *parameters) err() error {
 	return nil
 }
 
-// cursor is a position in a list, with everything needed to continue the list, so it never
+// cursor is a position in a list. It has everything needed to continue the list, so it never
 // expires. It is valid only for the same route, workspace, filters and order.
 type cursor struct {
 	Route       string       `json:"r"`
 	Workspace   string       `json:"w"`
-	Filters     string       `json:"f,omitzero"` // canonical
+	Filters     string       `json:"f,omitzero"` // in canonical form
 	ID          string       `json:"i,omitzero"` // of the last record on the page
 	Key         []byte       `json:"k,omitzero"` // for lists in order of an attribute: the key of the last record that was read
 	At          *record.Time `json:"t,omitzero"` // for lists in order of time: the time of the last record on the page
-	SyncedUntil *record.Time `json:"u,omitzero"` // for incremental lists: the synced_until that all pages share
+	SyncedUntil *record.Time `json:"u,omitzero"` // for lists of changes, oldest first: the synced_until that all pages share
 }
 
 func (c cursor) at(p record.Position) cursor {
@@ -151,7 +152,7 @@ func (c cursor) at(p record.Position) cursor {
 	return c
 }
 
-// position returns nil if c is zero.
+// position returns nil for the zero cursor.
 func (c cursor) position() *record.Position {
 	if c.At == nil {
 		return nil
@@ -168,17 +169,17 @@ func (c cursor) encode() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// cursorShape says which fields the cursors of a list have: At, SyncedUntil, and Key instead
-// of ID.
+// cursorShape says which fields the cursors of a list have: At if timed, SyncedUntil if synced,
+// and Key instead of ID if keyed.
 type cursorShape struct{ timed, synced, keyed bool }
 
 func (c cursor) shape() cursorShape {
 	return cursorShape{c.At != nil, c.SyncedUntil != nil, c.Key != nil}
 }
 
-// cursor decodes the cursor in the query; zero if there is none. It accepts only what encode
-// has returned for the same route, workspace and filters, so the caller must read all filters
-// first.
+// cursor decodes the cursor in the query, and returns the zero cursor if there is none. It accepts
+// only what encode returns for the same route, workspace and filters, so the caller must read all
+// filters first.
 func (p *parameters) cursor(r *request, shape cursorShape) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}

@@ -16,13 +16,13 @@ import (
 
 type response struct {
 	status  int
-	header  http.Header // in addition to those of every response; may be nil
+	header  http.Header // in addition to the headers that every response has; may be nil
 	body    any         // encoded as JSON; nil if raw is set or there is no body
 	raw     []byte
 	records int // number of records in the body, for which an export is charged
 }
 
-// encode appends out.body to buffer as JSON, and sets out.raw to it. It does nothing if
+// encode appends out.body to buffer as JSON, and sets out.raw to that JSON. It does nothing if
 // out.body is nil.
 func (out *response) encode(buffer *bytes.Buffer) error {
 	if out.body == nil {
@@ -53,11 +53,11 @@ func appendJSON(b []byte, body any) ([]byte, error) {
 
 type page[T any] struct {
 	data        []T
-	next        *string      // cursor of the next page; nil on the last one
-	syncedUntil *record.Time // nil if the list is not incremental
+	next        *string      // cursor of the next page; nil on the last page
+	syncedUntil *record.Time // nil unless this is a list of changes, oldest first
 }
 
-// AppendJSON appends the JSON of api.List[T].
+// AppendJSON appends the page in the JSON form of api.List[T].
 func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	b = append(b, `{"data":[`...)
 	for i, record := range p.data {
@@ -80,8 +80,8 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// listResponse returns a page of a list. next has its synced_until and, if more records
-// follow, is the cursor that leads to them.
+// listResponse returns a page of a list. It takes synced_until from next and, if more records
+// follow, turns next into the cursor that leads to them.
 func listResponse[T any](r *request, found record.Page[T], next cursor, err error) (response, error) {
 	if err != nil {
 		return response{}, err
@@ -103,7 +103,7 @@ func listResponse[T any](r *request, found record.Page[T], next cursor, err erro
 	return out, nil
 }
 
-// queryWith returns the query of r with another value of one parameter.
+// queryWith returns the encoded query of r, with one parameter changed or added.
 func (r *request) queryWith(name, value string) string {
 	query := maps.Clone(r.query)
 	query.Set(name, value)
@@ -119,8 +119,8 @@ func requestPath(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
-// createResponse has status 201 for a new record, and 200 for one that was stored already with
-// the same content.
+// createResponse has status 201 for a new record, and 200 for a record that was already stored
+// with the same content.
 func createResponse[T any](stored T, isNew bool, err error) (response, error) {
 	return response{status: createdStatus(isNew), body: stored}, err
 }

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// Lists skip expired events, and their ids can be used again.
+// Lists skip expired events, whose ids can be used again.
 func TestExpiredEventsAreHidden(t *testing.T) {
 	a, at, opts := newAPI(t), now(), options
 	opts.EventRetentionDays = 7
@@ -49,7 +49,7 @@ func TestExpiredEventsAreHidden(t *testing.T) {
 		body := fmt.Sprintf(`{"events":[{"id":"%s","name":"n","entity_id":"ada","occurred_at":"2026-01-01T00:00:00Z"}]}`, id)
 		call("create-events", "POST", "/create_events", body, http.StatusCreated)
 	}
-	for i := range 12 { // more than one Create deletes
+	for i := range 12 { // more than the number of expired events that one Create deletes
 		create(fmt.Sprint("b", 10+i))
 	}
 	at = at.AddDate(0, 0, 6)

@@ -19,7 +19,7 @@ type Route struct {
 	Method string          // "" for the default route
 	Path   string          // in the syntax of API Gateway: /entity/{id}, or $default
 	Class  ratelimit.Class // selects the rules that apply
-	Scope  access.Scope    // that an API key must have
+	Scope  access.Scope    // required of an API key
 
 	action action
 	uses   string // the fields of Stores that the route uses, separated by spaces
@@ -27,7 +27,7 @@ type Route struct {
 }
 
 // Keys returns API Gateway's route keys for r, such as "GET /entity". A GET route also serves
-// HEAD, which needs a key of its own.
+// HEAD, which needs a route key of its own.
 func (r Route) Keys() []string {
 	switch r.Method {
 	case "":
@@ -109,13 +109,12 @@ func getOpenAPI(s *service, r *request) (response, error) {
 }
 
 // notFound serves the default route. It responds with 405 if the path has a route with another
-// method, and otherwise with 404. If the path has routes, it responds to OPTIONS with 204; a
-// browser sends that before a page of another origin may call one of them. API Gateway adds
-// the CORS headers.
+// method, and otherwise with 404. OPTIONS gets 204 if the path has a route: browsers send it before
+// they let a page of another origin call that route. API Gateway adds the CORS headers.
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0 || slices.Contains(allow, r.Method): // the adapter has normalized a path for which API Gateway found no route
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // r.Method is in allow if API Gateway found no route before the adapter normalized the path
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil
@@ -162,7 +161,7 @@ func allowedMethods(r *http.Request) []string {
 // isClean reports whether ServeMux serves an escaped path without a redirect.
 func isClean(escaped string) bool {
 	if escaped == "/dashboard/" || !strings.HasPrefix(escaped, "/") {
-		return false // API Gateway's {proxy+} needs at least one segment, ServeMux's {proxy...} none
+		return false // API Gateway's {proxy+} needs at least one segment, unlike ServeMux's {proxy...}
 	}
 	clean := path.Clean(escaped)
 	if strings.HasSuffix(escaped, "/") && clean != "/" {

@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rows is a RowStore with these rows. It fails if it is nil.
+// rows is a RowStore that fails if it is nil.
 type rows []ratelimit.Row
 
 func (r rows) List(context.Context) ([]ratelimit.Row, error) {
@@ -34,7 +34,6 @@ func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	return store
 }
 
-// withRows returns an API that counts in counters and takes limits from store.
 func withRows(t *testing.T, counters ratelimit.Store, store ratelimit.RowStore) service {
 	t.Helper()
 	a := newAPI(t)
@@ -186,7 +185,7 @@ func TestRowsThatWereNeverReadAreReported(t *testing.T) {
 	}
 }
 
-// partly is a RowStore with an invalid row among others.
+// partly is a RowStore that returns its rows and reports one more as invalid.
 type partly []ratelimit.Row
 
 func (s partly) List(context.Context) ([]ratelimit.Row, error) {

@@ -42,7 +42,7 @@ func TestASessionOpensTheDashboardsRoutesUntilItEnds(t *testing.T) {
 	}
 
 	// Over HTTPS, only the cookie with the prefix __Host- is valid, because a neighboring domain
-	// could have set one without it.
+	// could have set a cookie without that prefix.
 	for _, tt := range []struct {
 		proto, name string
 		status      int

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// sourceHeader says which records a response is about: the id of the service's data, '/' and
-// the workspace. A client that keeps a copy, or continues an import, compares it with that of
-// earlier responses.
+// sourceHeader names the header that says which records a response is about. Its value is the id
+// of the service's data, '/' and the workspace. A client that keeps a copy or continues an import
+// compares the value with that of earlier responses.
 const sourceHeader = "Sluice-Source"
 
 const (
-	idMaxAge  = time.Minute     // until a changed id takes effect
-	idRetry   = 5 * time.Second // from a failed attempt to the next
+	idMaxAge  = time.Minute     // a changed id takes effect within this time
+	idRetry   = 5 * time.Second // between a failed read and the next
 	idTimeout = time.Second
 )
 
-// ServiceID is the id of the service's data. It is read when first needed, and again when it
-// is a minute old. It is safe for concurrent use.
+// ServiceID caches the id of the service's data. The id is read when first needed, and again when
+// it is a minute old. ServiceID is safe for concurrent use.
 type ServiceID struct {
 	read func(context.Context) (string, error)
 
@@ -29,13 +29,13 @@ type ServiceID struct {
 	maxAge time.Duration // from readAt to the next read
 }
 
-// NewServiceID returns a ServiceID that calls read for the id.
+// NewServiceID returns a ServiceID that calls read to get the id.
 func NewServiceID(read func(context.Context) (string, error)) *ServiceID {
 	return &ServiceID{read: read}
 }
 
-// Get returns the id. If it cannot be read, Get returns an error, once per attempt, and the
-// last known id, which is "" before the first successful read.
+// Get returns the id. If a read fails, Get returns an error and the last known id; until the next
+// read, it returns that id without an error. Before the first successful read, the id is "".
 func (s *ServiceID) Get(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// Even errors do so, if the caller is known.
+// Error responses also have the header Sluice-Source if the caller is known.
 func TestResponsesSayWhichRecordsTheyAreAbout(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
@@ -38,7 +38,7 @@ func TestResponsesSayWhichRecordsTheyAreAbout(t *testing.T) {
 	}
 }
 
-// While it cannot be read, the last known one is used.
+// While the id cannot be read, the last known id is used.
 func TestTheIDOfTheServiceIsReadOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

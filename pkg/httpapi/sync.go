@@ -42,16 +42,16 @@ func listEventChanges(s *service, r *request) (response, error) {
 	return listResponse(r, page, next.at(page.Last), err)
 }
 
-// needsDeleted rejects a filter without include_deleted. Such a walk would hide some of what
-// it reads, and a copy would keep records that the filter no longer selects.
+// needsDeleted rejects a filter without include_deleted. Otherwise, a list of changes would hide
+// some of what it reads, and a copy would keep records that the filter no longer selects.
 func (p *parameters) needsDeleted(filter string, included bool) {
 	if p.values.Has(filter) && !included {
 		p.wrong.Add(filter, "needs include_deleted=true in a list of changes, which also returns, as deleted, each change that does not match, so that a copy drops what has left the filter; without "+filter+", the list has all changes")
 	}
 }
 
-// sync reads the parameters that both incremental lists share into q. The caller has read the
-// filters before. It returns the next page's cursor, still without a position.
+// sync reads the parameters that both lists of changes share, and stores them in q. The caller
+// must read the filters first. sync returns the next page's cursor, still without a position.
 func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQuery) cursor {
 	q.Limit = p.limit(s.maxPage(r.counted))
 	q.Descending = p.choice("order", "asc", "desc")

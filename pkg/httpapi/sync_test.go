@@ -130,7 +130,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 		if page := c.get(t, a, list+query); page.ids() != want {
 			t.Errorf("%s: %s, want %s", query, page.ids(), want)
 		}
-		// An empty page with others after it must have a cursor.
+		// An empty page must have a cursor if other pages follow it.
 		got := ""
 		page := c.get(t, a, list+query+"&limit=1")
 		for {
@@ -156,8 +156,8 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 	}
 }
 
-// A walk is charged for everything it reads. So a client that sets a filter must also ask for
-// the records that leave it.
+// A walk is charged for everything it reads, and a client that sets a filter must also ask for
+// the records that leave the filter.
 func TestAWalkReturnsWhatLeavesItsFilter(t *testing.T) {
 	a := newRoomyAPI(t)
 	c := &clock{now: now()}

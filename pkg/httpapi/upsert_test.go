@@ -61,7 +61,7 @@ func TestUpsertHasAResultForEachEntity(t *testing.T) {
 		name, body string
 		status     int
 		statuses   string
-		again      string // when the batch is repeated
+		again      string // the statuses when the batch is repeated
 		stored     map[string]string
 	}{
 		{"new entities", `{"id":"a","type":"t"},{"id":"b","attributes":{"n":1.50,"gone":null}}`, 201, "201 201", "200 200", map[string]string{"a": "t {}", "b": `entity {"n":1.50}`}},
@@ -120,10 +120,9 @@ func TestUpsertIsOneImportCall(t *testing.T) {
 	}
 }
 
-// faulty fails in Write with the error of fail(id), and in GetEach with that of fail("").
 type faulty struct {
 	entity.Store
-	fail func(id string) error
+	fail func(id string) error // id is "" in GetEach
 }
 
 func (s *faulty) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {

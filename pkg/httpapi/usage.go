@@ -12,10 +12,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// getUsage responds with the usage of the last 60 seconds: that of the identity by which the
-// caller is counted or, for an operator, that of the address or key in the query. address is
-// an IP address, or a prefix as responses show it, such as 2001:db8::/64. key is the id of an
-// API key.
+// getUsage responds with the usage of the last 60 seconds. By default, that is the usage of the
+// identity by which the caller is counted. An operator can name another identity in the query,
+// with the parameter address (an IP address, or a prefix such as 2001:db8::/64) or with the
+// parameter key (the id of an API key).
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address", "key")
 	text, counted := r.address, r.counted
@@ -65,7 +65,6 @@ func getUsage(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: body}, nil
 }
 
-// callerOf describes the caller's API key to the caller.
 func callerOf(r *request) api.Caller {
 	c := api.Caller{Workspace: r.workspace, Scopes: make([]string, len(r.key.Scopes))}
 	for i, s := range r.key.Scopes {

@@ -56,7 +56,7 @@ func TestUsageShowsTheLastMinute(t *testing.T) {
 			t.Errorf("entry %d: %+v", i, s)
 		}
 	}
-	s := u.Seconds[59] // the current second, with the usage request itself
+	s := u.Seconds[59] // the current second, including the usage request itself
 	if got := fmt.Sprint(s.Records, s.Imports, s.Requests); got != "5 3 map[create-event:3 list-event:2 not-found:1 usage:1]" {
 		t.Errorf("the current second: %s", got)
 	}
