@@ -1,5 +1,5 @@
-// Package access has API keys. A key permits the routes of its scopes. An [Authenticator]
-// decides whether the token in a request belongs to a valid key.
+// Package access implements API keys. A key grants access to the routes of its scopes. An
+// [Authenticator] decides whether the token in a request belongs to a valid key.
 //
 // The owner of a key sees its token, slc_<id>_<secret>, only once. Stores keep a [Key] with a
 // hash of the secret, so nobody can sign in with what is stored.
@@ -22,11 +22,11 @@ import (
 // Scope is a permission. A route requires one, and a key has one or more.
 type Scope string
 
-// The zero value is no scope, so every route must declare one.
+// The empty string is not a scope, so every route must declare one.
 const (
 	Public    Scope = "public"    // for routes that need no key; no key has it
 	Import    Scope = "import"    // permits routes that write records
-	Export    Scope = "export"    // permits reading records, and creating export jobs and reading their files
+	Export    Scope = "export"    // permits reading records, creating export jobs and reading export files
 	Erase     Scope = "erase"     // permits reading erasure jobs and, together with Import, starting them
 	Dashboard Scope = "dashboard" // permits signing in to the dashboard, and reading the caller's own usage
 	Operator  Scope = "operator"  // permits, together with Dashboard, reading the usage of any address or key
@@ -45,7 +45,7 @@ const (
 )
 
 // checkWorkspace returns an error that says what a valid name looks like. A name must not
-// contain '#', which stores put after it in database keys.
+// contain '#', because database keys have a '#' after the name.
 func checkWorkspace(name string) error {
 	if name == "" || len(name) > maxWorkspaceLength || !consistsOf(name, workspaceCharacters) {
 		return errors.New("must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")
@@ -54,14 +54,14 @@ func checkWorkspace(name string) error {
 }
 
 // Key is an API key as stores keep it. Whoever has its secret may use the routes of its scopes
-// on the records of its workspace. Times are UTC, in whole milliseconds. The JSON is for
-// files, not for clients.
+// on the records of its workspace. Times are UTC, in whole milliseconds. The JSON is for local
+// stores, not for clients.
 type Key struct {
 	ID         string         `json:"id"`            // 12 characters; not secret
 	Name       string         `json:"name,omitzero"` // for operators; at most 128 characters, may be empty
 	Workspace  string         `json:"workspace"`     // 1 to 64 of the characters A-Z a-z 0-9 . _ -
 	Scopes     []Scope        `json:"scopes"`        // at least one, sorted
-	From       []netip.Prefix `json:"from,omitzero"` // CIDR blocks without host bits from which the key is accepted, at most 50; any address if empty
+	From       []netip.Prefix `json:"from,omitzero"` // at most 50 CIDR blocks, without host bits, from which the key is accepted; if empty, from anywhere
 	SecretHash Hash           `json:"secret_hash"`
 	CreatedAt  time.Time      `json:"created_at"`
 	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // when the key expires; zero if it does not
@@ -85,8 +85,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// New returns a new key with the name, workspace, scopes, CIDR blocks and expiry of k, and its
-// token. It fails if one of them is not valid.
+// New returns a new key and its token. The key has the name, workspace, scopes, CIDR blocks
+// and expiry of k. New fails if one of these is not valid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()
@@ -107,7 +107,7 @@ const maxNameLength = 128
 
 const maxFrom = 50
 
-// validate says which field of k is not valid.
+// validate returns an error that says which field of k is not valid.
 func (k Key) validate() error {
 	if !IsID(k.ID) {
 		return fmt.Errorf("%q is not the id of a key", k.ID)
@@ -164,7 +164,7 @@ const (
 	Revoked Status = "revoked"
 )
 
-// Token is the id and the secret of a key, which its owner sends with each request. Package
+// Token is the id and the secret of a key. The key's owner sends it with each request. Package
 // fmt prints it without the secret.
 type Token struct {
 	ID     string
@@ -180,7 +180,7 @@ const (
 	alphabet = "23456789abcdefghijkmnpqrstuvwxyz"
 )
 
-// randomText returns n characters of the alphabet.
+// randomText is unbiased, because 256 is a multiple of the alphabet's length.
 func randomText(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)
@@ -195,11 +195,10 @@ func IsID(s string) bool { return isRandomText(s, idLength) }
 
 func isRandomText(s string, n int) bool { return len(s) == n && consistsOf(s, alphabet) }
 
-// consistsOf works for ASCII only. Compiling a regular expression would take 5 % of a cold
-// start.
+// consistsOf uses no regular expression, because compiling one would take 5 % of a cold start.
 func consistsOf(s, characters string) bool { return strings.Trim(s, characters) == "" }
 
-// ParseToken parses slc_<id>_<secret>; ok is false if text is no token.
+// ParseToken parses slc_<id>_<secret>; ok is false if text is not a token.
 func ParseToken(text string) (t Token, ok bool) {
 	parts := strings.Split(text, "_")
 	if len(parts) != 3 || parts[0] != tokenPrefix || !IsID(parts[1]) || !isRandomText(parts[2], secretLength) {

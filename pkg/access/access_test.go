@@ -49,8 +49,8 @@ func TestTokensUseTheWholeAlphabet(t *testing.T) {
 			used[c]++
 		}
 	}
-	// 275 are expected of each character. A count below 100 is more than 10 standard deviations
-	// too low.
+	// Each character should occur about 275 times. A count below 100 is more than 10 standard
+	// deviations too low.
 	for c, n := range used {
 		if n < 100 {
 			t.Errorf("%c occurs %d times", c, n)
@@ -171,7 +171,7 @@ func TestStatus(t *testing.T) {
 		{access.Key{}, now(), access.Active},
 		{access.Key{ExpiresAt: later}, later.Add(-1), access.Active},
 		{access.Key{ExpiresAt: later}, later, access.Expired},
-		{access.Key{RevokedAt: later}, now(), access.Revoked}, // by a process whose clock is ahead
+		{access.Key{RevokedAt: later}, now(), access.Revoked}, // revoked by a process whose clock is ahead
 		{access.Key{RevokedAt: later, ExpiresAt: now()}, later, access.Revoked},
 	} {
 		if got := tt.key.Status(tt.at); got != tt.want {

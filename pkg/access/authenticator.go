@@ -30,18 +30,18 @@ type Store interface {
 type Manager interface {
 	Store
 
-	// Create adds k. If its id exists already, it returns ErrExists and changes nothing.
+	// Create adds k. If a key with the same id exists, it returns ErrExists and changes nothing.
 	Create(ctx context.Context, k Key) error
 
 	// List returns the keys of all workspaces, oldest first.
 	List(ctx context.Context) ([]Key, error)
 
-	// Revoke sets RevokedAt unless it is set already, and returns the key, or ErrNotFound.
+	// Revoke sets RevokedAt unless it is already set. It returns the key, or ErrNotFound.
 	Revoke(ctx context.Context, id string, at time.Time) (Key, error)
 }
 
-// MaxAge is how old a key in an Authenticator's cache may become, and so how long a revoked
-// key may still be accepted.
+// MaxAge is how long an Authenticator may use a cached key, and so how long a revoked key may
+// still be accepted.
 const MaxAge = time.Minute
 
 const (
@@ -70,9 +70,9 @@ type Decision struct {
 	Refused Reason // empty if the token was accepted
 }
 
-// Authenticator decides whether a token is valid. For MaxAge, it remembers a key, or that
-// there is none. So it reads each key at most once a minute, if there are at most about 8,000.
-// It is safe for concurrent use.
+// Authenticator decides whether a token is valid. It caches each key, and each id that has no
+// key, for MaxAge. So it reads a key at most once a minute, as long as no more than about
+// 8,000 are in use. It is safe for concurrent use.
 type Authenticator struct {
 	store Store
 	now   func() time.Time   // without the monotonic clock
@@ -83,7 +83,7 @@ type Authenticator struct {
 	absent map[string]entry // ids that do not exist; a separate map, so that guessed ids cannot evict keys
 }
 
-// NewAuthenticator reads keys from store, which must not be nil. now is time.Now if nil.
+// NewAuthenticator fails if store is nil. If now is nil, it uses time.Now.
 func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error) {
 	if store == nil {
 		return nil, errors.New("access: a store of keys is required")
@@ -96,10 +96,10 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 
-// Authenticate decides whether text is a valid token when it comes from the address client. It
-// does the same work for unknown ids as for known ones, so its duration does not reveal
-// whether an id exists. It fails if the store does, if a read takes longer than 2 seconds, or
-// if ctx is done first.
+// Authenticate decides whether text is a valid token when sent from the client's address. It
+// does the same work for unknown ids as for known ids, so its duration does not reveal whether
+// an id exists. It fails if the store fails, if a read takes longer than 2 seconds, or if ctx
+// is done first.
 func (a *Authenticator) Authenticate(ctx context.Context, text string, client netip.Addr) (Decision, error) {
 	token, ok := ParseToken(text)
 	if !ok {
@@ -136,8 +136,8 @@ type entry struct {
 }
 
 // lookup returns the cached entry of id, or reads the key. Concurrent calls for an id share
-// one read, which continues even if the caller that began it stops waiting. Each caller waits
-// until its own context is done.
+// one read, which continues even if the caller that began it stops waiting. Each caller stops
+// waiting when its own context is done.
 func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
 	if e, ok := a.cached(id); ok {
 		return e, nil
@@ -156,8 +156,8 @@ func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
 	}
 }
 
-// cached returns false if there is no entry, if it is too old, or if it seems to be from the
-// future because the clock was set back.
+// cached returns false if there is no entry, or if the entry is too old or seems to be from
+// the future because the clock was set back.
 func (a *Authenticator) cached(id string) (entry, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,8 +180,8 @@ func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	(*entries)[id] = e
 }
 
-// read caches what it reads. It turns a panic of the store into an error, because within
-// singleflight a panic would end the process.
+// read caches what it reads. It turns a panic in the store into an error, because a panic
+// within singleflight would end the process.
 func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error) {
 	defer func() {
 		if p := recover(); p != nil {

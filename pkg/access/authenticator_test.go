@@ -18,7 +18,7 @@ type store struct {
 	mu    sync.Mutex
 	keys  map[string]access.Key
 	reads map[string]int // by id
-	err   error          // of every read
+	err   error          // returned by every read
 	delay time.Duration  // of every read
 }
 
@@ -74,7 +74,7 @@ func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *acc
 
 var client = netip.MustParseAddr("192.0.2.1")
 
-// want checks why a token is refused; "" if it must be accepted.
+// want checks why a token is refused; an empty reason means that it must be accepted.
 func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
 	t.Helper()
 	d, err := a.Authenticate(t.Context(), text, client)
@@ -94,7 +94,7 @@ func TestDecisions(t *testing.T) {
 	swapped := func(id, secret access.Token) string {
 		return "slc_" + id.ID + secret.Reveal()[strings.LastIndexByte(secret.Reveal(), '_'):]
 	}
-	for range 2 { // the first reads the store, the second uses the cache
+	for range 2 { // the first round reads the store, the second uses the cache
 		want(t, a, token.Reveal(), "")
 		want(t, a, "", access.ReasonMalformed)
 		want(t, a, token.Reveal()+"2", access.ReasonMalformed)
@@ -108,7 +108,6 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// From elsewhere, the key is refused as if it did not exist.
 func TestAKeyIsAcceptedOnlyFromItsBlocks(t *testing.T) {
 	k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes(), From: []netip.Prefix{
 		netip.MustParsePrefix("2001:db8::/126"), netip.MustParsePrefix("192.0.2.0/25"), netip.MustParsePrefix("192.0.2.0/25"),
@@ -130,7 +129,7 @@ func TestAKeyIsAcceptedOnlyFromItsBlocks(t *testing.T) {
 	}
 }
 
-// Each of them is read once a minute, however often it is used.
+// Revoked, expired and unknown keys are read only once a minute, however often they are used.
 func TestKeysThatAreNotValidAreCachedToo(t *testing.T) {
 	revoked, revokedToken := newKey(t)
 	revoked.RevokedAt = now()
@@ -209,7 +208,7 @@ func TestAKeyIsReadOnceAMinute(t *testing.T) {
 	})
 }
 
-// The cached keys then seem to be from the future.
+// After the clock is set back, cached keys seem to be from the future.
 func TestKeysAreReadAgainAfterTheClockWasSetBack(t *testing.T) {
 	k, token := newKey(t)
 	s, clock := newStore(k), now()
@@ -239,7 +238,7 @@ func TestConcurrentRequestsShareARead(t *testing.T) {
 	})
 }
 
-// Other callers get the result of the same read.
+// When the caller that began a read gives up, other callers still get the result.
 func TestAReadOutlivesTheCallerThatBeganIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := newKey(t)

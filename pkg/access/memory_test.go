@@ -50,7 +50,7 @@ func TestUnknownIDsAreBoundedAndEvictNoKeys(t *testing.T) {
 	}
 }
 
-// A cache always keeps the entry that was added last, and never has more than maxCached.
+// A cache keeps the entry that was added last, and never has more than maxCached entries.
 func TestTheCacheIsBounded(t *testing.T) {
 	a, err := NewAuthenticator(new(oneKey), nil)
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 	"sluice/pkg/record"
 )
 
-// attempts watches the attempts to send one stamped write. The SDK retries a write that
-// failed, and a process may be suspended before it sends one.
+// attempts stops late attempts to send a stamped write. An attempt can be late because the SDK
+// retries failed writes, or because the process was suspended.
 type attempts struct {
 	now   func() time.Time
 	until time.Time // no attempt is sent at this time or later
-	lost  bool      // whether an attempt that failed may still have been applied
+	lost  bool      // whether a failed attempt may still have been applied
 }
 
 func newAttempts(now func() time.Time, at time.Time) *attempts {
-	// Without the monotonic clock, the time includes pauses of the machine.
+	// The monotonic clock, which Round removes, stops while the machine is suspended.
 	return &attempts{now: now, until: at.Round(0).Add(record.WriteTimeout)}
 }
 
-// watch is an option of a call.
+// watch is a call option that makes every attempt, not just every call, go through send.
 func (a *attempts) watch(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("Attempts", a.send), "Retry", middleware.After)

@@ -32,22 +32,22 @@ type CountersClient interface {
 //
 // An item holds the counters of one ratelimit.Key:
 //
-//	pk          S  partition key: identity#scope#minute; the minute as the Unix time of its beginning
+//	pk          S  partition key: identity#scope#minute; minute is the Unix time of its start
 //	second      N  sort key: the window, as Unix time
 //	records, imports, r_list_entity, …
 //	            N  the counters
-//	expires_at  N  when the item may be deleted, as Unix time; the TTL attribute of the table
+//	expires_at  N  when the item may be deleted, as Unix time; the table's TTL attribute
 //
-// With the minute in the partition key, an identity gets a new one every minute, and one Query
-// reads all windows of a scope and minute. No window depends on the deletion of older items.
+// With the minute in the partition key, one Query reads all windows of a scope and minute.
+// Each window has its own item, so counts do not depend on when old items are deleted.
 //
 // A charge is one UpdateItem that adds all costs, on the condition that all of them fit.
-// DynamoDB serializes the updates of an item and applies each one completely or not at all, so
-// concurrent processes cannot exceed a limit together. A transaction would take twice the
-// write units and fail if it met another charge. A read followed by a write would be a race.
+// DynamoDB serializes the updates of an item and applies each update in full or not at all, so
+// concurrent processes never exceed a limit. A transaction would take twice the write units,
+// and fail if it conflicted with another charge. A read followed by a write would race.
 type Counters struct {
-	// Timeout is the longest that a charge may take: 2 seconds, unless changed before the first
-	// charge.
+	// Timeout is the longest that a charge may take; 2 seconds by default. Set it before the
+	// first charge.
 	Timeout time.Duration
 
 	client  CountersClient
@@ -55,7 +55,7 @@ type Counters struct {
 	retryer aws.Retryer // for charges
 }
 
-// NewCounters fails if client is nil or table is empty.
+// NewCounters fails if client is nil or the table name is empty.
 func NewCounters(client CountersClient, table string) (*Counters, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -63,9 +63,9 @@ func NewCounters(client CountersClient, table string) (*Counters, error) {
 	return &Counters{Timeout: 2 * time.Second, client: client, table: table, retryer: newRetryer()}, nil
 }
 
-// counterOptions turns off the validation of response checksums. It would only log warnings,
-// one for every refused charge in DynamoDB Local, which sends no checksum with errors. TLS
-// protects the responses.
+// counterOptions turns off the validation of response checksums, because TLS protects the
+// responses. The validation would log a warning for every charge that DynamoDB Local refuses,
+// because its errors have no checksum.
 func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.Retryer = retryer
@@ -73,9 +73,9 @@ func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 	}
 }
 
-// newRetryer retries a charge once if DynamoDB throttled it or no connection was opened,
-// because only then was it certainly not applied. The SDK's default retryer also retries
-// charges that may have been applied, which would count them twice.
+// newRetryer's retryer retries a charge once, and only if DynamoDB throttled it or no
+// connection was opened, because the charge was then certainly not applied. The SDK's default
+// retryer also retries charges that may have been applied, and so may count them twice.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = 2
@@ -93,9 +93,9 @@ func notConnected(err error) aws.Ternary {
 	return aws.BoolTernary(errors.As(err, &op) && op.Op == "dial")
 }
 
-// Charge implements ratelimit.Store with one UpdateItem, which takes one write unit. It
-// refuses an amount above its limit without a call, because the condition would admit that
-// amount while the counter does not exist.
+// Charge implements ratelimit.Store with one UpdateItem, which takes one write unit. If an
+// amount exceeds the rule's limit, Charge refuses without a call, because the condition would
+// admit that amount while the counter does not exist.
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
@@ -126,10 +126,10 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	return result, nil
 }
 
-// Connect opens the connection that the first charge needs, by an UpdateItem whose condition
+// Connect opens the connection that the first charge needs, with an UpdateItem whose condition
 // is false because the item does not exist. It changes nothing, takes one write unit and needs
-// no other permission than a charge. The partition key is random, so that instances that start
-// at the same time do not all use one partition.
+// the same permission as a charge. A random partition key keeps instances that start at the
+// same time from all using one partition.
 func (s *Counters) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,
@@ -206,7 +206,7 @@ func counterPartition(identity string, scope ratelimit.Scope, minute ratelimit.W
 
 const windowsPerMinute = ratelimit.Window(time.Minute / ratelimit.WindowLength)
 
-// minuteOf returns the first window of w's minute.
+// minuteOf returns the first window of the minute that contains w.
 func minuteOf(w ratelimit.Window) ratelimit.Window {
 	return w - (w%windowsPerMinute+windowsPerMinute)%windowsPerMinute
 }

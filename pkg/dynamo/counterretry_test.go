@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// response sends one response, or breaks the connection.
+// A response may also break the connection.
 type response func(w http.ResponseWriter, r *http.Request)
 
 func admits(w http.ResponseWriter, _ *http.Request) {
@@ -40,20 +40,18 @@ func reply(w http.ResponseWriter, status int, body string) {
 	io.WriteString(w, body) //nolint:errcheck // a failed write fails the client, and so the test
 }
 
-// drops closes the connection after the request has been read.
+// This panic makes the server close the connection.
 func drops(_ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 
-// resets resets the connection after the request has been read.
 func resets(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(err)
 	}
 	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // so that Close resets the connection
-	conn.Close()                     //nolint:errcheck // the connection is to fail
+	conn.Close()                     //nolint:errcheck // the connection has to fail anyway
 }
 
-// cutsShort closes the connection in the middle of the body.
 func cutsShort(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "1000")
 	reply(w, http.StatusOK, `{"Attributes":`)
@@ -65,7 +63,7 @@ func isSilent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 // script is a fake DynamoDB, and the dialer of its clients.
 type script struct {
 	mu        sync.Mutex
-	responses []response // to the first calls; later ones succeed
+	responses []response // to the first calls; later calls succeed
 	refuse    int        // how many more connections the dialer refuses
 	calls     int
 	dials     int
@@ -123,7 +121,7 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	throttled := failsWith(http.StatusBadRequest, "ProvisionedThroughputExceededException")
 	tests := []struct {
 		name      string
-		responses []response // to the first calls; later ones succeed
+		responses []response // to the first calls; later calls succeed
 		refuse    int        // how many connections the dialer refuses at first
 		calls     int
 		dials     int // 0 if not checked
@@ -165,8 +163,8 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	}
 }
 
-// An open connection may break before or after the server has read the charge, so nobody knows
-// whether it was applied.
+// An open connection may break before or after the server has read the charge, so the client
+// cannot know whether it was applied.
 func TestADroppedResponseOnAUsedConnectionIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := &script{responses: []response{admits, drops}}

@@ -1,5 +1,5 @@
-// Package dynamo has the stores on DynamoDB, a file per noun. Each declares the part of
-// *dynamodb.Client that it uses, so that a function links only what it calls.
+// Package dynamo has the stores on DynamoDB, one file per noun. Each store declares the part
+// of *dynamodb.Client that it uses, so that a Lambda function links only what it calls.
 package dynamo
 
 import (
@@ -21,7 +21,7 @@ import (
 
 var errNoTable = errors.New("dynamo: a client and a table name are required")
 
-// The parts of *dynamodb.Client that stores share.
+// These are parts of *dynamodb.Client that several stores use.
 type putter interface {
 	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 }
@@ -46,10 +46,10 @@ type transactor interface {
 	TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
-// createItem puts the item of r into a table, whose partition key is hashKey, if the table has
-// none with the same key. It returns the record that is stored after the call, and whether the
-// call created it. One API call is enough, because the response to a failed put contains the
-// existing item. edit may change the put, or be nil.
+// createItem stores r, encoded as item, in a table with the partition key hashKey, unless an
+// item with the same key exists. It returns the record that is stored after the call, and
+// whether this call created it. One API call is enough, because the response to a failed put
+// contains the existing item. edit may change the put, or be nil.
 //
 // If the SDK retries a put whose response was lost, it finds its own item: created is then
 // false, and stored equals r.
@@ -76,7 +76,7 @@ func createItem[R any](ctx context.Context, client putter, table, hashKey string
 	return stored, false, err
 }
 
-// getItem reads consistently. found says whether the table has the item.
+// getItem uses a strongly consistent read. found is false if there is no such item.
 func getItem[R any](ctx context.Context, client getter, table string, key attributeValues, decode func(attributeValues) (R, error)) (r R, found bool, err error) {
 	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
 	switch {
@@ -106,10 +106,9 @@ func scanItems[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dy
 	return all, nil
 }
 
-// storeError wraps an error of the SDK. If DynamoDB rejects the call itself, for example
-// because a table is missing or access is denied, that is a fault of the service, and the
-// result is not a *record.Error. Any other call may succeed later, so the error has kind
-// Unavailable.
+// storeError wraps an SDK error. If DynamoDB rejected the call itself, for example because a
+// table is missing or access is denied, this service is at fault, and the result is not a
+// *record.Error. In all other cases, a retry may succeed, so the result has kind Unavailable.
 func storeError(op string, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)
@@ -118,8 +117,8 @@ func storeError(op string, err error) error {
 }
 
 // isRefusal reports whether DynamoDB rejected the call itself, so that a retry would fail too.
-// It looks at the HTTP status, because the SDK has no types for many errors. Throttling has
-// status 400 as well, but may pass.
+// It looks at the HTTP status, because many errors have no type in the SDK. Throttling also
+// has status 400, but is temporary.
 func isRefusal(err error) bool {
 	var apiError smithy.APIError
 	var response *smithyhttp.ResponseError
@@ -128,7 +127,7 @@ func isRefusal(err error) bool {
 	}
 	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
 	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
-	// These usually mean a conflict with another request.
+	// Transaction errors usually mean a conflict with another request.
 	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction")
 	status := response.HTTPStatusCode()
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction

@@ -34,23 +34,23 @@ type EntitiesConfig struct {
 
 // Entities is an entity.Store in a DynamoDB table. It is safe for concurrent use.
 //
-// An entity is one item, live or deleted. The partition key is workspace (S), and the sort key
-// is id (S), which DynamoDB sorts by bytes, as lists do. The other attributes are
+// Each entity, live or deleted, is one item. The partition key is workspace (S), and the sort
+// key is id (S), in the byte order that lists use. The other attributes are
 //
 //	type        S
 //	attributes  S  JSON text, because a DynamoDB number has at most 38 digits and no trailing
 //	               zeros; absent from a tombstone
 //	created_at  S  text of a record.Time
 //	change      S  text of Change.SyncPosition, whose time is the stamp
-//	shard       S  the workspace, '#' and the number of the shard, counted from 0, which a hash
-//	               of the id selects (Shards)
+//	shard       S  the workspace, '#' and a shard number, counted from 0 and selected by a
+//	               hash of the id (see Shards)
 //	type_key    S  the workspace, '#' and the type; absent from a tombstone
 //	erased_at   S  text of Change.ErasedAt; absent if the entity was never erased
-//	expires_at  N  Unix time in seconds after which DynamoDB removes a tombstone; an item with
-//	               this attribute is a tombstone
-//	index_N     S  for each place N (1 to index.Places) of an indexed attribute:
+//	expires_at  N  Unix time in seconds after which DynamoDB removes a tombstone; absent from
+//	               live entities
+//	index_N     S  for each place N of an indexed attribute, from 1 to index.Places:
 //	               Declaration.Partition; absent if the entity has no key there
-//	key_N       B  Declaration.Key; absent like index_N
+//	key_N       B  Declaration.Key; absent if index_N is absent
 //
 // The global secondary indexes are
 //
@@ -67,7 +67,7 @@ type Entities struct {
 	indexes index.Source
 }
 
-// NewEntities fails if client is nil, table is empty or a number of shards is out of range.
+// NewEntities fails if client is nil, the table name is empty or a shard count is invalid.
 func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Entities, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -82,7 +82,7 @@ func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Enti
 	return &Entities{client: client, table: table, shards: shards, clock: cfg.Clock, indexes: cfg.Indexes}, nil
 }
 
-// OpenEntities opens the table that ENTITIES_TABLE names, with the shards of LoadShards.
+// OpenEntities opens the table that ENTITIES_TABLE names, with the shards from LoadShards.
 // indexes may be nil if the caller writes no entities.
 func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock, indexes index.Source) (*Entities, error) {
 	shards, err := LoadShards(getenv)
@@ -107,8 +107,8 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 
 const maxBatchGet = 100
 
-// unreadWait is the longest random wait before reading what DynamoDB left unread, because the
-// items exceeded 16 MB or the table was throttled.
+// unreadWait is the longest random wait before GetEach reads the keys that DynamoDB left
+// unread because their items exceeded 16 MB or the table was throttled.
 const unreadWait = 100 * time.Millisecond
 
 // GetEach implements entity.Store with strongly consistent reads.
@@ -147,8 +147,8 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 	return found, nil
 }
 
-// List implements entity.Store with an eventually consistent read, at half the price. A new
-// entity may be missing for a moment.
+// List implements entity.Store with an eventually consistent read, at half the price of a
+// strongly consistent one. A new entity may be missing for a moment.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error) {
 	page, err := queryPage(ctx, s.client, "id", q.Limit, entityFromItem, s.query(workspace, q.Type, q.AfterID))
 	if n := len(page.Records); n > 0 && page.Last.ID == "" {
@@ -157,13 +157,13 @@ func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (
 	return page, err
 }
 
-// Count implements entity.Store. It is as consistent as List.
+// Count implements entity.Store. Like List, it is eventually consistent.
 func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
 	return countItems(ctx, s.client, until, s.query(workspace, q.Type, ""))
 }
 
-// query selects the entities of a type after an id, or of all types if typ is empty. A filter
-// drops tombstones.
+// query selects the entities of one type, or of all types if typ is empty, with ids after
+// afterID. A filter drops tombstones, which by_type does not contain.
 func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
@@ -186,7 +186,7 @@ func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	return in
 }
 
-// Changes implements entity.Store with reads of an index, which are eventually consistent.
+// Changes implements entity.Store with eventually consistent reads of an index.
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
 	ins := s.shards.syncQueries(s.table, "by_updated_at", "change", workspace, q)
 	return queryPage(ctx, s.client, "change", q.Limit, changeFromItem, ins...)
@@ -196,7 +196,7 @@ func entityKey(workspace, id string) attributeValues {
 	return attributeValues{"workspace": text(workspace), "id": text(id)}
 }
 
-// typeKey is unique, because a workspace's name cannot contain '#'.
+// typeKey is unambiguous, because a workspace's name cannot contain '#'.
 func typeKey(workspace, typ string) string { return workspace + "#" + typ }
 
 func changeFromItem(item attributeValues) (entity.Change, error) {

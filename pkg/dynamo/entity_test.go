@@ -64,7 +64,7 @@ func (l *callLog) add(format string, args ...any) {
 	l.calls = append(l.calls, fmt.Sprintf(format, args...))
 }
 
-// take returns the calls since the previous take.
+// take returns the calls since it was last called.
 func (l *callLog) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +110,8 @@ func (l *callLog) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...fu
 	return out, err
 }
 
-// An entity of less than 1 KB takes one write unit for the table and one for each index whose
-// item changes; two if its key in the index changes.
+// A write of less than 1 KB takes one write unit for the table and one for each index whose
+// item changes, or two for an index in which the item's key changes.
 func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 	t.Parallel()
 	l := &callLog{Client: dynamolocal.Client(t)}
@@ -189,7 +189,7 @@ func (c *counter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, 
 	return c.EntitiesClient.UpdateItem(ctx, in, opts...)
 }
 
-// TestConcurrentUpdatesBackOff in package entity also limits the number of writes.
+// TestConcurrentUpdatesBackOff in package entity is the same test without DynamoDB.
 func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	t.Parallel()
 	const updates = 200

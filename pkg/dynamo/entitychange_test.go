@@ -20,7 +20,6 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// at is a clock that a test sets.
 type at struct{ now time.Time }
 
 func (c *at) clock() entity.Clock { return entity.Clock{Now: func() time.Time { return c.now }} }
@@ -85,8 +84,8 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	item(live)
 }
 
-// TestReadUnitsOfChanges lists the changes to SYNC_CHANGES of SYNC_ENTITIES entities in pages
-// of 200. Both are environment variables.
+// The environment variables SYNC_ENTITIES and SYNC_CHANGES say how many entities there are and
+// how many of them change. A page has 200 changes.
 func TestReadUnitsOfChanges(t *testing.T) {
 	total, changed := count(t, "SYNC_ENTITIES", 2_000), count(t, "SYNC_CHANGES", 400)
 	for _, shards := range []int{1, 16} {
@@ -117,7 +116,7 @@ func TestReadUnitsOfChanges(t *testing.T) {
 			for _, item := range m.items {
 				bytes += item.bytes
 			}
-			// A page takes one query per shard, and DynamoDB rounds up the units of each.
+			// A page takes one query per shard, and DynamoDB rounds up the units of each query.
 			own := math.Ceil(float64(bytes)/4096) / 2
 			most := 1.25 * own
 			if shards > 1 {
@@ -142,7 +141,7 @@ func count(t *testing.T, variable string, n int) int {
 	return n
 }
 
-// fill creates total entities at noon and then updates changed of them.
+// fill puts entities with the time noon into the table, and then updates some of them.
 func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shards Shards, total, changed int) {
 	t.Helper()
 	at := record.TimeOf(noon).String()
@@ -168,5 +167,5 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shar
 	}
 }
 
-// spread returns ids in random order.
+// spread maps consecutive numbers to ids in no particular order.
 func spread(i int) string { return fmt.Sprintf("%032x", uint64(i)*0x9e3779b97f4a7c15) }

@@ -17,10 +17,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// indexKey is an item's key in an index by_attribute_N; zero if it has none.
+// indexKey is an item's key in an index by_attribute_N; zero if the item has none.
 type indexKey struct{ partition, key string }
 
-// indexKeys are an item's keys by place.
+// indexKeys has an item's key for place N at index N-1.
 type indexKeys [index.Places]indexKey
 
 func keysOf(workspace string, c entity.Change, indexed index.Set) (keys indexKeys) {
@@ -35,8 +35,8 @@ func keysOf(workspace string, c entity.Change, indexed index.Set) (keys indexKey
 	return keys
 }
 
-// setKeys writes the keys of every place. It costs nothing to set a key to its present value,
-// or to remove one that does not exist.
+// setKeys writes the keys of every place. Setting a key to its present value and removing an
+// absent key cost nothing.
 func (u *updateExpression) setKeys(keys indexKeys) {
 	for i, k := range keys {
 		u.setKey(i+1, k)
@@ -54,14 +54,14 @@ func (u *updateExpression) setKey(place int, k indexKey) {
 	u.set(key, blob(k.key))
 }
 
-// placeNames returns the names of the attributes that hold the key of a place.
+// placeNames returns the names of the two attributes that hold a place's key.
 func placeNames(place int) (partition, key string) {
 	return fmt.Sprintf("index_%d", place), fmt.Sprintf("key_%d", place)
 }
 
-// Find implements entity.Finder. It reads keys from an eventually consistent index, but then
-// the entities consistently, so it never returns an erased entity or a value that an entity no
-// longer has.
+// Find implements entity.Finder. It reads keys from an eventually consistent index, and then
+// the entities with strong consistency, so it never returns an erased entity or an outdated
+// value.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	const op = "find entities"
 	low, high := q.Bounds()
@@ -113,7 +113,7 @@ func idsOf(items []attributeValues) (ids []string) {
 	return ids
 }
 
-// keyQuery selects the keys of d between low and high.
+// keyQuery selects the index keys of d from low to high, or all of them if high is empty.
 func (s *Entities) keyQuery(d index.Declaration, low, high string) *dynamodb.QueryInput {
 	partition, key := placeNames(d.Place)
 	in := &dynamodb.QueryInput{

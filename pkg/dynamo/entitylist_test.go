@@ -56,7 +56,8 @@ func (m *pageMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...
 	return out, nil
 }
 
-// TOMBSTONES is how many there are. An export reads pages of 2,000.
+// The environment variable TOMBSTONES sets the number of tombstones. An export reads pages of
+// 2,000 entities.
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	const live = 100
 	tombstones := count(t, "TOMBSTONES", 20_000)
@@ -107,15 +108,15 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 		if slices.Sort(ids); len(slices.Compact(ids)) != live || len(ids) != live {
 			t.Errorf("by %d: %d entities, want %d", limit, len(ids), live)
 		}
-		// A megabyte is 128 units, and each call rounds up. Even a page of one entity reads the next
-		// one, to learn whether it exists.
+		// Reading a megabyte takes 128 units, and each call rounds up. Even a page of one entity
+		// reads a second entity, to learn whether the list continues.
 		if most.units > 128+4 || slowest > 3*time.Second || all.items > 3*(tombstones+live) || limit > 1 && all.items > (tombstones+live)*11/10 {
 			t.Errorf("by %d: %.1f units and %s for a page, %d items in all", limit, most.units, slowest, all.items)
 		}
 	}
 }
 
-// A list reads one more than it returns, to know whether more follow.
+// A list reads one entity more than it returns, to learn whether others follow.
 func TestAListWithoutTombstonesReadsWhatItReturns(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
@@ -174,7 +175,7 @@ func TestEntitiesThatExceedOneResponseAreAllRead(t *testing.T) {
 	}
 }
 
-// unread leaves all keys but one unread.
+// unread reads only the first key of each call, and returns the other keys as unprocessed.
 type unread struct{ *dynamodb.Client }
 
 func (c unread) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {

@@ -16,9 +16,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// unseen has the condition of a write that has not read the item, seen that of one that has.
-// An item with expires_at is a tombstone. The texts of positions with the same id sort by
-// stamp.
+// unseen has the conditions of a Write's first UpdateItem, when the item has not been read.
+// Later calls use the condition seen. An item with expires_at is a tombstone. Positions with
+// the same id sort by stamp.
 var unseen = map[entity.Kind]string{
 	entity.CreateWrite:  "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change",
 	entity.ReplaceWrite: "attribute_not_exists(expires_at) AND " + seen,
@@ -28,15 +28,14 @@ var unseen = map[entity.Kind]string{
 
 const seen = "#change = :was"
 
-// Write implements entity.Store with one conditional UpdateItem. If the condition is false,
-// the response contains the item. Then either there is nothing to change, or Write sends the
-// update again with a later stamp, on the condition that the item still has the stamp that it
-// had.
+// Write implements entity.Store with a conditional UpdateItem. If the condition is false, the
+// response contains the item. If that item still needs to change, Write sends the update again
+// with a later stamp, on the condition that the item's stamp has not changed since.
 //
-// The SDK retries an UpdateItem whose response was lost. If the second one finds what the
-// first has stored, all is well. If it finds anything else, the outcome is unknown: others may
-// have changed the item after the first one was applied, and another try could undo their
-// changes.
+// The SDK retries an UpdateItem whose response was lost. If the retry finds what the first
+// attempt was to store, the write has succeeded. If it finds anything else, the outcome is
+// unknown: another client may have changed the item after the first attempt was applied, and a
+// further attempt could undo that change.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	op := string(w.Kind) + " entity"
 	latest, condition := presumed(w), unseen[w.Kind]
@@ -48,7 +47,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 			return latest, false, nil
 		}
 		indexed, err := s.indexes.At(now)
-		if err != nil && !next.Deleted { // a tombstone has no keys
+		if err != nil && !next.Deleted { // a tombstone has no index keys
 			return entity.Change{}, false, cmp.Or(refreshErr, err)
 		}
 		sent := newAttempts(s.clock.Time, now)
@@ -88,8 +87,8 @@ func presumed(w entity.Write) entity.Change {
 	return entity.Change{}
 }
 
-// update returns the UpdateItem that replaces latest with next. It does not touch what such a
-// change keeps, because latest may only be presumed.
+// update returns the UpdateItem that replaces latest with next. It leaves out the attributes
+// that such a change keeps, because latest may come from presumed and not from the table.
 func (s *Entities) update(workspace string, latest, next entity.Change, condition string, indexed index.Set) *dynamodb.UpdateItemInput {
 	u := newUpdateExpression()
 	u.set("shard", text(s.shards.key(workspace, next.ID)))
@@ -119,7 +118,7 @@ func (s *Entities) update(workspace string, latest, next entity.Change, conditio
 	return in
 }
 
-// conditional returns an UpdateItem whose error contains the item if condition is false.
+// conditional returns an UpdateItem. If its condition is false, the error contains the item.
 func (s *Entities) conditional(workspace, id, condition string, u updateExpression) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,

@@ -23,7 +23,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// lossy forwards requests one at a time, and loses some responses to writes.
+// lossy forwards writes one at a time, and loses some of the responses to them.
 type lossy struct {
 	next aws.HTTPClient
 	lose func() bool // called after each write
@@ -55,7 +55,7 @@ func behind(t *testing.T, lose func() bool) (*dynamodb.Client, *lossy) {
 	return dynamodb.New(options), l
 }
 
-// step is one client's call about the entity ada.
+// step is one client's call for the entity ada.
 type step func(s entity.Store) error
 
 func creates(typ, attributes string) step {
@@ -107,8 +107,8 @@ func ada(t *testing.T, s entity.Store) string {
 	}
 }
 
-// The SDK retries the write, but others may have changed the entity in between. Applying it
-// again could undo their changes.
+// The SDK retries the write, but another client may have changed the entity in between.
+// Applying the write again could undo that change.
 func TestAWriteWhoseResponseIsLost(t *testing.T) {
 	t.Parallel()
 	create := creates("person", `{"a":1}`)
@@ -158,7 +158,7 @@ func TestAWriteWhoseResponseIsLost(t *testing.T) {
 	}
 }
 
-// The throttled write was not applied, and another client's was, so the update merges again.
+// The throttled write was not applied, but another client's was, so the update merges again.
 func TestAThrottledWriteIsNotLost(t *testing.T) {
 	t.Parallel()
 	table := dynamolocal.Table(t, "EntitiesTable")
@@ -187,7 +187,7 @@ func TestAThrottledWriteIsNotLost(t *testing.T) {
 	}
 }
 
-// An attempt sent before WriteTimeout may have been applied.
+// The first attempt is applied, even if the SDK's retry comes too late to be sent.
 func TestNoAttemptIsSentTooLate(t *testing.T) {
 	t.Parallel()
 	entities, events := dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EventsTable")

@@ -21,26 +21,26 @@ type EventsClient interface {
 
 // EventsConfig tunes Events. Its zero value is ready to use.
 type EventsConfig struct {
-	Shards Shards           // of each of the indexes by_position and by_created_at
+	Shards Shards           // of each index, by_position and by_created_at
 	Now    func() time.Time // time.Now by default
 }
 
 // Events is an event.Store. It is safe for concurrent use.
 //
-// The partition key is pk (S): the workspace, '#' and the id. It makes an id unique in its
+// The partition key is pk (S): the workspace, '#' and the id. It makes ids unique in a
 // workspace and spreads writes over all partitions. The other attributes are id, name,
 // entity_id, occurred_at, attributes (JSON text, to preserve its bytes), created_at,
 // expires_at (N, the TTL attribute, in Unix seconds) and the keys of three global secondary
 // indexes. All but expires_at are strings; entity_id and expires_at may be absent.
 //
 //   - by_position has the keys shard and position, and lists the events of a workspace.
-//     shard is the workspace, '#' and the number of the shard, from 0 (Shards). position
+//     shard is the workspace, '#' and a shard number, counted from 0 (see Shards). position
 //     is the text of Event.Position.
 //   - by_entity has the keys entity_key and position, and lists the events of an entity.
 //     entity_key is the workspace, '#' and entity_id.
 //   - by_created_at has the keys shard and change, and lists the events of a workspace in
-//     order of creation. change is the text of Event.SyncPosition. The index projects
-//     neither id nor created_at, which change contains, nor the keys of the other indexes.
+//     order of creation. change is the text of Event.SyncPosition. id and created_at are not
+//     projected, because change contains them, and neither are the keys of other indexes.
 type Events struct {
 	client EventsClient
 	table  string
@@ -48,7 +48,7 @@ type Events struct {
 	now    func() time.Time
 }
 
-// NewEvents fails if client is nil, table is empty or a number of shards is out of range.
+// NewEvents fails if client is nil, the table name is empty or a shard count is invalid.
 func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -63,7 +63,7 @@ func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, er
 	return &Events{client: client, table: table, shards: shards, now: cfg.Now}, nil
 }
 
-// OpenEvents opens the table that EVENTS_TABLE names, with the shards of LoadShards.
+// OpenEvents opens the table that EVENTS_TABLE names, with the shards from LoadShards.
 func OpenEvents(client EventsClient, getenv func(string) string) (*Events, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
@@ -98,19 +98,19 @@ func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, er
 	return e, err
 }
 
-// List implements event.Store with reads of an index, which are eventually consistent: a new
-// event may be missing for a moment.
+// List implements event.Store with eventually consistent reads of an index: a new event may be
+// missing for a moment.
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error) {
 	return queryPage(ctx, s.client, "position", q.Limit, eventFromItem, s.queries(workspace, q)...)
 }
 
-// Changes implements event.Store. It is as consistent as List.
+// Changes implements event.Store. Like List, it is eventually consistent.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Event], error) {
 	ins := s.shards.syncQueries(s.table, "by_created_at", "change", workspace, q)
 	return queryPage(ctx, s.client, "change", q.Limit, eventFromItem, ins...)
 }
 
-// Count implements event.Store. It is as consistent as List.
+// Count implements event.Store. Like List, it is eventually consistent.
 func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After = nil
 	return countItems(ctx, s.client, until, s.queries(workspace, q)...)
@@ -129,8 +129,8 @@ func (s *Events) queries(workspace string, q event.Query) []*dynamodb.QueryInput
 	return []*dynamodb.QueryInput{in}
 }
 
-// eventKey returns the partition key of an event in the table or, if name is an entity's id,
-// the key of its events in by_entity.
+// eventKey returns an event's partition key if name is the event's id. If name is an entity's
+// id, it returns the partition key of that entity's events in by_entity.
 func eventKey(workspace, name string) string { return workspace + "#" + name }
 
 func (s *Events) toItem(workspace string, e event.Event) attributeValues {

@@ -16,9 +16,9 @@ import (
 const eraseWriters = 10
 
 // Erase implements event.Store. It finds events in by_entity, which is eventually consistent.
-// It deletes an event only if it still belongs to the entity and was created at or before
-// q.Until, because another event may have taken the id of an expired one. If some deletions
-// fail, it still deletes the others.
+// An event is deleted only if it still belongs to the entity and was created at or before
+// q.Until, because the id of an expired event may have been used again. If some deletions
+// fail, Erase still deletes the other events.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
 	after := ""
 	if q.After != nil {
@@ -56,7 +56,7 @@ func placeOf(item attributeValues) (event.Event, error) {
 	return e, r.err()
 }
 
-// deleteEach returns how many events it deleted, and the errors of the others.
+// deleteEach returns how many events it deleted, and the joined errors of failed deletions.
 func (s *Events) deleteEach(ctx context.Context, workspace string, events []event.Event, q event.Erasure) (int64, error) {
 	var deleted atomic.Int64
 	var group errgroup.Group
@@ -83,7 +83,7 @@ func (s *Events) deleteEach(ctx context.Context, workspace string, events []even
 			case !errors.As(err, &gone):
 				errs[i] = storeError("erase event", err)
 			}
-			return nil // go on with the others
+			return nil // continue with the other events
 		})
 	}
 	_ = group.Wait() // the errors are in errs

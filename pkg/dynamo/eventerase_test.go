@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// staleIndex calls change after each query, but returns the result from before.
+// staleIndex runs change after each query, but returns what the query found before.
 type staleIndex struct {
 	*dynamodb.Client
 	change func()

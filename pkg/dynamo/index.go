@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/index"
 )
 
-// IndexesPartition is the partition of EntitiesTable that holds the declarations of indexed
-// attributes. No workspace can have that name, because names cannot contain '#'.
+// IndexesPartition is the partition key under which EntitiesTable holds the declarations of
+// indexed attributes. No workspace can have that name, because names cannot contain '#'.
 const IndexesPartition = "#indexes"
 
 // IndexesClient is the part of *dynamodb.Client that Indexes uses. The Lambda functions call
@@ -28,15 +28,15 @@ type IndexesClient interface {
 	transactor
 }
 
-// Indexes is an index.Store in the table of entities. It is safe for concurrent use. The key
-// of an item is IndexesPartition and Declaration.ID. Its attributes are declaration (S, JSON)
-// and revision (N), which conditions compare.
+// Indexes is an index.Store in the table of entities. It is safe for concurrent use. An item
+// has the partition key IndexesPartition, the sort key Declaration.ID, and the attributes
+// declaration (S, JSON) and revision (N, for conditional writes).
 type Indexes struct {
 	client IndexesClient
 	table  string
 }
 
-// NewIndexes fails if client is nil or table is empty.
+// NewIndexes fails if client is nil or the table name is empty.
 func NewIndexes(client IndexesClient, table string) (*Indexes, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -122,7 +122,7 @@ func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declarati
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, repeatConflicts)
 	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		// The SDK retries a put whose response was lost, and finds its own item.
+		// The SDK retries a put whose response was lost, so the stored item may be its own.
 		if stored, err := declarationFromItem(refused.Item); err == nil && stored == d {
 			return d, nil
 		}
@@ -149,7 +149,7 @@ func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
 	return nil
 }
 
-// repeatConflicts makes the SDK also retry a write that conflicts with the transaction of an Add.
+// repeatConflicts makes the SDK also retry writes that conflict with another process's Add.
 func repeatConflicts(o *dynamodb.Options) {
 	o.Retryer = retry.AddWithErrorCodes(o.Retryer, (*types.TransactionConflictException)(nil).ErrorCode())
 }
@@ -167,7 +167,8 @@ func declarationKey(d index.Declaration) attributeValues {
 
 const isNew = "attribute_not_exists(id)"
 
-// revisionIs returns a condition that is true if the stored declaration has the revision of d.
+// revisionIs returns the condition that the stored revision is d's; 0 means that none is
+// stored.
 func revisionIs(d index.Declaration) (condition string, values attributeValues) {
 	if d.Revision == 0 {
 		return isNew, nil

@@ -32,8 +32,8 @@ func openIndexes(t *testing.T, client IndexesClient, table string) *Indexes {
 	return s
 }
 
-// A random sequence takes a second on DynamoDB Local, so there are fewer of them by default
-// than in other packages.
+// A random sequence takes a second on DynamoDB Local, so fewer sequences run by default than
+// in other packages.
 func init() {
 	if err := flag.Set("rapid.checks", "25"); err != nil {
 		panic(err)
@@ -46,7 +46,7 @@ func TestIndexes(t *testing.T) {
 	})
 }
 
-// Every first attempt meets the transaction by which another process adds a declaration.
+// Every first attempt conflicts with the transaction of another process's Add.
 func TestAWriteOfADeclarationIsRepeated(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -79,7 +79,7 @@ func TestFindEntities(t *testing.T) {
 	})
 }
 
-// testClock is set by tests and read by background refreshes.
+// testClock is atomic, because background refreshes read it while tests set it.
 type testClock struct{ atomic.Pointer[time.Time] }
 
 func newTestClock() *testClock {
@@ -95,15 +95,14 @@ func (c *testClock) pass(d time.Duration) {
 	c.Store(&now)
 }
 
-// instance is an instance of a function, whose copy of the declarations may be old.
+// instance models a function instance with a copy of the declarations that may be out of date.
 type instance struct {
 	*Entities
 	indexes *index.Cache
 }
 
-// While an attribute is being indexed and its index removed, two instances write entities,
-// using copies of the declarations that differ in age. Whenever the index is ready, it
-// contains every entity.
+// Two instances write entities while an index is being built or removed, and their copies of
+// the declarations differ in age. Whenever the index is ready, it contains every entity.
 func TestWritersWhoseDeclarationsDifferInAge(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
@@ -122,14 +121,14 @@ func TestWritersWhoseDeclarationsDifferInAge(t *testing.T) {
 	})
 }
 
-// writers models instances, the command that indexes an attribute, and time.
+// writers models two instances, the command that builds and removes an index, and the clock.
 type writers struct {
 	workspace string
 	*testClock
 	instances    []instance
 	declarations *Indexes
 	declared     index.Declaration // zero if the attribute is not indexed
-	changed      time.Time         // when the state of declared last changed
+	changed      time.Time         // when declared.State last changed
 	written      int
 	values       map[string]string // by id
 }
@@ -171,7 +170,7 @@ func (w *writers) write(rt *rapid.T) {
 	}
 }
 
-// work takes the command's next step, if it has waited long enough.
+// work takes the next step of the command, unless the command still has to wait.
 func (w *writers) work(rt *rapid.T) {
 	ctx := rt.Context()
 	was := w.declared.State
@@ -232,7 +231,7 @@ func (u *unreadable) List(ctx context.Context) ([]index.Declaration, error) {
 }
 
 // Without the declarations, an instance could store an entity that the indexes lack. A
-// deletion needs none, because it only removes keys.
+// deletion does not need the declarations, because it only removes keys.
 func TestWritesNeedTheDeclarations(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
@@ -293,7 +292,7 @@ func (c *unreadablePage) UpdateItem(context.Context, *dynamodb.UpdateItemInput, 
 	return new(dynamodb.UpdateItemOutput), nil
 }
 
-// The build writes nothing once an item cannot be read, and leaves no goroutine running.
+// If an item cannot be read, the build writes nothing and leaves no goroutine running.
 func TestABuildStopsAtAnUnreadableItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := new(unreadablePage)

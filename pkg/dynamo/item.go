@@ -9,7 +9,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// attributeValues is an item: the values of its attributes by name.
+// attributeValues maps attribute names to values, as in an item or a key.
 type attributeValues = map[string]types.AttributeValue
 
 func text(s string) types.AttributeValue {
@@ -24,8 +24,8 @@ func blob(s string) types.AttributeValue {
 	return &types.AttributeValueMemberB{Value: []byte(s)}
 }
 
-// itemSize is roughly the size of the record as JSON, in bytes. It adds up names and values,
-// as DynamoDB does.
+// itemSize is roughly the size of the record as JSON, in bytes: the length of all attribute
+// names and string values.
 func itemSize(item attributeValues) int {
 	n := 0
 	for name, value := range item {
@@ -37,8 +37,8 @@ func itemSize(item attributeValues) int {
 	return n
 }
 
-// itemReader reads attributes and keeps the first error. After an error, what it returns has
-// no meaning.
+// itemReader reads attributes and keeps the first error. After an error, the values that it
+// returns have no meaning.
 type itemReader struct {
 	item  attributeValues
 	first error
@@ -121,7 +121,7 @@ func (r *itemReader) fail(name, detail string) {
 	}
 }
 
-// err returns the first error: an attribute is missing, or has the wrong type or format.
+// err returns the first error: a missing attribute, or one with the wrong type or format.
 func (r *itemReader) err() error { return r.first }
 
 func each[R any](items []attributeValues, read func(attributeValues) (R, error)) ([]R, error) {

@@ -28,32 +28,32 @@ type JobsClient interface {
 	transactor
 }
 
-// Jobs is the job.Backlog of one kind, in a table of its own. It is safe for concurrent use.
+// Jobs is the job.Backlog of one job.Kind, in its own table. It is safe for concurrent use.
 //
 // The partition key is workspace (S), and the sort key is id (S). The attributes job and
-// progress (S) hold the whole job, as JSON. The others are for DynamoDB:
+// progress (S) hold the whole job, as JSON. The other attributes are for DynamoDB:
 //
-//   - status and lane (S) are for the filters of the table's stream. A job that waits for no run
-//     has no lane.
+//   - status and lane (S) are for the filters of the table's stream. A job that is not waiting
+//     for a run has no lane.
 //   - position (S, record.Position.String) is for the indexes.
 //   - revision (N) is for conditional writes.
 //   - expires_at (N, Unix time in seconds) is for the TTL. Only jobs that have ended have it.
 //
 // A workspace whose unfinished jobs are counted has an item with the id #unfinished, which no
-// job can have. Its attribute jobs (SS) holds their ids. It changes in the same transaction as
-// a job that begins or ends, so it always agrees with the jobs.
+// job can have. Its attribute jobs (SS) holds the ids of those jobs. It changes in the
+// transaction in which a job begins or ends, so it always agrees with the jobs.
 //
 // The index by_position has the keys workspace and position, for List. It projects job, but
 // not progress. The index by_status has the keys status and position, for OldestUnfinished. It
-// projects only keys, so saving progress writes nothing to it. A table needs only the indexes
-// of the methods that are called.
+// projects only keys, so saving progress writes nothing to it. A table needs an index only if
+// the method that reads it is called.
 type Jobs struct {
 	client JobsClient
 	kind   job.Kind
 	table  string
 }
 
-// NewJobs fails if client is nil or table is empty.
+// NewJobs fails if client is nil or the table name is empty.
 func NewJobs(client JobsClient, kind job.Kind, table string) (*Jobs, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -72,9 +72,8 @@ func OpenJobs(client JobsClient, kind job.Kind, getenv func(string) string) (*Jo
 	return s, nil
 }
 
-// A write that conflicts with a transaction, or a transaction that is throttled, is retried
-// after a random wait: at most firstWait the first time, and at most twice as long with each
-// further try.
+// Throttled transactions, and writes that conflict with a transaction, are retried after a
+// random wait, whose upper bound starts at firstWait and doubles with each further try.
 const (
 	maxTries  = 10
 	firstWait = 5 * time.Millisecond
@@ -97,7 +96,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 			return j, true, nil
 		case err == nil:
 			stored, err = jobFromItem(there)
-			// The SDK retries a put whose response was lost, and finds its own item.
+			// The SDK retries a put whose response was lost, so the stored item may be its own.
 			return stored, !counts(j) && reflect.DeepEqual(there, item), err
 		case errors.As(err, &conflict), errors.As(err, &cancelled) && hasCode(cancelled.CancellationReasons, passing...):
 		case record.KindOf(err) != 0:
@@ -113,15 +112,15 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 	return job.Job{}, false, record.UnavailableError(op, err)
 }
 
-// passing lists the codes of transactions that were cancelled, but may succeed if retried.
+// passing lists the codes of cancelled transactions that may succeed if retried.
 var passing = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
-// counts reports whether a put of j changes the number of unfinished jobs.
+// A put of j also changes the number of unfinished jobs if counts returns true.
 func counts(j job.Job) bool { return j.Quota > 0 && (j.StartedAt == nil || j.Status.Final()) }
 
-// write tries once to put j, whose item is item. If a condition is false, it returns the item
-// that is there, or an error of kind NotFound or TooMany. If the response was lost, the SDK
-// retries the transaction with the same token, and DynamoDB reports success without writing
+// write makes one attempt to put j, encoded as item. If a condition is false, it returns the
+// stored item, or an error of kind NotFound or TooMany. If the response to a transaction was
+// lost, the SDK retries with the same token, and DynamoDB reports success without writing
 // again.
 func (s *Jobs) write(ctx context.Context, j job.Job, item attributeValues) (there attributeValues, err error) {
 	condition, names, values := aws.String("attribute_not_exists(#revision)"), map[string]string{"#revision": "revision"}, attributeValues(nil)
@@ -169,7 +168,7 @@ func hasCode(reasons []types.CancellationReason, codes ...string) bool {
 	return slices.ContainsFunc(reasons, func(r types.CancellationReason) bool { return slices.Contains(codes, aws.ToString(r.Code)) })
 }
 
-// count returns the update of the workspace's unfinished jobs that belongs to a put of j.
+// count is the update of the item #unfinished in the same transaction as a put of j.
 func (s *Jobs) count(j job.Job) *types.Update {
 	u := &types.Update{
 		TableName:                 &s.table,
@@ -195,8 +194,8 @@ func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 	return j, err
 }
 
-// List implements job.Store with reads of an index, which are eventually consistent: for a
-// moment, a job may be missing or in an earlier state.
+// List implements job.Store with eventually consistent reads of an index: for a moment, a job
+// may be missing or in an earlier state.
 func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[job.Job], error) {
 	low, high := record.Bounds(nil, nil, after, false)
 	in := between(s.table, "by_position", "workspace", workspace, "position", low, high, false)
@@ -218,8 +217,8 @@ func (s *Jobs) Unfinished(ctx context.Context) ([]job.Key, error) {
 }
 
 // OldestUnfinished returns when the oldest queued or running job of all workspaces was
-// created; ok is false if there is none. It reads two items of the index by_status, which is
-// eventually consistent.
+// created; ok is false if there is none. It reads at most two items of the index by_status,
+// which is eventually consistent.
 func (s *Jobs) OldestUnfinished(ctx context.Context) (created record.Time, ok bool, err error) {
 	op := "find the oldest unfinished " + s.kind.String()
 	for _, status := range []job.Status{job.Queued, job.Running} {

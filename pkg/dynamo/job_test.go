@@ -25,7 +25,7 @@ var reports = job.Kind{Name: "report", Keep: 30 * 24 * time.Hour}
 
 func openJobs(t *testing.T, client JobsClient, kind job.Kind) *Jobs {
 	t.Helper()
-	s, err := NewJobs(client, kind, dynamolocal.Table(t, "ExportJobsTable")) // it has both indexes
+	s, err := NewJobs(client, kind, dynamolocal.Table(t, "ExportJobsTable")) // this table has both indexes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func putJob(t *testing.T, s *Jobs, j job.Job) job.Job {
 	return j
 }
 
-// loses sends every request, but loses the first responses.
+// loses is an HTTP client that sends every request, but loses the first responses.
 type loses struct {
 	next aws.HTTPClient
 	left atomic.Int64 // how many responses are still to be lost
@@ -64,7 +64,7 @@ func (c *loses) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-// A retried call must neither apply the change twice nor report that it was not applied.
+// A retried call must neither apply a change twice nor report that the change was not applied.
 func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	t.Parallel()
 	for _, quota := range []int{0, 1} {
@@ -99,10 +99,10 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	}
 }
 
-// cancels cancels the first transactions, with codes as the reasons.
+// cancels is a client whose first transactions are cancelled for the reasons in codes.
 type cancels struct {
 	*dynamodb.Client
-	left  int // how many are still to be cancelled
+	left  int // how many transactions are still to be cancelled
 	codes []string
 }
 
@@ -202,7 +202,7 @@ func readable(item attributeValues) map[string]any {
 	return values
 }
 
-// lists adds up the bytes of the items that queries return.
+// lists is a client that adds up the size of the items that its queries return.
 type lists struct {
 	*dynamodb.Client
 	bytes int
@@ -249,7 +249,8 @@ func TestOldestUnfinished(t *testing.T) {
 	}
 	want("no jobs", time.Time{}, false)
 
-	// The oldest job is neither first by id nor created first here, and there are two workspaces.
+	// The oldest job is neither the first by id nor the first to be put, and there are two
+	// workspaces.
 	var oldest job.Job
 	for _, tt := range []struct {
 		workspace, id string

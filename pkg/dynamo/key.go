@@ -44,7 +44,7 @@ type Keys struct {
 	table  string
 }
 
-// NewKeys fails if client is nil or table is empty.
+// NewKeys fails if client is nil or the table name is empty.
 func NewKeys(client KeysClient, table string) (*Keys, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -52,8 +52,8 @@ func NewKeys(client KeysClient, table string) (*Keys, error) {
 	return &Keys{client: client, table: table}, nil
 }
 
-// Get implements access.Store with a strongly consistent read, so that a revocation takes
-// effect at once.
+// Get implements access.Store with a strongly consistent read, so that it never misses a
+// revocation.
 func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
 	k, found, err := getItem(ctx, s.client, s.table, attributeValues{"id": text(id)}, keyFromItem)
 	if err == nil && !found {

@@ -39,7 +39,7 @@ type Limits struct {
 	table  string
 }
 
-// NewLimits fails if client is nil or table is empty.
+// NewLimits fails if client is nil or the table name is empty.
 func NewLimits(client LimitsClient, table string) (*Limits, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -85,7 +85,7 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	return nil
 }
 
-// countOthers counts the rows of subjects other than r's that have not expired by r.UpdatedAt.
+// countOthers counts the rows of other subjects that have not expired by r.UpdatedAt.
 func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:        &s.table,
@@ -106,8 +106,8 @@ func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err e
 	return n, nil
 }
 
-// Remove implements ratelimit.RowManager with one DeleteItem. If its response is lost, the SDK
-// retries it and finds no row, so Remove returns ErrNoRow.
+// Remove implements ratelimit.RowManager with one DeleteItem. If the response is lost, the
+// SDK's retry finds no row, so Remove returns ErrNoRow.
 func (s *Limits) Remove(ctx context.Context, subject string) error {
 	out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table, Key: attributeValues{"cidr": text(subject)}, ReturnValues: types.ReturnValueAllOld,

@@ -65,7 +65,7 @@ func TestReadUnitsOfAList(t *testing.T) {
 	for _, tt := range []struct {
 		rows  int
 		calls int
-		most  float64 // of read units
+		most  float64 // read units
 	}{{0, 1, 1}, {20, 1, 1}, {ratelimit.MaxRows, 1, 30}} {
 		for ; count < tt.rows; count++ {
 			item := attributeValues{
@@ -93,7 +93,7 @@ func TestReadUnitsOfAList(t *testing.T) {
 	}
 }
 
-// As if somebody had edited the table in the console.
+// Somebody may edit the table in the AWS console.
 func TestAnInvalidItemOfLimitsIsNamedAndTheOthersAreReturned(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "LimitsTable")

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// meter adds up the read units of queries, and records what the price of the items depends on.
+// meter adds up the read units of queries, and records the size and the shard of each item.
 type meter struct {
 	*dynamodb.Client
 

@@ -17,17 +17,17 @@ import (
 
 const (
 	readUnitBytes  = 4096 // the unit by which DynamoDB bills a query
-	fillFactor     = 0.9  // share of the billed units to fill; less than 1, because sizes vary
-	maxConcurrency = 16   // of the queries for a page
+	fillFactor     = 0.9  // share of the billed units to fill; less than 1, because item sizes vary
+	maxConcurrency = 16   // concurrent queries per page
 
-	// aheadBytes limits what queries that continue at the same time may return, because the page
-	// may not need it all. As many of them continue as would return this much in items of the
-	// mean size, at least one. It is the size of one large item.
+	// The number of queries that continue at the same time is aheadBytes divided by the mean item
+	// size, and at least one, because the page may not need all that they return. The value is
+	// the size of one large item.
 	aheadBytes = record.MaxAttributesBytes
 
-	// If there are manyParts queries or more, each requests a single item until the size of items
-	// is known, because all their shares of the page could be too large together. With fewer, a
-	// single item would often cost a second call.
+	// With manyParts queries or more, each query requests a single item until the size of items
+	// is known, because the sum of their shares of the page could be too large. With fewer
+	// queries, a request for a single item would often cost a second call.
 	manyParts = 48
 
 	// countLimit is the most items that one call counts. DynamoDB ends a response after a
@@ -35,11 +35,11 @@ const (
 	countLimit = 1000
 )
 
-// countItems counts the items that the queries find, that were created by until and that had
-// not expired by then. created_at (S) is the text of a record.Time. expires_at (N, Unix time
-// in seconds) is absent from items that do not expire. DynamoDB bills a count like reading all
-// items, but does not send them.
-func countItems(ctx context.Context, client querier, until record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
+// countItems counts the items that the queries find, except items that were created after the
+// cutoff or had expired by then. created_at (S) is the text of a record.Time. expires_at (N,
+// Unix time in seconds) is absent from items that do not expire. DynamoDB bills a count as a
+// read of all its items, but does not send them.
+func countItems(ctx context.Context, client querier, cutoff record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
 		in.Select, in.Limit = types.SelectCount, aws.Int32(countLimit)
 		filter := "#created_at <= :until AND (attribute_not_exists(#expires_at) OR #expires_at > :seconds)"
@@ -47,8 +47,8 @@ func countItems(ctx context.Context, client querier, until record.Time, ins ...*
 			filter += " AND " + *in.FilterExpression
 		}
 		in.FilterExpression = &filter
-		in.ExpressionAttributeNames["#created_at"], in.ExpressionAttributeValues[":until"] = "created_at", text(until.String())
-		in.ExpressionAttributeNames["#expires_at"], in.ExpressionAttributeValues[":seconds"] = "expires_at", number(until.Time().Unix())
+		in.ExpressionAttributeNames["#created_at"], in.ExpressionAttributeValues[":until"] = "created_at", text(cutoff.String())
+		in.ExpressionAttributeNames["#expires_at"], in.ExpressionAttributeValues[":seconds"] = "expires_at", number(cutoff.Time().Unix())
 		for {
 			out, err := client.Query(ctx, in)
 			if err != nil {
@@ -63,21 +63,21 @@ func countItems(ctx context.Context, client querier, until record.Time, ins ...*
 	return n, nil
 }
 
-// queryPage merges the results of queries and returns the first records: at most limit, and
-// fewer if the page is full before (record.PageFull, by the size of items). page.More says
-// whether others follow. If there are several queries, they must return their items in the
-// order of the string attribute sortKey, in the direction of the first query, and no item
-// twice. queryPage sets their Limit and ExclusiveStartKey. DynamoDB ends a response after a
-// megabyte, so there is at least one call per megabyte.
+// queryPage merges the results of the queries and returns the first records: at most limit of
+// them, or fewer if their items fill the page before that (record.PageFull). page.More says
+// whether further records follow. Several queries must all sort by the string attribute
+// sortKey, in the direction of the first query, and have no item in common. queryPage sets
+// their Limit and ExclusiveStartKey. DynamoDB ends a response after a megabyte, so there is at
+// least one call per megabyte.
 //
-// A query with a filter may skip at most about record.MaxPassedBytes of dropped items. Then
-// the page ends, and page.Last.ID is the id of the last item that was read.
+// When a filter has dropped about record.MaxPassedBytes of a query's items, the page ends, and
+// page.Last.ID is the id of the last item that was read.
 //
 // queryPage reads few items that it does not return. To learn the size of items, it first runs
-// one query for its share of the page, and then all the others at once. After that, it
-// continues those that may have further items of the page, as many at a time as aheadBytes
-// allows. The limit of a query depends on the mean size of the items that it has returned so
-// far or, if it has returned none, of those that all queries have returned.
+// one query for its share of the page, and then all other queries concurrently. After that, it
+// continues the queries that may have further items of the page, as many at a time as
+// aheadBytes allows. A query's Limit depends on the mean size of the items that it has
+// returned so far or, if it has returned none, of the items of all queries.
 func queryPage[R any](ctx context.Context, client querier, sortKey string, limit int, decode func(attributeValues) (R, error), ins ...*dynamodb.QueryInput) (page record.Page[R], err error) {
 	if len(ins) == 0 {
 		return page, nil
@@ -98,16 +98,16 @@ func queryPage[R any](ctx context.Context, client querier, sortKey string, limit
 	return page, err
 }
 
-// merger is the state of one queryPage.
+// merger is the state of one call of queryPage.
 type merger struct {
 	client     querier
 	sortKey    string
 	descending bool
 	limit      int
 
-	mu      sync.Mutex // guards the other fields while queries run
+	mu      sync.Mutex // guards the fields below while queries run
 	parts   []*part
-	sizes   mean            // over all parts
+	sizes   mean            // of the items of all parts
 	stopped attributeValues // key of the last item read, if a query has skipped too much
 }
 
@@ -143,7 +143,7 @@ type part struct {
 	items   []candidate
 	sizes   mean // of items
 	scanned int  // how many items DynamoDB has read, including those that the filter dropped
-	bytes   int  // their size
+	bytes   int  // size of the scanned items
 	done    bool // whether the query has ended
 }
 
@@ -160,10 +160,10 @@ type mean struct{ sum, count int }
 
 func (m *mean) add(n int) { m.sum, m.count = m.sum+n, m.count+1 }
 
-// value returns 0 if there are no numbers.
+// value returns 0 if nothing was added.
 func (m mean) value() float64 { return float64(m.sum) / float64(max(m.count, 1)) }
 
-// compare orders keys in the direction of the page.
+// compare follows the direction of the page.
 func (m *merger) compare(a, b string) int {
 	if m.descending {
 		a, b = b, a
@@ -171,8 +171,8 @@ func (m *merger) compare(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// merge returns as much of the page as has been read. end is the first item after it, or nil
-// if that has not been read yet.
+// merge returns as much of the page as has been read. end is the first item after the page, or
+// nil if no such item has been read.
 func (m *merger) merge() (page []candidate, end *candidate) {
 	var all []candidate
 	for _, p := range m.parts {
@@ -189,7 +189,7 @@ func (m *merger) merge() (page []candidate, end *candidate) {
 	return all, nil
 }
 
-// missing returns the parts that may have unread items before end, sorted by the earliest
+// missing returns the parts that may have unread items of the page, sorted by the earliest
 // position that such an item can have.
 func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
@@ -206,13 +206,13 @@ func (m *merger) missing(end *candidate) (missing []*part) {
 	return missing
 }
 
-// reached reports whether all items of p before key have been read. p.done must be false.
+// reached reports whether p has been read as far as key. p.done must be false.
 func (m *merger) reached(p *part, key string) bool {
 	return len(p.items) > 0 && m.compare(p.items[len(p.items)-1].key, key) >= 0
 }
 
-// read reads further items of parts at the same time. settled is how many items have their
-// final place on the page.
+// read makes one further query for each part, concurrently. settled is how many items already
+// have their final place on the page.
 func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrency)
@@ -236,7 +236,7 @@ func (m *merger) share(p *part, settled int) int {
 			unread++
 		}
 	}
-	lacking := m.limit + 1 - settled // plus one more, which shows that the list continues
+	lacking := m.limit + 1 - settled // one more than the page holds, to learn whether the list continues
 	if mean := m.sizes.value(); mean > 0 {
 		lacking = min(lacking, int(record.MaxPageBytes/mean)+2-settled)
 	}
@@ -281,7 +281,7 @@ func (m *merger) readPart(ctx context.Context, p *part, settled int) error {
 	}
 	p.scanned += int(out.ScannedCount)
 	if out.ConsumedCapacity != nil {
-		p.bytes += int(aws.ToFloat64(out.ConsumedCapacity.CapacityUnits) * 2 * readUnitBytes) // an eventually consistent read takes half a unit
+		p.bytes += int(aws.ToFloat64(out.ConsumedCapacity.CapacityUnits) * 2 * readUnitBytes) // an eventually consistent read takes half a unit per 4 KB
 	}
 	p.in.ExclusiveStartKey = out.LastEvaluatedKey
 	if p.done = len(out.LastEvaluatedKey) == 0; !p.done && p.scanned > len(p.items) && p.passed() >= record.MaxPassedBytes*9/10 {

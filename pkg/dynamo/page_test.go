@@ -19,8 +19,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// responses returns one response after another, and records the limits and start keys of the
-// calls.
+// responses is a client that returns its outputs one after another, and records the limit and
+// the start key of each call.
 type responses struct {
 	outputs []dynamodb.QueryOutput
 	limits  []int32
@@ -74,12 +74,12 @@ func TestAnErrorOfALaterCallFailsThePage(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// partitions has the sorted keys of several partitions, and counts queries.
+// partitions is a client for several partitions with sorted keys; it counts queries and items.
 type partitions struct {
 	keys map[string][]string
 	mu   sync.Mutex
-	read map[string]int // items read, by partition
-	asks map[string]int // queries, by partition
+	read map[string]int // number of items read, by partition
+	asks map[string]int // number of queries, by partition
 }
 
 func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
@@ -145,7 +145,7 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 	}
 }
 
-// A merge requests more than a shard's share only if the page needs more of its items.
+// A merge requests more than a shard's share only if the page needs more items of that shard.
 func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
@@ -153,7 +153,7 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	for p := range 8 {
 		name := strconv.Itoa(p)
 		for i := range 100 {
-			// Two of this length do not fit into one read unit.
+			// Two items of this length do not fit into one read unit.
 			client.keys[name] = append(client.keys[name], fmt.Sprintf("%03d.%d%s", i, p, strings.Repeat("x", 3000)))
 		}
 		ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
@@ -171,14 +171,14 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	}
 }
 
-// sized has parts whose items differ in size from part to part, in random order. As in
-// DynamoDB, a call returns at most about a megabyte.
+// sized is a client for parts with different item sizes; within a part, all items have the
+// same size. The keys are random. As in DynamoDB, a call returns at most about a megabyte.
 type sized struct {
-	sizes []int      // of each part's items, in bytes
+	sizes []int      // size of an item in bytes, by part
 	keys  [][]string // sorted, by part
 
 	mu           sync.Mutex
-	items, bytes int // what was read
+	items, bytes int // how much was read
 }
 
 func newSized(seed uint64, sizes ...int) *sized {
@@ -217,7 +217,7 @@ func (s *sized) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dyn
 	return out, nil
 }
 
-// merge reads a page of at most 200 items and checks that they are the first ones.
+// merge reads a page of at most 200 items and checks that no earlier item is missing.
 func (s *sized) merge(t *testing.T) []attributeValues {
 	t.Helper()
 	var ins []*dynamodb.QueryInput
@@ -252,7 +252,7 @@ func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
 	}
 }
 
-// The parts that are read first have small items, the others large ones.
+// The parts that are read first have small items, and all other parts have large items.
 func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
 	t.Parallel()
 	const parts, bound = 64, 36 << 20
@@ -285,7 +285,7 @@ func TestACountContinuesAfterTheLastKeyOfAResponse(t *testing.T) {
 		{Count: 3, LastEvaluatedKey: recordItem("c")},
 		{LastEvaluatedKey: recordItem("x")},
 		{Count: 2},
-		{Count: 10}, // of the second query
+		{Count: 10}, // response to the second query
 	}}
 	in := func() *dynamodb.QueryInput {
 		return &dynamodb.QueryInput{ExpressionAttributeNames: map[string]string{}, ExpressionAttributeValues: attributeValues{}}

@@ -8,19 +8,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ServicePartition is the partition of EntitiesTable that holds the id of the service. No
-// workspace can have that name, because names cannot contain '#'.
+// ServicePartition is the partition key under which EntitiesTable holds the service's id. No
+// workspace can have that name, because workspace names cannot contain '#'.
 const ServicePartition = "#service"
 
-// Service is the id of the service's data. It is an item in the table of entities, so that it
-// is restored and deleted together with them. The key is ServicePartition and "id"; the
-// attribute service_id (S) is the id. It is safe for concurrent use.
+// Service stores the id of the service's data. The id is an item in the table of entities, so
+// it is restored and deleted together with them. The item's key is ServicePartition and "id",
+// and its attribute is service_id (S). Service is safe for concurrent use.
 type Service struct {
 	client updater
 	table  string
 }
 
-// NewService fails if client is nil or table is empty.
+// NewService fails if client is nil or the table name is empty.
 func NewService(client updater, table string) (*Service, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -28,7 +28,7 @@ func NewService(client updater, table string) (*Service, error) {
 	return &Service{client: client, table: table}, nil
 }
 
-// ID returns the id, and creates one if there is none.
+// ID returns the service's id, and creates it if the table has none.
 func (s *Service) ID(ctx context.Context) (string, error) {
 	update := "SET service_id = if_not_exists(service_id, :new)"
 	out, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

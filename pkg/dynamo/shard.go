@@ -15,15 +15,15 @@ import (
 
 const maxShards = 64
 
-// Shards says over how many partition keys an index in order of time spreads the records of a
-// workspace. Each shard takes 1,000 write units a second, and a list reads every shard.
+// Shards is how many partition keys a time-ordered index spreads a workspace's records over.
+// Each shard takes 1,000 write units a second, and a list reads every shard.
 //
 // Every reader must read n shards before any writer writes to n, because two versions run at
 // the same time during a deployment or a rollback. So there are two numbers: raise Read one
-// deployment before Write, and never lower it.
+// deployment before Write, and never lower Read.
 type Shards struct {
 	Write int // how many shards are written, from 1 (the default) to Read
-	Read  int // how many shards lists read, up to maxShards; Write by default
+	Read  int // how many shards a list reads, from Write (the default) to maxShards
 }
 
 // checked returns s with its defaults set, or an error if a number is out of range.
@@ -36,8 +36,8 @@ func (s Shards) checked() (Shards, error) {
 	return s, nil
 }
 
-// LoadShards reads EVENT_SHARDS (Write) and EVENT_READ_SHARDS (Read). A function sets only the
-// one that it needs; EVENT_READ_SHARDS defaults to EVENT_SHARDS. Errors name the variable.
+// LoadShards reads EVENT_SHARDS (Write) and EVENT_READ_SHARDS (Read, by default the same). A
+// Lambda function sets only the variable that it needs. Errors name the variable.
 func LoadShards(getenv func(string) string) (Shards, error) {
 	var n [2]int
 	for i, name := range []string{"EVENT_SHARDS", "EVENT_READ_SHARDS"} {
@@ -64,13 +64,13 @@ func (s Shards) key(workspace, id string) string {
 	return shardKey(workspace, int(binary.BigEndian.Uint64(sum[:8])%uint64(s.Write)))
 }
 
-// shardKey is unique, because a workspace's name cannot contain '#'.
+// shardKey is unambiguous, because a workspace's name cannot contain '#'.
 func shardKey(workspace string, n int) string { return workspace + "#" + strconv.Itoa(n) }
 
 // queries returns one query for each shard, for the items whose sort keys are between low and
 // high, inclusive. The sort key (S) begins with the text of a record.Time, and the partition
-// key of the index is the attribute shard (S). An empty bound means none. If low is greater
-// than high, queries returns nil.
+// key of the index is the attribute shard (S). An empty string means no bound. If low is
+// greater than high, the result is nil.
 func (s Shards) queries(table, index, sortKey, workspace, low, high string, ascending bool) (ins []*dynamodb.QueryInput) {
 	for n := range s.Read {
 		in := between(table, index, "shard", shardKey(workspace, n), sortKey, low, high, ascending)
@@ -82,8 +82,8 @@ func (s Shards) queries(table, index, sortKey, workspace, low, high string, asce
 	return ins
 }
 
-// between returns a query for the items under key whose sort keys are between low and high, or
-// nil if low is greater than high, which DynamoDB rejects.
+// between returns a query for the items of one partition key with sort keys from low to high,
+// or nil if low is greater than high, which DynamoDB would reject.
 func between(table, index, partitionKey, key, sortKey, low, high string, ascending bool) *dynamodb.QueryInput {
 	// The texts of times begin with a digit, so they sort after "0" and before ":".
 	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")

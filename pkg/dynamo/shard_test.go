@@ -38,8 +38,8 @@ func TestShardsAreInRange(t *testing.T) {
 }
 
 // Two versions read and write during a deployment or a rollback. If readers get the higher
-// number first, every reader returns every event at every step. If all get it at once, old
-// readers miss what new writers store.
+// number first, every reader returns every event at every step. If readers and writers get it
+// in the same deployment, old readers miss what new writers store.
 func TestTheNumberOfShardsIsRaisedInTwoDeployments(t *testing.T) {
 	t.Parallel()
 	const each = 10 // how many events each version writes in a step

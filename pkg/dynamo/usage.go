@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// UsageReaders is how many queries Usage.Used runs at once.
+// UsageReaders is how many queries Usage.Used runs concurrently.
 const UsageReaders = 4
 
 // Usage is a ratelimit.UsageStore that reads the table of Counters. Its reads are eventually
@@ -25,7 +25,7 @@ type Usage struct {
 	table  string
 }
 
-// NewUsage fails if client is nil or table is empty.
+// NewUsage fails if client is nil or the table name is empty.
 func NewUsage(client querier, table string) (*Usage, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
@@ -34,7 +34,7 @@ func NewUsage(client querier, table string) (*Usage, error) {
 }
 
 // Used implements ratelimit.UsageStore with one Query for each scope and minute; the windows
-// are in one minute or two. A Query takes half a read unit per 4 KB that it finds, at least
+// span one or two minutes. A Query takes half a read unit per 4 KB that it finds, at least
 // half a unit.
 func (s *Usage) Used(ctx context.Context, identity string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	used := make([]map[string]int64, ratelimit.UsageWindows)
@@ -67,8 +67,8 @@ func (s *Usage) Used(ctx context.Context, identity string, scopes []ratelimit.Sc
 	return used, nil
 }
 
-// query returns the counters under a partition key, by window. They fit into one page: at most
-// 60 items below 1 KB.
+// query returns the counters of a partition key, by window. They fit into one page: at most 60
+// items of less than 1 KB each.
 func (s *Usage) query(ctx context.Context, pk types.AttributeValue, first, last ratelimit.Window) (map[ratelimit.Window]map[string]int64, error) {
 	out, err := s.client.Query(ctx, &dynamodb.QueryInput{
 		TableName:                &s.table,

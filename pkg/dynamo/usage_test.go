@@ -51,7 +51,7 @@ func TestUsageGivesUpAtItsDeadline(t *testing.T) {
 	})
 }
 
-// brokenQuery returns one invalid item.
+// brokenQuery is a client whose queries return one invalid item.
 type brokenQuery map[string]types.AttributeValue
 
 func (item brokenQuery) Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {

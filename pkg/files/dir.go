@@ -21,17 +21,17 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// DirPrefix begins the path of every link of a Dir.
+// DirPrefix begins the path of every link that a Dir creates.
 const DirPrefix = "/export_file/"
 
-// LinkLifetime is how long a link is valid. Nothing ends it sooner, not even revoking the key
-// with which it was requested.
+// LinkLifetime is how long a link is valid. Nothing ends it sooner, not even revoking the API
+// key with which the link was requested.
 const LinkLifetime = 5 * time.Minute
 
-// uploads is a directory name that no workspace can have, because keys escape dots.
+// uploads is a directory name that no workspace can have, because file keys escape dots.
 const uploads = ".uploads"
 
-// Dir is an exportjob.Files and exportjob.Links in a directory, and the http.Handler of its
+// Dir is an exportjob.Files and exportjob.Links in a directory, and the http.Handler for its
 // links. A link is valid only for the Dir that created it. Dir is safe for concurrent use.
 //
 // The path of a file is its exportjob.File.Key. An upload is a directory below .uploads with
@@ -43,7 +43,7 @@ type Dir struct {
 	now func() time.Time
 }
 
-// NewDir creates dir if needed. now decides when links, files and uploads expire.
+// NewDir creates dir if needed. now is the clock by which links, files and uploads expire.
 func NewDir(dir string, now func() time.Time) (*Dir, error) {
 	if err := os.MkdirAll(filepath.Join(dir, uploads), 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of export files: %w", err)
@@ -81,8 +81,8 @@ func (s *Dir) Put(_ context.Context, f exportjob.File, n int, part []byte) (etag
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// replace writes the named file atomically, with the content that write writes. It syncs the
-// content to disk, but not the rename, which may be lost if the machine crashes.
+// replace atomically creates or replaces the named file; write supplies the content. The
+// content is synced to disk, but the rename is not, and may be lost if the machine crashes.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Dir) Complete(ctx context.Context, f exportjob.File) error {
 	}
 	err := replace(name, func(to *os.File) error { return s.join(to, f) })
 	if errors.Is(err, fs.ErrNotExist) {
-		// If the whole file exists, the upload was completed earlier; otherwise it was removed.
+		// The upload was completed earlier if the whole file exists, and removed otherwise.
 		if info, statErr := os.Stat(name); statErr == nil && info.Size() == f.Size {
 			return nil
 		}
@@ -118,7 +118,7 @@ func (s *Dir) Complete(ctx context.Context, f exportjob.File) error {
 	return s.Abort(ctx, f)
 }
 
-// join writes the parts of f to w in order.
+// join writes the parts of f to w in order, and fails if a part differs from its ETag.
 func (s *Dir) join(w io.Writer, f exportjob.File) error {
 	for i, etag := range f.Parts {
 		part, err := os.Open(s.part(f.Upload, i+1))
@@ -156,10 +156,10 @@ func (s *Dir) Delete(_ context.Context, f exportjob.File) error {
 	return nil
 }
 
-// Expire removes files and uploads that were last modified more than days ago.
+// Expire removes files and uploads that have not been modified for more than this many days.
 func (s *Dir) Expire(days int) error {
 	oldest := s.now().AddDate(0, 0, -days)
-	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files, and directories of uploads, whose times change with each new part
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files and upload directories; each new part changes its directory's time
 	for _, name := range names {
 		name = filepath.Join(s.dir, filepath.FromSlash(name))
 		info, statErr := os.Stat(name)
@@ -173,7 +173,7 @@ func (s *Dir) Expire(days int) error {
 	return nil
 }
 
-// Link implements exportjob.Links. The link is a path of the local server.
+// Link implements exportjob.Links. The link is a path on the local server.
 func (s *Dir) Link(_ context.Context, f exportjob.File) (string, error) {
 	key := f.Key
 	expires := strconv.FormatInt(s.now().Add(LinkLifetime).Unix(), 10)
@@ -187,8 +187,8 @@ func (s *Dir) sign(key, name, expires string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// ServeHTTP responds with the file of a link, or the requested range of it. The status is 403
-// if the link is forged or has expired, and 404 if the file has.
+// ServeHTTP serves the file of a link, or the requested range of that file. The status is 403
+// if the link is forged or has expired, and 404 if the file has expired.
 func (s *Dir) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

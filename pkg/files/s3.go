@@ -23,7 +23,7 @@ type S3 struct {
 	bucket string
 }
 
-// NewS3 fails if client is nil or bucket is empty.
+// NewS3 fails if client is nil or the bucket name is empty.
 func NewS3(client *s3.Client, bucket string) (*S3, error) {
 	if client == nil || bucket == "" {
 		return nil, errors.New("files: a client and a bucket name are required")
@@ -31,8 +31,8 @@ func NewS3(client *s3.Client, bucket string) (*S3, error) {
 	return &S3{client: client, links: s3.NewPresignClient(client, s3.WithPresignExpires(LinkLifetime)), bucket: bucket}, nil
 }
 
-// OpenS3 opens the bucket that EXPORT_JOBS_BUCKET names. If AWS_ENDPOINT_URL_S3 is set, the
-// bucket's name is part of the path of URLs, not of the host.
+// OpenS3 opens the bucket that EXPORT_JOBS_BUCKET names. If AWS_ENDPOINT_URL_S3 is set, URLs
+// have the bucket name in the path, not in the host.
 func OpenS3(sdk aws.Config, getenv func(string) string) (*S3, error) {
 	s, err := NewS3(s3.NewFromConfig(sdk, func(o *s3.Options) {
 		// Servers other than S3 usually have one host name for all buckets, and some lack S3's
@@ -134,7 +134,7 @@ func (s *S3) Link(ctx context.Context, f exportjob.File) (string, error) {
 	return link.URL, nil
 }
 
-// s3Error also wraps ErrUpload if the upload does not exist or differs from the file's parts.
+// s3Error also wraps ErrUpload if the upload is missing or does not match the file's parts.
 func s3Error(op string, err error) error {
 	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
 		switch apiError.ErrorCode() {

@@ -156,7 +156,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-// Names of workspaces and jobs can contain characters that a signature must escape.
+// A file's key can contain characters that its link must escape.
 func TestLinksToOddNames(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)
