@@ -10,13 +10,13 @@ import (
 	"sluice/pkg/api"
 )
 
-// The most that one call of CreateEvents or UpsertEntities accepts.
+// Maximum size of a batch for CreateEvents or UpsertEntities.
 const (
 	MaxBatch      = 100     // records
 	MaxBatchBytes = 1 << 20 // bytes of JSON in the request body
 )
 
-// BatchResult is the result of one record of a batch.
+// BatchResult says what became of one record of a batch.
 type BatchResult[T any] struct {
 	Record  T     // as stored; zero if Err is not nil
 	Created bool  // false if the record existed already
@@ -32,9 +32,9 @@ type batch[N, T any] struct {
 	pending []int // indices of records without a final result
 }
 
-// sendBatch sends records, which must have ids, to a route as the array member. stored returns
-// the record in a result, or nil if it has none. There is one result per record, in order,
-// even if there is an error. Only records that failed with a retryable error are sent again.
+// sendBatch sends records, which must have ids, to the route of k. It returns one result per
+// record, in order, even if there is an error. Only records that failed with a retryable error
+// are sent again. For member and stored, see batch.
 func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, records []N, stored func(api.BatchResult) *T) ([]BatchResult[T], error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -53,7 +53,7 @@ func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, 
 			return cmp.Or(failure, &Error{Err: err, retryable: true})
 		}
 		failure = b.take(k.route.name, results, failure)
-		k.body, _ = b.encode() // all records were encoded before
+		k.body, _ = b.encode() // cannot fail, because all records were encoded above
 		return failure
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, 
 	return b.results, err
 }
 
-// encode returns the body for the pending records.
+// encode returns the request body for the pending records.
 func (b *batch[N, T]) encode() ([]byte, error) {
 	records := make([]N, len(b.pending))
 	for i, index := range b.pending {
@@ -73,7 +73,7 @@ func (b *batch[N, T]) encode() ([]byte, error) {
 	return encode(map[string][]N{b.member: records})
 }
 
-// read returns the results in a body, which may be that of an error.
+// read returns the results in a response body. The body of an error may have results too.
 func (b *batch[N, T]) read(body []byte) ([]api.BatchResult, error) {
 	var got api.Batch
 	if err := json.Unmarshal(body, &got); err != nil {
@@ -90,9 +90,9 @@ func (b *batch[N, T]) read(body []byte) ([]api.BatchResult, error) {
 	return got.Results, nil
 }
 
-// take stores the results of the pending records. Those with a retryable error stay pending.
-// It returns the last such error, or nil if no record is pending. whole is the error of the
-// entire call, or nil.
+// take stores the results of the pending records. Records that failed with a retryable error
+// stay pending. take returns the last such error, or nil if no record is pending. whole is the
+// error of the response as a whole, or nil.
 func (b *batch[N, T]) take(route string, got []api.BatchResult, whole *Error) (failure *Error) {
 	var left []int
 	for i, index := range b.pending {

@@ -61,7 +61,7 @@ func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(status, b.String()), nil
 }
 
-// sent is a result of either kind.
+// sent is the result for an event or an entity.
 type sent struct {
 	id      string
 	created bool
@@ -160,7 +160,7 @@ func TestABatchGivesUpOnARecordThatKeepsFailing(t *testing.T) {
 	})
 }
 
-// The whole batch is sent again or, if it cannot be, fails.
+// The whole batch is sent again if the error is retryable, and fails otherwise.
 func TestAResponseWithoutResultsConcernsTheWholeBatch(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -17,7 +17,6 @@ import (
 	"sluice/pkg/event"
 )
 
-// roundTrip is an http.RoundTripper without a network.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -30,7 +29,7 @@ func respond(status int, body string, header ...string) *http.Response {
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// cutOff is a response body whose connection closes before its end.
+// cutOff is a response body that breaks off, as if the connection had been lost.
 type cutOff struct{ io.Reader }
 
 func (c cutOff) Read(p []byte) (int, error) {
@@ -48,7 +47,6 @@ func hang(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// hangingBody blocks until ctx is done.
 type hangingBody struct{ ctx context.Context }
 
 func (b hangingBody) Read([]byte) (int, error) {
@@ -59,10 +57,10 @@ func (hangingBody) Close() error { return nil }
 
 const stored = `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`
 
-// failing has services that fail every call.
+// failing lists services that fail every call.
 var failing = map[string]struct {
 	serve roundTrip
-	tries int // with the default bounds; -1 if MaxElapsed ends the call
+	tries int // with the default bounds
 	says  string
 }{
 	"always 429": {serve: func(*http.Request) (*http.Response, error) {
@@ -72,7 +70,7 @@ var failing = map[string]struct {
 	"429 without headers": {serve: fixed(429, ""), tries: client.DefaultMaxTries, says: "status 429"},
 	"429 for an hour":     {serve: fixed(429, `{}`, "Retry-After", "3600"), tries: 1, says: "asks to wait 1h0m0s"},
 	"always 503":          {serve: fixed(503, `{"code":"store_unavailable","detail":"the record store did not respond"}`, "Retry-After", "1"), tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 503: the record store did not respond"},
-	// It must not overflow to a short wait.
+	// Huge values must not overflow and become short waits.
 	"429 for more than 32 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "4294967296"), tries: 1, says: "asks to wait 8760h"},
 	"429 for more than 64 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "18446744073709551616"), tries: 1, says: "asks to wait 8760h"},
 	"503 for 50 digits of seconds":         {serve: fixed(503, `{}`, "Retry-After", strings.Repeat("9", 50)), tries: 1, says: "asks to wait 8760h"},
@@ -141,7 +139,6 @@ func TestGivesUpWithinItsBounds(t *testing.T) {
 	}
 }
 
-// endless never ends and never blocks.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
@@ -182,7 +179,7 @@ func TestBoundsAreThoseOfConfig(t *testing.T) {
 	}
 }
 
-// Waits are random between 0 and a bound that doubles up to MaxBackoff.
+// Each wait is random, from 0 to a bound that doubles until it reaches MaxBackoff.
 func TestBackOffIsRandomAndDoubles(t *testing.T) {
 	t.Parallel()
 	const calls = 200
@@ -248,14 +245,14 @@ func TestHonorsRetryAfter(t *testing.T) {
 	}
 }
 
-// After a 429, no goroutine sends another request in the same window, nor during a Retry-After
-// of more than a second. The refused call always waits for Retry-After. Calls that would have
-// to wait beyond their bounds fail at once.
+// After a 429, no goroutine sends another request in the same window, or before a Retry-After
+// of more than a second has passed. The refused call always waits for Retry-After. Calls that
+// would have to wait beyond their bounds fail immediately.
 func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		retryAfter string
-		notBefore  time.Duration // minimum time from the refusal, in the middle of a window, to the next request
+		notBefore  time.Duration // minimum time from the refusal to the next request; the refusal is in the middle of a window
 		err        bool
 	}{
 		{"1", 500 * time.Millisecond, false},
@@ -263,7 +260,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 		{"300", 0, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(500 * time.Millisecond) // fake time starts at a full second
+			time.Sleep(500 * time.Millisecond) // to the middle of a window, because fake time starts at a full second
 			var mu sync.Mutex
 			var times []time.Time
 			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {

@@ -1,40 +1,40 @@
-// Package client is the Go client of the service. It paces its requests by the rate limit
-// headers, so that it uses a whole limit and rarely gets status 429, retries failed calls with
-// backoff, and gives up within bounds.
+// Package client is a Go client for the service. It paces its requests by the rate limit
+// headers, so that it uses nearly all of a limit but rarely gets status 429. It retries failed
+// calls with backoff and gives up within bounds.
 //
 // # Errors
 //
-// Every error of a call is an [*Error], except that of a request that cannot be encoded as
-// JSON. [errors.Is] recognizes [ErrNotFound], [ErrConflict], [ErrRefused], [context.Canceled]
-// and [context.DeadlineExceeded].
+// Every error from a call is an [*Error], unless the request cannot be encoded as JSON.
+// [errors.Is] recognizes [ErrNotFound], [ErrConflict], [ErrRefused], [context.Canceled] and
+// [context.DeadlineExceeded].
 //
 // # Retries
 //
-// A call is retried after status 408, 429 and 5xx, except 501 and 505, after a lost or
-// incomplete response, and after a response with a status below 300 whose body cannot be
-// decoded. All calls are safe to repeat: a new record without an id gets a UUIDv7 before the
-// first try, so a retry cannot create a second record.
+// A call is retried after status 408, 429 or 5xx, except 501 and 505. It is also retried after
+// a lost or incomplete response, and after a response with a status below 300 whose body
+// cannot be decoded. All calls are safe to repeat: a new record without an id gets a UUIDv7
+// before the first try, so a retry cannot create a second record.
 //
-// The wait before a retry is Retry-After plus a random time: at most Config.MinBackoff after
-// the first try, and up to twice as much after each further one, at most Config.MaxBackoff
-// ("full jitter").
+// The wait before a retry is Retry-After plus a random time ("full jitter"). The maximum of
+// the random time is Config.MinBackoff after the first try, and doubles with each further try,
+// up to Config.MaxBackoff.
 //
-// A call makes at most Config.MaxTries requests and returns at most Config.MaxElapsed after
-// the first one, or at once if Retry-After exceeds the time that is left. If the service
-// closes an idle connection, net/http itself may repeat a GET request, which is safe and does
-// not count as a try.
+// A call makes at most Config.MaxTries requests and returns within Config.MaxElapsed of the
+// first one. It returns immediately if Retry-After exceeds the time that is left. If the
+// service closes an idle connection, net/http itself may repeat a GET request, which is safe
+// and does not count as a try.
 //
 // # Pacing
 //
 // All goroutines that share a Client share its knowledge of the limits. Before its first try,
 // a call waits until the limits have room for it, according to all responses so far. Only the
-// context bounds that wait, but a call fails at once if an earlier Retry-After requires it to
-// wait for more than Config.MaxElapsed.
+// context bounds that wait, but a call fails immediately if an earlier Retry-After requires it
+// to wait longer than Config.MaxElapsed.
 //
-// A Client stops at Config.Share of a limit, whoever has used it, and spreads its requests
-// over the second, so that other programs at the same address are not refused. A list asks for
-// no more records than the share has left, so a page may be shorter than the Limit of its
-// query, even if it is not the last one.
+// A Client stops when Config.Share of a limit is used, no matter by whom, and spreads its
+// requests over the second, so that other programs at the same address are not refused. A list
+// asks for no more records than the share has left, so a page may be shorter than its query's
+// Limit even if it is not the last page.
 package client
 
 import (
@@ -70,40 +70,40 @@ type Config struct {
 	TryTimeout time.Duration     // duration of one request and its response; DefaultTryTimeout by default
 	MinBackoff time.Duration     // maximum of the random wait after the first try; DefaultMinBackoff by default
 	MaxBackoff time.Duration     // maximum of any random wait; DefaultMaxBackoff by default
-	Rate       int               // requests per second, over all calls; unlimited by default
-	Share      float64           // share of each limit that this Client and others may use together, above 0 and at most 1; DefaultShare by default
-	Transport  http.RoundTripper // a copy of http.DefaultTransport with more idle connections by default
+	Rate       int               // requests per second, across all calls; unlimited by default
+	Share      float64           // the Client stops when this share of a limit is used, no matter by whom; above 0 and at most 1; DefaultShare by default
+	Transport  http.RoundTripper // by default, a copy of http.DefaultTransport that keeps more idle connections
 	UserAgent  string            // "sluice-client" by default
 
 	// OnTry, if not nil, is called after every try. It must be safe for concurrent use.
 	OnTry func(Try)
 }
 
-// Try is one request of a call.
+// Try describes one request of a call.
 type Try struct {
 	Route  string // such as create-event
 	Number int    // within the call, from 1
 	Status int    // 0 if there was no response
 	Err    *Error // nil if the try succeeded
 
-	// Wait is the time until the next try, which pacing may extend; 0 after the last one.
+	// Wait is the time until the next try, or 0 after the last try. Pacing may extend it.
 	Wait time.Duration
 }
 
-// Client calls one service. It is safe for concurrent use. A program should have only one,
-// because two at the same address do not know of each other's requests.
+// Client calls one service. It is safe for concurrent use. A program should have only one
+// Client, because two do not know of each other's requests.
 type Client struct {
 	base *url.URL
 	cfg  Config
 	http *http.Client
 	pace *pacer
 
-	source atomic.Pointer[string] // result of Source; nil before its first call
+	source atomic.Pointer[string] // result of Source; nil until Source succeeds
 }
 
-// New returns a Client of the service at baseURL, such as http://127.0.0.1:3000 or
+// New returns a Client for the service at baseURL, such as http://127.0.0.1:3000 or
 // https://api.example.com/stage. It sends no request. It fails if the URL or a field of cfg is
-// not valid.
+// invalid.
 func New(baseURL string, cfg Config) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(baseURL, "/"))
 	switch {
@@ -148,8 +148,8 @@ type call struct {
 	path    string
 	query   url.Values
 	body    []byte // nil if there is none
-	records int64  // the most records that the response can have; 0 to leave it to the pacer
-	paced   bool   // whether the pacer sets the limit of the list
+	records int64  // maximum number of records in the response; 0 to let the pacer choose
+	paced   bool   // whether the pacer sets "limit" in the query
 }
 
 type route struct {
@@ -158,15 +158,15 @@ type route struct {
 	class  string // imports, exports or general
 }
 
-// The value of a class is the rule that all its routes share.
+// Classes of routes. The value of each is the name of the rule that all its routes share.
 const (
 	imports = "imports"
 	exports = "records"
 	general = "" // no shared rule
 )
 
-// charges returns one charge for each rule of the call. The call waits in the queue
-// (rule.line) of the last one.
+// charges returns a charge for each rule that applies to the call. The call waits in the queue
+// (rule.line) of the last charge.
 func (k call) charges() []charge {
 	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
 	switch k.route.class {
@@ -178,8 +178,8 @@ func (k call) charges() []charge {
 	return charges
 }
 
-// admit waits until the limits have room for k. It returns the charges with which k was
-// admitted; a list then asks for that many records.
+// admit waits until the limits have room for k, and returns the charges with which k was
+// admitted. If k is a list, its limit becomes the number of records charged.
 func (c *Client) admit(ctx context.Context, k *call) (charges []charge, sent time.Duration, failure *Error) {
 	charges = k.charges()
 	if sent, failure = c.pace.enter(ctx, charges, c.cfg.MaxElapsed); failure != nil {
@@ -203,7 +203,7 @@ func (c *Client) do(ctx context.Context, k call, out any) (status int, err error
 	return status, err
 }
 
-// decode fails with a retryable error, as if the response had been lost.
+// decode returns a retryable error for an invalid body, as if the response had been lost.
 func decode(body []byte, out any) *Error {
 	if raw, ok := out.(*[]byte); ok {
 		*raw = body

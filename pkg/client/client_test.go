@@ -26,7 +26,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// open runs the service and returns a Client of it.
 func open(t *testing.T, limits ratelimit.Limits, cfg client.Config) *client.Client {
 	t.Helper()
 	url, stop, err := service(limits)
@@ -283,7 +282,7 @@ func TestErrorsContainTheProblemDetails(t *testing.T) {
 	}
 }
 
-// Rejected is false if a limit refused the call or the caller canceled it.
+// Rejected is false after a refusal, a timeout or a server error, or if the context ended.
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{301: true, 400: true, 401: true, 403: true, 404: true, 499: true, 408: false, 429: false, 500: false, 501: false, 503: false} {
@@ -308,8 +307,8 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// An invalid id must not turn the path into that of another route, or a query into another
-// query.
+// An invalid id must not lead to another route, and an invalid query must not become a
+// different query.
 func TestInvalidArgumentsAreRejectedWithoutARequest(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("a request was sent:", r.URL) }))

@@ -15,11 +15,11 @@ import (
 // EntityQuery selects entities in order of id. Its zero value selects all of them.
 type EntityQuery struct {
 	Type   string // empty for all types
-	Limit  int    // per page, 1 to 200; 0 to leave it to the pacing
+	Limit  int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor string // NextCursor of the previous page; empty for the first page
 }
 
-// ListEntities returns one page. Each entity costs one record.
+// ListEntities returns one page of entities. Each entity costs one record.
 func (c *Client) ListEntities(ctx context.Context, q EntityQuery) (Page[entity.Entity], error) {
 	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", values("type", q.Type, "cursor", q.Cursor), q.Limit)
 }
@@ -33,7 +33,8 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns an entity, which costs one record, or an error that matches [ErrNotFound].
+// GetEntity returns an entity, which costs one record. The error matches [ErrNotFound] if
+// there is no entity with the id.
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }
@@ -57,12 +58,12 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 	return stored, err
 }
 
-// UpsertEntities creates up to MaxBatch entities, of up to MaxBatchBytes in total, in one
-// import call. If an entity exists already, UpsertEntities merges its attributes, as
-// UpdateEntity does, and replaces its type unless the new one is empty.
+// UpsertEntities creates up to MaxBatch entities, of up to MaxBatchBytes in total, with one
+// import request. If an entity already exists, UpsertEntities merges the new attributes into
+// it, as UpdateEntity does, and replaces its type unless the new type is empty.
 //
-// Results and errors are as in CreateEvents. If the stored entities are large, the
-// service returns only some of them; for the others, BatchResult.Record has only the ID.
+// Results and errors are as in CreateEvents. If the stored entities are large, the service
+// returns only some of them; for the rest, BatchResult.Record has only the ID.
 func (c *Client) UpsertEntities(ctx context.Context, entities []entity.Draft) ([]BatchResult[entity.Entity], error) {
 	entities = slices.Clone(entities)
 	for i := range entities {

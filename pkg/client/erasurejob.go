@@ -12,8 +12,8 @@ import (
 // job erases all events of the entity that were created before the call, even if the entity
 // itself does not exist.
 //
-// A repeated call restarts an unfinished job, which then also erases the events
-// created since. After the job has finished, it starts a new one.
+// A repeated call restarts an unfinished job, which then also erases the events created in the
+// meantime. If the job has finished, a repeated call starts a new one.
 func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {
 	var job api.Erasing
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {
@@ -23,8 +23,8 @@ func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error
 	return job, err
 }
 
-// GetErasureJob returns an erasure job. The error matches ErrNotFound if there is none or if
-// it ended more than 30 days ago.
+// GetErasureJob returns an erasure job. The error matches ErrNotFound if there is no such job
+// or if it ended more than 30 days ago.
 func (c *Client) GetErasureJob(ctx context.Context, id string) (erasurejob.Job, error) {
 	return getOne[erasurejob.Job](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
 }

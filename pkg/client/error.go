@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// Error says why a call failed. Code, Detail and Fields are those of the problem in the
-// response (RFC 9457). Code and Fields may be empty if the Client itself found the error.
+// Error says why a call failed. Code, Detail and Fields are from the problem details in the
+// response (RFC 9457), and may be empty if the Client itself found the error.
 type Error struct {
 	Route      string              // such as create-event
 	Tries      int                 // number of requests sent
@@ -26,20 +26,19 @@ type Error struct {
 	Fields     []record.FieldError // invalid fields of the request
 	RetryAfter time.Duration       // as in the last response; 0 if absent, at most one year
 	RequestID  string              // as in the last response, for the operator of the service; may be empty
-	Err        error               // error of the network, the context or decoding; otherwise nil
+	Err        error               // network, context or decoding error; otherwise nil
 
 	retryable bool
 }
 
-// What errors.Is recognizes in an *Error.
+// Errors that errors.Is finds in an *Error.
 var (
 	ErrNotFound = errors.New("there is no such record")               // status 404, code not_found
 	ErrConflict = errors.New("the id exists with different content")  // status 409, code conflict
 	ErrRefused  = errors.New("the service refused the request (429)") // status 429
 )
 
-// Is reports whether e has the status and code of target: ErrNotFound, ErrConflict or
-// ErrRefused.
+// Is makes errors.Is find ErrNotFound, ErrConflict and ErrRefused, by e's status and code.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -57,15 +56,15 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Retryable() bool { return e.retryable }
 
 // Rejected reports whether the service rejected the call for good, for example because the API
-// key is invalid: the status is 300 to 499 and not retryable. It is false if the context ended
-// the call.
+// key is invalid. The status is then 300 to 499 and not retryable. Rejected is false if the
+// context ended the call.
 func (e *Error) Rejected() bool {
 	return 300 <= e.Status && e.Status < 500 && !e.retryable && e.Err == nil
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Error has the route, the status, the reason and the request id.
+// Error returns a message with the route, the status, the reason and the request id.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Route != "" {
@@ -94,7 +93,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// ended returns e. If ctx is done, e.Err is replaced by its error.
+// ended returns e. If ctx is done, e.Err becomes the error of ctx, which is not retryable.
 func (e *Error) ended(ctx context.Context) *Error {
 	if err := ctx.Err(); err != nil {
 		e.Err, e.retryable = err, false
@@ -105,7 +104,7 @@ func (e *Error) ended(ctx context.Context) *Error {
 func errorOf(got response) *Error {
 	var p struct {
 		api.Problem
-		Message string `json:"message"` // only in errors of API Gateway itself
+		Message string `json:"message"` // only in errors from API Gateway itself
 	}
 	err := json.Unmarshal(got.body, &p)
 	switch p.Detail = cmp.Or(p.Detail, p.Message); {
@@ -124,11 +123,11 @@ func newError(status int, p api.Problem) *Error {
 	return &Error{Status: status, Code: p.Code, Detail: p.Detail, Fields: p.Errors, RequestID: p.Instance, retryable: retryable}
 }
 
-// maxRetryAfter is the most that retryAfter returns. No call waits that long, and sums of
-// durations do not overflow.
+// maxRetryAfter caps the result of retryAfter, so that sums of durations do not overflow. No
+// call waits that long.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// retryAfter returns Retry-After, a number of seconds or a date (RFC 9110, section 10.2.3). It
+// retryAfter parses Retry-After, a number of seconds or a date (RFC 9110, section 10.2.3). It
 // returns 0 if the header is absent or malformed.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
@@ -140,7 +139,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	if err != nil {
 		return 0
 	}
-	// The header Date is from the same clock as Retry-After.
+	// The Date header is from the same clock as Retry-After.
 	if date, err := http.ParseTime(header.Get("Date")); err == nil {
 		now = date
 	}

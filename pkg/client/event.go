@@ -19,7 +19,7 @@ type EventQuery struct {
 	From      *Time  // only events at this time or later; nil for no bound
 	To        *Time  // only events before this time; nil for no bound
 	Ascending bool   // oldest first
-	Limit     int    // per page, 1 to 200; 0 to leave it to the pacing
+	Limit     int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor    string // NextCursor of the previous page; empty for the first page
 }
 
@@ -37,7 +37,7 @@ func (q EventQuery) values() url.Values {
 	return v
 }
 
-// ListEvents returns one page. Each event costs one record.
+// ListEvents returns one page of events. Each event costs one record.
 func (c *Client) ListEvents(ctx context.Context, q EventQuery) (Page[event.Event], error) {
 	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 }
@@ -51,7 +51,8 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent returns an event, which costs one record, or an error that matches [ErrNotFound].
+// GetEvent returns an event, which costs one record. The error matches [ErrNotFound] if there
+// is no event with the id.
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }
@@ -64,12 +65,12 @@ func (c *Client) CreateEvent(ctx context.Context, d event.Draft) (stored event.E
 	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", d)
 }
 
-// CreateEvents creates up to MaxBatch events, of up to MaxBatchBytes in total, in one import
-// call. It returns one result per event, in order, even if there is an error. Events that fail
-// with a retryable error are sent again. All requests count towards Config.MaxTries.
+// CreateEvents creates up to MaxBatch events, of up to MaxBatchBytes in total, with one import
+// request. It returns one result per event, in order, even if there is an error. Events that
+// fail with a retryable error are sent again. All requests count towards Config.MaxTries.
 //
-// An event without a final result has an error in its result, and CreateEvents returns an
-// error too. An event that the service rejects for good has an error only in its result.
+// If the service rejects an event for good, the error is only in the event's result. If
+// CreateEvents gives up on other events, it returns an error, which is also in their results.
 func (c *Client) CreateEvents(ctx context.Context, events []event.Draft) ([]BatchResult[event.Event], error) {
 	events = slices.Clone(events)
 	for i := range events {

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The service of this example runs in the same process.
+// In this example, the service runs in the same process.
 func Example() {
 	url, stop, err := service(ratelimit.Limits{})
 	if err != nil {
@@ -27,7 +27,7 @@ func Example() {
 	}
 	ctx := context.Background()
 
-	// The second create changes nothing.
+	// Creating ada again changes nothing.
 	ada := entity.Draft{ID: "ada", Type: "person", Attributes: json.RawMessage(`{"born":1815}`)}
 	for _, e := range []entity.Draft{ada, ada, {ID: "charles", Type: "person"}, {ID: "grace", Type: "person"}} {
 		stored, created, err := c.CreateEntity(ctx, e)
@@ -48,7 +48,7 @@ func Example() {
 			people.Cursor = *page.NextCursor
 		}
 	}
-	// Or all pages at once.
+	// Or iterate over all pages.
 	for e, err := range c.Entities(ctx, client.EntityQuery{Type: "person", Limit: 2}) {
 		if err != nil {
 			log.Fatal(err)

@@ -21,16 +21,16 @@ type ExportJobQuery struct {
 	Cursor string // NextCursor of the previous page; empty for the first page
 }
 
-// CreateExportJob creates a job that writes to a file what is too much for lists, and returns
-// it as stored. If o has no ID, the client generates a UUIDv7. If a job with the same id and
-// content exists, it is returned, and created is false. The error matches [ErrConflict] if the
-// id exists with different content.
+// CreateExportJob creates a job that writes records to a file, for exports that are too large
+// for lists. It returns the job as stored. If o has no ID, the client generates a UUIDv7. If a
+// job with the same id and content exists, it is returned, and created is false. The error
+// matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateExportJob(ctx context.Context, o exportjob.Order) (stored exportjob.Job, created bool, err error) {
 	o.ID = cmp.Or(o.ID, newID())
 	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", o)
 }
 
-// ListExportJobs returns one page.
+// ListExportJobs returns one page of jobs.
 func (c *Client) ListExportJobs(ctx context.Context, q ExportJobQuery) (Page[exportjob.Job], error) {
 	return getPage[exportjob.Job](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job", values("cursor", q.Cursor), q.Limit)
 }
@@ -45,8 +45,8 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 }
 
 // GetExportJob returns an export job. If the job has succeeded and its file has not expired,
-// it has a DownloadURL, which only GetExportJob and AwaitExportJob return. The error matches
-// [ErrNotFound] if there is no job with the id.
+// the job has a DownloadURL, which only GetExportJob and AwaitExportJob return. The error
+// matches [ErrNotFound] if there is no job with the id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
 	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
@@ -68,13 +68,13 @@ func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(export
 	return await(ctx, c.GetExportJob, id, seen, func(j exportjob.Job) bool { return j.Status.Final() })
 }
 
-// The first and the longest interval between two polls. Many jobs end soon.
+// The first and the longest interval between polls. Many jobs end soon, so the first is short.
 const (
 	minPoll = 100 * time.Millisecond
 	maxPoll = 2 * time.Second
 )
 
-// await calls get until the job is final. If seen is not nil, await calls it with each result.
+// await calls get until the job is final, and calls seen, if not nil, with each result.
 func await[J any](ctx context.Context, get func(context.Context, string) (J, error), id string, seen func(J), final func(J) bool) (J, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := get(ctx, id)
@@ -97,14 +97,15 @@ func await[J any](ctx context.Context, get func(context.Context, string) (J, err
 const downloadRoute = "download"
 
 // DownloadExport writes the file of an export job, which is compressed with gzip, to w,
-// starting at offset. It returns how many bytes it wrote, even if there is an error. If there
-// is none, w has the rest of the file, up to the SizeBytes of the job; checking the content is
-// left to the caller. If the job has no file, or the offset is outside the file, the error is
-// an *Error with a Detail.
+// starting at offset. It returns how many bytes it wrote, even if there is an error. Without
+// an error, w has the rest of the file, up to the job's SizeBytes; the caller must check the
+// content. If the job has no file, or offset is outside the file, the error is an *Error with
+// a Detail.
 //
 // After an interruption, or if no data arrives for Config.TryTimeout, DownloadExport continues
-// at the same byte with a new link. It returns the last error once Config.MaxTries tries in a
-// row, or Config.MaxElapsed, have brought no further byte. It returns an error of w at once.
+// at the same byte with a new link. It returns the last error after Config.MaxTries tries in a
+// row, or after Config.MaxElapsed, without a further byte. It returns an error from w
+// immediately.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
 	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
 	for {
@@ -150,8 +151,8 @@ func downloadable(j exportjob.Job, offset int64) error {
 	return e
 }
 
-// fetch requests the link of j once and writes the file to w, starting at offset. patience is
-// how long it waits for the first byte.
+// fetch makes one request for the file of j and writes the file to w, starting at offset.
+// patience is how long it waits for the first byte.
 func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {
@@ -180,7 +181,7 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 			_, err = io.CopyN(io.Discard, resp.Body, offset)
 		}
 	}
-	var unwritable error // an error of w, after which no other try can succeed
+	var unwritable error // an error from w, after which no other try can succeed
 	if err == nil {
 		written, err = io.CopyN(writerFunc(func(p []byte) (n int, err error) {
 			silence.Reset(c.cfg.TryTimeout)
@@ -203,7 +204,7 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 	return written, &Error{Err: fmt.Errorf("the download was interrupted: %w", err), retryable: unwritable == nil}
 }
 
-// checkFile fails unless resp has the whole file, or its bytes from offset to size.
+// checkFile fails unless resp has the whole file, or the part that starts at offset.
 func checkFile(resp *http.Response, offset, size int64) *Error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), retryable: true}
 	switch resp.StatusCode {

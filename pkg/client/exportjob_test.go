@@ -20,13 +20,13 @@ import (
 const fileOf = "0123456789"
 
 // exporting is a service with one export job. Each function in serve responds to one request
-// for the file, and the last one also to all later requests.
+// for the file; the last function also responds to all later requests.
 type exporting struct {
 	t        *testing.T
-	job      string // JSON, in which %d is the number of the link
+	job      string // JSON; %d stands for the number of the link
 	serve    []roundTrip
 	links    int
-	requests []string // for the file: number of the link, and Range header
+	requests []string // for the file, each as the link's number and the Range header
 }
 
 const succeeded = `{"id":"j","status":"succeeded","records_written":1,"size_bytes":10,"download_url":"http://files/j?signature=hidden%d"}`
@@ -75,7 +75,7 @@ func download(t *testing.T, e *exporting, offset int64, w io.Writer) (int64, err
 	return c.DownloadExport(t.Context(), "j", offset, w)
 }
 
-// It uses a new link each time.
+// Each continuation uses a new link.
 func TestAnInterruptedDownloadContinues(t *testing.T) {
 	t.Parallel()
 	hung := func(r *http.Request) (*http.Response, error) {
@@ -112,7 +112,7 @@ func TestAnInterruptedDownloadContinues(t *testing.T) {
 	}
 }
 
-// full accepts n bytes and then fails.
+// full is a writer that fails after this many bytes.
 type full int
 
 func (f *full) Write(p []byte) (int, error) {

@@ -11,22 +11,22 @@ import (
 	"sluice/pkg/index"
 )
 
-// Condition compares the value of an attribute. An [index.Number] is written as in JSON, such
-// as 1e3.
+// Condition compares an attribute with a value. A value of kind [index.Number] is written as
+// in JSON, such as 1e3.
 type Condition = index.Condition
 
-// FindQuery selects entities of a type by one indexed attribute, in order of its value, then
-// of id. "sluice indexes" indexes attributes.
+// FindQuery selects entities of a type by one indexed attribute, in order of that attribute's
+// value, then of id. The command "sluice indexes" chooses which attributes are indexed.
 type FindQuery struct {
 	Type       string
 	Attribute  string
 	Where      []Condition // one condition, or a lower and an upper bound
 	Descending bool
-	Limit      int    // per page, 1 to 200; 0 to leave it to the pacing
+	Limit      int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor     string // NextCursor of the previous page; empty for the first page
 }
 
-// values fails if the service would understand another query.
+// values fails if the service would read q as a different query.
 func (q FindQuery) values() (url.Values, error) {
 	v := values("type", q.Type, "cursor", q.Cursor)
 	for _, c := range q.Where {
@@ -56,8 +56,8 @@ var findRoute = route{"list-entity", http.MethodGet, exports}
 
 // FindEntities returns one page of entities. Each entity costs one record. If q has no
 // condition, or two with the same operator, FindEntities fails without sending anything. An
-// error with the code "not_indexed" names the attributes that are indexed, and one with the
-// code "index_building" says how far the index is.
+// error with the code "not_indexed" names the indexed attributes. An error with the code
+// "index_building" says how much of the index is built.
 func (c *Client) FindEntities(ctx context.Context, q FindQuery) (Page[entity.Entity], error) {
 	v, err := q.values()
 	if err != nil {

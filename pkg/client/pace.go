@@ -10,69 +10,68 @@ import (
 )
 
 const (
-	// cleanWindows is how many windows without a refusal it takes for the reserve of a rule to
-	// shrink by one.
+	// cleanWindows is the number of windows without a refusal after which the reserve of a rule
+	// shrinks by one.
 	cleanWindows = 10
 
-	// maxReset is the largest valid X-RateLimit-Reset. Larger values are not Unix times in
+	// maxReset is greater than any valid X-RateLimit-Reset. A larger value is not a Unix time in
 	// seconds.
 	maxReset = 1 << 33
 
-	// spreadSteps is the number of steps over which a share below 1 is spread.
+	// spreadSteps is the number of steps in a window over which a share below 1 is spread.
 	spreadSteps = 4
 )
 
 // pacer delays requests until the limits have room for them.
 //
-// The service counts requests in windows, the seconds of its own clock. Every response shows
-// the end of its window (X-RateLimit-Reset) and the remainder of each rule in it (RateLimit).
-// The client knows the service's clock only approximately (see clock), so a request that is
-// sent now may be counted in the latest window that has certainly begun, or in a later one,
-// and so may each request in flight. The pacer sends a request only if it fits into each of
-// these windows, together with all requests in flight. When a window is full, it waits until
-// the next one has certainly begun.
+// The service counts requests in windows, which are the seconds of its own clock. Every
+// response shows the end of its window (X-RateLimit-Reset) and what is left of each rule in
+// that window (RateLimit). The client knows the service's clock only approximately (see
+// clock). A request that is sent now may therefore be counted in the latest window that has
+// certainly begun, or in a later one, and so may each request in flight. The pacer sends a
+// request only if it fits into each of these windows along with all requests in flight. When a
+// window is full, the pacer waits until the next one has certainly begun.
 //
-// The remainders reflect what other clients at the same address use. The pacer stops when a
-// share of the limit is used, by whomever, and spreads the share over the window in steps, so
-// that others always find room; a share of 1 is used at once. A list asks for no more records
-// than the share has left. Requests that others have in flight cannot be seen, so they can
-// cause a refusal. Each refusal adds one to a reserve, a part of the limit that stays unused
-// and shrinks after windows without a refusal.
+// What is left reflects what other clients at the same address use. The pacer stops when its
+// share of a limit is used, no matter by whom. It spreads the share over the window in steps,
+// so that other clients always find room; a share of 1 is not spread. A list asks for no more
+// records than the share has left. The pacer cannot see the requests that other clients have
+// in flight, so these can cause a refusal. Each refusal adds one to a reserve, a part of the
+// limit that stays unused and shrinks after windows without a refusal.
 //
-// Until a response has shown a limit, the pacer sends one request at a time.
+// Until a response has shown a rule's limit, the pacer sends one request at a time under it.
 type pacer struct {
 	base  time.Time // origin of the client's time, which is monotonic
 	share float64   // share of each limit that may be used
-	steps int64     // how many equal parts a window has, each with its part of the share
+	steps int64     // how many steps a window has, each with an equal part of the share
 
 	mu      sync.Mutex
 	gap     time.Duration // minimum time between two requests
-	next    time.Duration // when the next request may be sent, at the earliest
+	next    time.Duration // earliest time of the next request
 	clock   clock
 	rules   map[string]*rule // by charge.key
-	changed chan struct{}    // closed when a response is received
+	changed chan struct{}    // closed when the next response is received
 }
 
 // charge is what a request costs under one rule.
 type charge struct {
 	rule string // its name: records, imports or requests
-	key  string // key in pacer.rules; "requests" has one for each route
-	cost int64  // the most that the request may cost; the pacer lowers it to what is left, but not below 1
-	step bool   // whether cost is at most what one step adds, or defaultPage if the limit is unknown
+	key  string // key in pacer.rules; the rule "requests" has one for each route
+	cost int64  // maximum cost of the request; the pacer lowers it to what is left, but not below 1
+	step bool   // whether cost is limited to what one step adds, or to defaultPage while the limit is unknown
 }
 
 type rule struct {
-	line     chan struct{}   // a lock: the next request to be sent holds it, and the others wait for it
+	line     chan struct{}   // a lock that the next request to be sent holds, while the others wait for it
 	limit    int64           // per window; 0 until a response has shown it
-	inFlight int64           // cost of the requests that have no response yet
-	used     map[int64]int64 // how much of the limit was used, by window, as shown in responses
+	inFlight int64           // total cost of the requests that have no response yet
+	used     map[int64]int64 // how much of the limit was used in each window, as shown in responses
 	reserve  int64           // part of the limit that stays unused after refusals
 	refused  int64           // window in which the reserve last changed
-	until    time.Duration   // when the next request may be sent, at the earliest
+	until    time.Duration   // earliest time of the next request
 }
 
-// newPacer returns a pacer that admits at most rate requests a second; any number if rate is
-// 0.
+// newPacer takes the rate in requests per second; 0 means no limit.
 func newPacer(share float64, rate int) *pacer {
 	p := &pacer{base: time.Now(), share: share, steps: 1, clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
 	if share < 1 {
@@ -86,7 +85,7 @@ func newPacer(share float64, rate int) *pacer {
 
 func (p *pacer) now() time.Duration { return time.Since(p.base) }
 
-// rule requires p.mu.
+// rule must be called with p.mu held.
 func (p *pacer) rule(c charge) *rule {
 	r, ok := p.rules[c.key]
 	if !ok {
@@ -96,10 +95,10 @@ func (p *pacer) rule(c charge) *rule {
 	return r
 }
 
-// enter waits until a request may be sent, and returns when that was. It lowers the costs of
-// the charges to what is left. It fails if ctx is done, and at once if an earlier response
-// requires a wait of more than maxWait. Otherwise the caller must call leave. The request
-// waits in the queue (rule.line) of the last charge.
+// enter waits until the request may be sent, and returns the time. The request waits in the
+// queue (rule.line) of the last charge. enter lowers the costs of the charges to what is left.
+// It fails if ctx is done, or immediately if an earlier response requires a wait longer than
+// maxWait. If it succeeds, the caller must call leave.
 func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Duration) (sent time.Duration, failure *Error) {
 	p.mu.Lock()
 	line := p.rule(charges[len(charges)-1]).line
@@ -133,8 +132,8 @@ func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Durati
 }
 
 // admit counts a request as sent if it fits, sets the costs of its charges, and returns a nil
-// channel. If the request does not fit, it may do so once changed is closed or, if retryAt is
-// after now, at retryAt.
+// channel. If the request does not fit, the caller may try again when changed is closed or, if
+// retryAt is after now, at retryAt.
 func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +161,7 @@ func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-c
 	return now, retryAt, nil
 }
 
-// asked returns the time until which values of Retry-After forbid the request.
+// asked returns the time until which earlier Retry-After headers forbid the request.
 func (p *pacer) asked(charges []charge) (until time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,9 +171,9 @@ func (p *pacer) asked(charges []charge) (until time.Duration) {
 	return until
 }
 
-// grant returns how much of c.cost may be used now; 0 if the request must wait. This request
-// and those in flight may be counted in the latest window that has certainly begun, or in the
-// next.
+// grant returns how much of c.cost may be used now, or 0 if the request must wait. The
+// request, like those in flight, may be counted in the latest window that has certainly begun,
+// or in the next one.
 func (p *pacer) grant(r *rule, c charge, now time.Duration) int64 {
 	if r.limit == 0 {
 		if c.step {
@@ -189,7 +188,7 @@ func (p *pacer) grant(r *rule, c charge, now time.Duration) int64 {
 	if c.step {
 		c.cost = min(c.cost, (room+p.steps-1)/p.steps)
 	}
-	window, step := p.clock.at(now, p.steps)
+	window, step := p.clock.locate(now, p.steps)
 	used, next := r.used[window]+r.inFlight, r.used[window+1]+r.inFlight
 	if used*p.steps >= room*(step+1) {
 		return 0
@@ -214,7 +213,7 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 	for _, c := range charges {
 		r := p.rule(c)
 		r.inFlight -= c.cost
-		// A Retry-After of 1 second is rounded up. The end of the window is more exact.
+		// A Retry-After of 1 second is rounded up, so the end of the window is more exact.
 		if refused && (!told || wait > time.Second) {
 			r.until = max(r.until, now+wait)
 		}
@@ -226,7 +225,7 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 	p.changed = make(chan struct{})
 }
 
-// note updates r with the limit and the remainder of a window.
+// note updates r with the limit and the remainder that a response shows for a window.
 func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	r.limit = limit
 	used := limit - left
@@ -247,9 +246,9 @@ func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	}
 }
 
-// standing returns the limit and remainder of a rule, from RateLimit-Policy and RateLimit. If
-// a proxy has removed these, it uses the X-RateLimit headers, which are about the rule with
-// the smallest remainder.
+// standing reads the limit and remainder of a rule from RateLimit-Policy and RateLimit. If a
+// proxy has removed these headers, standing uses the X-RateLimit headers, which are about the
+// rule with the smallest remainder.
 func standing(header http.Header, rule string) (limit, left int64, ok bool) {
 	limit, errLimit := parameter(header, "RateLimit-Policy", `"`+rule+`";q=`)
 	left, errLeft := parameter(header, "RateLimit", `"`+rule+`";r=`)

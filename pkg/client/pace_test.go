@@ -22,11 +22,11 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// limited behaves like the service, and uses the real Limiter. Each of its instances has a
-// clock of its own.
+// limited stands in for the service and uses the real Limiter. Each of its instances has its
+// own clock.
 type limited struct {
 	instances []*ratelimit.Limiter
-	latency   func() time.Duration // random time that a request and its response take
+	latency   func() time.Duration // random round-trip time of a request
 	charge    func(*http.Request) ratelimit.Request
 	strip     bool // whether RateLimit and RateLimit-Policy are missing, as behind some proxies
 
@@ -117,8 +117,8 @@ var paced = map[string]struct {
 	limits              ratelimit.Limits
 	strip               bool
 	unanswered          float64
-	rate                float64 // minimum of accepted requests, as a share of the limit
-	refused             float64 // maximum of refused requests, as a share of all
+	rate                float64 // minimum rate of accepted requests, relative to the Client's share of the limit; 0 means 0.95
+	refused             float64 // maximum proportion of refused requests; 0 means 0.005
 }{
 	"one goroutine":             {goroutines: 1, latency: 3 * ms, ahead: []time.Duration{0}},
 	"four goroutines":           {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}},
@@ -134,14 +134,14 @@ var paced = map[string]struct {
 	"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
 	"only the older headers":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
 	"lost responses":            {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},
-	// A client cannot see others' requests before they are counted.
+	// A client cannot see the requests of others before they are counted.
 	"two clients at one address":  {goroutines: 4, clients: 2, latency: 4 * ms, ahead: []time.Duration{0}, refused: 0.02},
 	"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
 }
 
-// Whatever the difference of clocks, the latency and the number of goroutines, a client uses
-// at least 95 percent of its share, and at most 0.5 percent of its requests are refused. The
-// bounds are different for several clients at one address, and for a distant service, whose
+// Whatever the clock difference, the latency and the number of goroutines, a client uses at
+// least 95 percent of its share, and at most 0.5 percent of its requests are refused. The
+// bounds are looser for several clients at one address, and for a distant service, whose
 // limits are known only after two long round trips.
 func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	t.Parallel()
@@ -185,24 +185,24 @@ func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	}
 }
 
-// listing turns s into a service of lists, which find this many records, or as many as are
-// asked for.
+// listing makes s serve lists. found is how many records match; a list returns at most its
+// limit.
 func (s *limited) listing(found int64) {
 	s.charge = func(r *http.Request) ratelimit.Request {
 		limit, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
 		if err != nil {
-			limit = 1 // a record by id
+			limit = 1 // the request is for one record by id
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		return ratelimit.Request{Route: ratelimit.Route{Name: name, Class: ratelimit.Export}, Records: min(found, limit)}
 	}
 }
 
-// A list costs the records that it returns, and asks for no more than are left. Lists of 50 or
-// 7 records use up the limit exactly; empty lists are limited as requests.
+// A list is charged for the records that it returns, and asks for no more than are left. Lists
+// of 50 or 7 records use up the limit exactly; empty lists count only as requests.
 func TestListsArePacedByRecords(t *testing.T) {
 	t.Parallel()
-	const seconds = 19 // full seconds; the first and the last are not full
+	const seconds = 19 // full windows within the 20 seconds; the first and the last window are cut short
 	for found, perSecond := range map[int64]int{50: 4, 7: 200/7 + 1, 0: 200} {
 		synctest.Test(t, func(t *testing.T) {
 			service := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, 123*time.Millisecond)
@@ -232,8 +232,8 @@ func TestListsArePacedByRecords(t *testing.T) {
 	}
 }
 
-// A client that reads a whole list takes what other clients at its address leave, and leaves
-// room for them: a page of 50 now and then, and 17 records a second.
+// A client that reads a whole list uses what other clients at its address leave, and leaves
+// room for them: for 17 single records a second, and for a page of 50 now and then.
 func TestReadsAListBesideOtherReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -290,7 +290,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// A rule whose limit is used up does not delay requests that it does not apply to.
+// A rule whose limit is used up does not delay requests that are not subject to it.
 func TestRulesDoNotDelayEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond) // fake time, after which the limit of imports is used up
+		time.Sleep(100 * time.Millisecond) // fake time; by then, the limit of imports is used up
 		start := time.Now()
 		for range 100 {
 			if _, err := c.ListEvents(ctx, client.EventQuery{Limit: 1}); err != nil {
@@ -329,7 +329,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 	})
 }
 
-// The client soon uses the whole limit again, and few requests are refused.
+// After the clock is set, the client soon uses its whole share again, with few refusals.
 func TestTheServicesClockMayBeSet(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []time.Duration{-time.Hour, -1500 * time.Millisecond, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour} {

@@ -17,10 +17,10 @@ type response struct {
 	body   []byte
 }
 
-// repeat sends k until the call succeeds or a bound is reached. After each try, it calls read
-// with the response and the failure, which is nil if the response is complete and its status
-// is below 300. read returns nil if the call has succeeded, and otherwise its failure. It may
-// change k for the next try.
+// repeat sends k until the call succeeds, fails for good or reaches a bound. After each try,
+// it calls read with the response and the failure, which is nil if the response is complete
+// and its status is below 300. read returns nil if the call has succeeded, and otherwise the
+// failure. read may change k for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
 	charges, sent, failure := c.admit(ctx, k)
 	if failure != nil {
@@ -52,8 +52,8 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 	}
 }
 
-// try sends one request, which the pacer admitted at sent. failure is nil if the response is
-// complete and its status is below 300.
+// try sends one request. sent is when the pacer admitted it. failure is nil only if the
+// response is complete and its status is below 300.
 func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Duration) (got response, failure *Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
 	defer cancel()
@@ -78,7 +78,7 @@ func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Du
 // maxResponseBytes is well above the 6 MB that a Lambda function can return.
 const maxResponseBytes = 16 << 20
 
-// send returns status and header even if the body cannot be read.
+// send returns the status and header even if the body cannot be read.
 func (c *Client) send(ctx context.Context, k call) (got response, failure *Error) {
 	u := *c.base
 	u.Path += k.path
@@ -113,10 +113,10 @@ func (c *Client) send(ctx context.Context, k call) (got response, failure *Error
 type retries struct {
 	cfg      Config
 	count    int       // tries so far
-	deadline time.Time // when MaxElapsed ends
+	deadline time.Time // when MaxElapsed is over
 }
 
-// next reports whether to try again, and after how long. There is no further try after
+// next reports whether to try again, and after how long. There is no further try after a
 // success, if failure is not retryable, if a bound is reached, or if ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
@@ -129,7 +129,7 @@ func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration,
 	return wait, true
 }
 
-// backoff returns the random part of the wait after tries.
+// backoff returns the random part of a wait. tries is how many tries the call has made.
 func (cfg Config) backoff(tries int) time.Duration {
 	most := cfg.MaxBackoff
 	if doublings := tries - 1; doublings < 32 && cfg.MinBackoff<<doublings < most {

@@ -14,43 +14,44 @@ import (
 	"sluice/pkg/record"
 )
 
-// Page sizes of lists, in records.
+// Page sizes, in records.
 const (
-	defaultPage = 50  // for a first request that leaves the limit to the client
+	defaultPage = 50  // for queries without a Limit, until a response has shown the rule's limit
 	maxPage     = 200 // the most that the service returns
 )
 
 // Page is one page of a list. For the next page, repeat the query with NextCursor as its
-// Cursor; it is nil on the last page.
+// Cursor. NextCursor is nil on the last page.
 type Page[T any] = api.List[T]
 
-// OpenAPI returns openapi.yaml.
+// OpenAPI returns the service's openapi.yaml.
 func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
 	_, err = c.do(ctx, call{route: route{"openapi", http.MethodGet, general}, path: "/openapi.yaml"}, &document)
 	return document, err
 }
 
-// Package api describes the fields.
+// Types of the result of Client.Usage. Package api describes their fields.
 type (
 	Usage       = api.Usage
 	UsageLimits = api.UsageLimits
 	UsageSecond = api.UsageSecond
 )
 
-// Usage returns what an address or, as key:<id>, an API key has used in the last 60 seconds,
-// for which the caller's key needs the scope operator. If of is empty, it returns the usage of
-// the identity by which the caller is counted. The most recent requests may be missing.
-func (c *Client) Usage(ctx context.Context, of string) (u Usage, err error) {
-	query := values("address", of)
-	if id, ok := strings.CutPrefix(of, "key:"); ok {
+// Usage returns what an address or API key has used in the last 60 seconds; the most recent
+// requests may be missing. identity is the address, or key:<id> for an API key, and the
+// caller's key then needs the scope operator. If identity is empty, Usage returns the usage of
+// the identity by which the caller is counted.
+func (c *Client) Usage(ctx context.Context, identity string) (u Usage, err error) {
+	query := values("address", identity)
+	if id, ok := strings.CutPrefix(identity, "key:"); ok {
 		query = values("key", id)
 	}
 	_, err = c.do(ctx, call{route: route{"usage", http.MethodGet, general}, path: "/usage", query: query}, &u)
 	return u, err
 }
 
-// getPage returns a page of at most limit records. If limit is 0, it is left to the pacer or,
-// if the list is not charged for records, to the service.
+// getPage returns a page of at most limit records. If limit is 0, the pacer sets it, or the
+// service does if the list is not charged for records.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
 	k := call{route: r, path: path, query: query, records: int64(limit), paced: r.class == exports}
 	if limit != 0 {
@@ -83,7 +84,6 @@ func create[T any](ctx context.Context, c *Client, r route, path string, body an
 	return stored, status == http.StatusCreated, err
 }
 
-// records iterates over the records of all pages, starting at cursor.
 func records[T any](cursor string, get func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {
@@ -109,7 +109,7 @@ func records[T any](cursor string, get func(cursor string) (Page[T], error)) ite
 	}
 }
 
-// values takes pairs of name and value, and leaves out those with an empty value.
+// values takes alternating names and values. It leaves out a name whose value is empty.
 func values(pairs ...string) url.Values {
 	v := make(url.Values)
 	for i := 0; i < len(pairs); i += 2 {

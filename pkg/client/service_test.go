@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// service runs the API on a free port. Its jobs stay queued.
+// service runs the API on a free port. Jobs stay queued, because no worker runs.
 func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "sluice-client-")
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 	"net/url"
 )
 
-// sourceHeader says which records a response is about.
+// sourceHeader is the response header that says which records a response is about.
 const sourceHeader = "Sluice-Source"
 
-// SourceRoute is the Try.Route of requests that Source sends.
+// SourceRoute is the Try.Route of the requests that Source sends.
 const SourceRoute = "list-export-job"
 
-// Source says which records the Client reads and writes: the id of the service's data, '/' and
-// the workspace of the API key. A program that keeps a copy, or continues its work, must
-// compare it with that of its earlier runs, because the URL is the same for another key, and
-// after the data was deleted or restored. Once Source has been called, calls fail if their
-// response comes from another source.
+// Source identifies the records that the Client reads and writes: the id of the service's
+// data, '/' and the workspace of the API key. A program that keeps a copy, or continues
+// earlier work, must check that the source is still the same. It can change under the same
+// URL: with another API key, or when the data is deleted or restored. After Source has
+// succeeded, calls fail if their response comes from another source.
 func (c *Client) Source(ctx context.Context) (source string, err error) {
 	k := call{route: route{SourceRoute, http.MethodGet, general}, path: "/export_job", query: url.Values{"limit": {"1"}}}
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
-		// The key need not have the scope of this route.
+		// Even if the key lacks the scope of this route, the response has the header.
 		if source = got.header.Get(sourceHeader); source != "" && (failure == nil || failure.Rejected()) {
 			return nil
 		}
@@ -34,7 +34,7 @@ func (c *Client) Source(ctx context.Context) (source string, err error) {
 	return source, err
 }
 
-// checkSource fails if the response is not from the source that Source returned.
+// checkSource fails if the response names another source than the one that Source returned.
 func (c *Client) checkSource(header http.Header) *Error {
 	want, got := c.source.Load(), header.Get(sourceHeader)
 	if want == nil || got == "" || got == *want {

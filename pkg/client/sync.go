@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// Time is a time in a record or a query, in milliseconds and UTC. For a field that is a
-// pointer, write new(client.TimeOf(t)).
+// Time is a time in a record or a query, in UTC with millisecond precision. For a field that
+// is a pointer, write new(client.TimeOf(t)).
 type Time = record.Time
 
 // TimeOf returns t as the service stores it.
@@ -23,9 +23,9 @@ func TimeOf(t time.Time) Time { return record.TimeOf(t) }
 // All pages have the same SyncedUntil, which is the UpdatedSince of the next synchronization.
 type EntityChangeQuery struct {
 	UpdatedSince   Time   // only changes from this time on
-	IncludeDeleted bool   // also entities that were deleted within the last 30 days
-	Type           string // only entities of this type; all others are returned as Deleted, with the Reason record.Filtered; needs IncludeDeleted
-	Limit          int    // per page, 1 to 200; 0 to leave it to the pacing
+	IncludeDeleted bool   // include entities that were deleted within the last 30 days
+	Type           string // entities of other types are returned as Deleted, with the Reason record.Filtered; empty for all types; needs IncludeDeleted
+	Limit          int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor         string // NextCursor of the previous page; empty for the first page
 }
 
@@ -43,12 +43,12 @@ func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Pa
 	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }
 
-// EventChangeQuery selects events in order of their creation, oldest first. It is used like
+// EventChangeQuery selects events in order of their creation, oldest first. Use it like
 // EntityChangeQuery: SyncedUntil is the CreatedSince of the next synchronization.
 type EventChangeQuery struct {
 	CreatedSince Time   // only events created from this time on
-	EntityID     string // only events of this entity, though all count towards the limits; empty for all entities
-	Limit        int    // per page, 1 to 200; 0 to leave it to the pacing
+	EntityID     string // only events of this entity, but those of other entities also count towards the limits; empty for all entities
+	Limit        int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor       string // NextCursor of the previous page; empty for the first page
 }
 
@@ -61,8 +61,8 @@ func (q EventChangeQuery) values() url.Values {
 	return v
 }
 
-// ListEventChanges returns one page. Each event costs one record, including those of entities
-// other than q.EntityID, which are not on the page.
+// ListEventChanges returns one page. Each event costs one record, even an event of an entity
+// other than q.EntityID, which is left out of the page.
 func (c *Client) ListEventChanges(ctx context.Context, q EventChangeQuery) (Page[event.Event], error) {
 	p, err := getPage[event.Change](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 	events := Page[event.Event]{NextCursor: p.NextCursor, SyncedUntil: p.SyncedUntil}

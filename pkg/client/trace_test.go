@@ -15,31 +15,31 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/pace.json")
 
-// trace is what a pacer decides in a random run. Times are nanoseconds of its clock.
+// trace records a pacer's decisions in a random run. Times are nanoseconds of its clock.
 type trace struct {
 	Share float64 `json:"share"`
 	Rate  int     `json:"rate"`
 	Steps []step  `json:"steps"`
 }
 
-// step is a request that wants to be sent or, if it has Status or Headers, a response.
+// step is a request that asks to be sent or, if Of is set, a response.
 type step struct {
 	Now int64 `json:"now"`
 
 	Route   string  `json:"route,omitzero"`
 	Class   string  `json:"class,omitzero"`
 	Records int64   `json:"records,omitzero"`
-	Costs   []int64 `json:"costs,omitzero"` // if it is admitted
-	Wait    int64   `json:"wait,omitzero"`  // if it is not; 0 before the first response
+	Costs   []int64 `json:"costs,omitzero"` // if the request is admitted
+	Wait    int64   `json:"wait,omitzero"`  // if the request is not admitted; 0 before the first response
 	Asked   int64   `json:"asked,omitzero"` // the part of the wait that Retry-After asks for
 
-	Of      int               `json:"of,omitzero"` // the step of its request, from 1
+	Of      int               `json:"of,omitzero"` // number of the request's step, from 1
 	Status  int               `json:"status,omitzero"`
 	Headers map[string]string `json:"headers,omitzero"`
 }
 
-// Pacers in other languages replay the traces in testdata/pace.json, which shows that they
-// decide like this one. After a change of the pacer, write the file with -update.
+// Pacers in other languages replay the traces in testdata/pace.json to show that they decide
+// as this one does. After a change of the pacer, write the file with -update.
 func TestThePacerDecidesLikeItsTraces(t *testing.T) {
 	var traces []trace
 	for seed, tr := range []trace{{Share: 1}, {Share: 0.9}, {Share: 0.5, Rate: 20}} {
@@ -120,7 +120,7 @@ func play(tr trace, random *rand.Rand) trace {
 
 var routes = []route{{name: "create-event", class: imports}, {name: "list-event", class: exports}, {name: "get-entity", class: exports}, {name: "usage"}}
 
-// responder makes up the responses of a service whose clock is ahead of the client's, and is
+// responder makes up the responses of a service whose clock is ahead of the client's and is
 // set now and then.
 type responder struct {
 	random *rand.Rand

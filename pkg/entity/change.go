@@ -10,9 +10,9 @@ import (
 // TombstoneAge is how long the tombstone of a deleted entity is kept.
 const TombstoneAge = 30 * 24 * time.Hour
 
-// Change is the latest change of an entity: the entity or, if it was deleted, its tombstone,
-// which has ID, Type, CreatedAt and DeletedAt. If a walk's filter does not select the entity,
-// it has only ID, Type, UpdatedAt, Deleted and Reason.
+// Change is the latest change of an entity: the entity itself or, after its deletion, a
+// tombstone with ID, Type, CreatedAt and DeletedAt. If a walk's filter does not select the
+// entity, the Change has only ID, Type, UpdatedAt, Deleted, Reason and ErasedAt.
 type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`
@@ -20,12 +20,12 @@ type Change struct {
 	Reason    string      `json:"reason,omitzero"` // record.Filtered if a filter does not select the entity; otherwise ""
 
 	// ErasedAt is the stamp of the latest erasure, even if the entity was created again
-	// afterwards; zero if there was none. Events of the entity that were created by then are or
-	// will be erased, and clients must drop their copies.
+	// afterwards; zero if the entity was never erased. Its events created up to that time have
+	// been or will be erased, and clients must drop their copies.
 	ErasedAt record.Time `json:"erased_at,omitzero"`
 }
 
-// SyncPosition is the position of c in a list of changes. Its time is the stamp of c.
+// SyncPosition returns the place of c in a list of changes. Its time is the stamp of c.
 func (c Change) SyncPosition() record.Position {
 	if c.Deleted && c.Reason == "" {
 		return record.Position{At: c.DeletedAt, ID: c.ID}
@@ -36,10 +36,10 @@ func (c Change) SyncPosition() record.Position {
 // ExpiresAt returns when a tombstone expires.
 func (c Change) ExpiresAt() time.Time { return c.DeletedAt.Time().Add(TombstoneAge) }
 
-// Erased reports whether events of the entity are or will be erased.
+// Erased reports whether events of the entity have been or will be erased.
 func (c Change) Erased() bool { return c.ErasedAt != record.Time{} }
 
-// AppendJSON fails if Entity.AppendJSON does.
+// AppendJSON appends c as JSON. It fails if Entity.AppendJSON would.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", c.ID)
@@ -69,15 +69,15 @@ func (c Change) AppendJSON(b []byte) ([]byte, error) {
 
 func (c Change) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
 
+// ChangeQuery requests a page of the latest changes of a workspace's entities.
 type ChangeQuery struct {
 	record.SyncQuery
-	Type           string // entities of other types are returned as gone; empty for all types; needs IncludeDeleted
-	IncludeDeleted bool   // also tombstones and ErasedAt
+	Type           string // entities of other types are returned as deleted; empty for all types; needs IncludeDeleted
+	IncludeDeleted bool   // include tombstones and ErasedAt
 }
 
-// ListChanges returns the changes that q selects, without tombstones that have expired by now.
-// Unless q.IncludeDeleted is set, a page may have fewer than q.Limit changes, or none, even if
-// More is true.
+// ListChanges returns the changes that q selects, without expired tombstones. A page may have
+// fewer than q.Limit changes, or none, even if More is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
 	page, err := s.Changes(ctx, workspace, q.SyncQuery)
 	page = record.Filter(page, Change.SyncPosition, func(c Change) bool {

@@ -1,5 +1,5 @@
-// Package entity has entities, which are one of the two kinds of records, and the interface of
-// their stores.
+// Package entity defines entities, one of the two kinds of records, and the interface of their
+// stores.
 package entity
 
 import (
@@ -39,12 +39,12 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Columns returns the JSON members of an entity in order, except attributes. They are also the
-// first columns of a CSV file.
+// Columns returns the names of an entity's JSON members in order, except attributes. They are
+// also the first columns of a CSV file.
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
-// Draft is an entity that a client wants to create, or its changes to an entity, in the JSON
-// that clients send.
+// Draft describes an entity to create, or changes to an existing one, in the JSON that clients
+// send.
 type Draft struct {
 	ID         string            `json:"id"`
 	Type       string            `json:"type,omitzero"`       // "" for DefaultType, or to keep the entity's type
@@ -52,9 +52,9 @@ type Draft struct {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member may be absent
-// or null. Members in ignored are skipped: in an import, these are the times, which the
-// service sets. The error is a *record.Error of kind Malformed, or of kind Invalid, which
-// names all invalid members.
+// or null. Members named in ignored are skipped; in an import, these are the times, which the
+// service sets. The error is a *record.Error of kind Malformed or Invalid. An error of kind
+// Invalid names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
 	decoders := record.Decoders{
@@ -87,13 +87,13 @@ type Query struct {
 	Limit   int    // at least 1
 }
 
-// Store keeps entities by workspace, a non-empty string without '#', and id. It is safe for
+// Store keeps entities by workspace, a non-empty string without '#', and by id. It is safe for
 // concurrent use. Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
-	// GetEach returns, by id, those entities that exist. ids may repeat.
+	// GetEach returns the entities that exist, by id. ids may contain duplicates.
 	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Entity, error)
 
 	// List returns the entities that q selects. A page may have fewer than q.Limit, or none, even
@@ -101,16 +101,16 @@ type Store interface {
 	// skips are limited. The next page starts after Last.ID.
 	List(ctx context.Context, workspace string, q Query) (record.Page[Entity], error)
 
-	// Count counts the entities that q selects and that were created at or before until. It
-	// ignores AfterID and Limit.
+	// Count returns how many of the entities that q selects have CreatedAt <= until. It ignores
+	// q.AfterID and q.Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Changes returns the latest changes that q selects, including tombstones. As in List, there
-	// may be fewer than q.Limit even if More is true.
+	// Changes returns the latest changes that q selects, including tombstones. As in List, a page
+	// may have fewer than q.Limit even if More is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Change], error)
 
-	// Write replaces the entity's latest change with what w.Next makes of it, in one atomic step,
-	// and keeps a tombstone for TombstoneAge. It returns the latest change after the call, and
+	// Write atomically replaces the entity's latest change with the one that w.Next returns, and
+	// keeps a tombstone for TombstoneAge. It returns the latest change after the call, and
 	// whether this call stored it. The stamp is from the store's clock. After an error of kind
 	// Unavailable, the change may have been stored.
 	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
@@ -118,9 +118,10 @@ type Store interface {
 
 // Finder finds entities by indexed attributes. It is safe for concurrent use.
 type Finder interface {
-	// Find returns the entities that q selects, with their current values. One that was changed a
-	// moment ago may be missing. As in Store.List, there may be fewer than q.Limit even if More
-	// is true; the next page starts after the key Last.ID. The error may have kind Unavailable.
+	// Find returns the entities that q selects, with their current values. An entity changed a
+	// moment ago may be missing. As in Store.List, a page may have fewer than q.Limit even if
+	// More is true. The next page starts after the index key Last.ID. The error may have kind
+	// Unavailable.
 	Find(ctx context.Context, workspace string, q index.Query) (record.Page[Entity], error)
 }
 
@@ -142,19 +143,19 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 	return stored, created, nil
 }
 
-// backOff has the longest random waits between the attempts of retry. They are long, because
-// concurrent updates of one entity make each other fail. If a call of the store takes 5 ms,
-// 200 concurrent updates make about 2.5 replacements each, and 9 of 10 are applied within 5
-// seconds.
+// backOff has the maximum of each random wait between the attempts of retry. The waits are
+// long because concurrent updates of one entity make each other fail. If a call to the store
+// takes 5 ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10 updates are
+// applied within 5 seconds.
 var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 
 // Update merges patch into the attributes of an entity (record.MergeAttributes) and returns
 // the result. It writes nothing if patch changes nothing, so repeating a call has no effect.
 //
-// The error has kind Invalid if id or patch is not valid or the result exceeds
+// The error has kind Invalid if id or patch is invalid or the result exceeds
 // record.MaxAttributesBytes, and kind NotFound if there is no such entity. It has kind
-// Unavailable if it is unknown whether the update was stored, or if other requests change the
-// entity between every read and write.
+// Unavailable if it is unknown whether the update was stored, or if other requests changed the
+// entity during every attempt.
 func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes) (Entity, error) {
 	wrong := checkGivenID(id)
 	if patch == nil {
@@ -177,8 +178,8 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls write up to three times, until it is done or fails. It is not done if another
-// request has changed the entity meanwhile.
+// retry calls write up to three times, until write is done or fails. It is not done if another
+// request has changed the entity in the meantime.
 func retry(ctx context.Context, op, id string, write func(try int) (done bool, err error)) error {
 	for try := 0; ; try++ {
 		done, err := write(try)
@@ -196,8 +197,8 @@ func retry(ctx context.Context, op, id string, write func(try int) (done bool, e
 	}
 }
 
-// merge merges patch into the attributes of old, sets its type to typ unless that is "", and
-// stores the result if it differs from old. done is false if another request has changed old.
+// merge applies patch to the attributes of old, sets the type to typ unless typ is "", and
+// stores the result if it differs. done is false if another request has changed the entity.
 func merge(ctx context.Context, s Store, workspace string, old Entity, typ string, patch record.Attributes) (merged Entity, done bool, err error) {
 	attributes, err := record.MergeAttributes(old.Attributes, patch)
 	merged = old
@@ -224,8 +225,8 @@ func Delete(ctx context.Context, s Store, workspace, id string) error {
 	return err
 }
 
-// Erase removes an entity, if it exists, and stores a tombstone with the time of the erasure,
-// which it returns. The caller must then erase the entity's events created by that time. A
+// Erase removes an entity, if it exists, and stores a tombstone with the time of the erasure.
+// It returns that time, and the caller must erase the entity's events created by then. A
 // repeated call stores a later tombstone. The error has kind Invalid if id is not valid.
 func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, err error) {
 	if err := checkGivenID(id).Err(); err != nil {
@@ -235,7 +236,7 @@ func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, 
 	return latest.ErasedAt, err
 }
 
-// checkGivenID is record.CheckID with a separate error for an empty id.
+// checkGivenID is like record.CheckID, but has a separate error for an empty id.
 func checkGivenID(id string) (wrong record.Fields) {
 	if id == "" {
 		wrong.Add("id", "is required: the id of the entity")

@@ -12,15 +12,14 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// open returns a store with the entity "ada", created at noon, which is also the time of its
-// clock.
+// open returns a store with the entity "ada". The store's clock shows noon.
 func open(t *testing.T, attributes string) entity.Store {
 	t.Helper()
 	now := noon
 	return openAt(t, attributes, &now)
 }
 
-// openAt is open with a clock that shows *now.
+// openAt is like open, but the store's clock shows *now.
 func openAt(t *testing.T, attributes string, now *time.Time) entity.Store {
 	t.Helper()
 	stores, _ := boltstores.New(t, func() time.Time { return *now })
@@ -43,7 +42,7 @@ func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 		{`{"a":1}`, `{"a":1}`, time.Hour, 0},
 		{`{"b":2}`, `{"a":1,"b":2}`, time.Hour, time.Hour},
 		{`{"b":2}`, `{"a":1,"b":2}`, 2 * time.Hour, time.Hour},
-		{`{"b":null}`, `{"a":1}`, time.Hour - 4*time.Second, time.Hour + time.Millisecond}, // the clock is behind
+		{`{"b":null}`, `{"a":1}`, time.Hour - 4*time.Second, time.Hour + time.Millisecond}, // the clock is behind the stored stamp
 		{`{"a":1.0}`, `{"a":1.0}`, 3 * time.Hour, 3 * time.Hour},
 	} {
 		now = noon.Add(step.after)

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Package record tests how members are written.
+// The tests of package record check how members are written.
 func TestAppendJSON(t *testing.T) {
 	at, later := record.TimeOf(time.Unix(0, 0)), record.TimeOf(time.UnixMilli(1767366245678))
 	e := entity.Entity{ID: "a", Type: "person", Attributes: record.Attributes(`{"a":1.0,"b":"\u00e9"}`), CreatedAt: at, UpdatedAt: later}

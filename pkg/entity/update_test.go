@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended counts replacements, and calls between before each of them.
+// contended counts replacements. Before each of them, it calls the function between.
 type contended struct {
 	entity.Store
 	between      func()
@@ -108,7 +108,7 @@ func TestUpdateWaitsNoLongerThanItsContext(t *testing.T) {
 	}
 }
 
-// distant has one entity. A call takes 2.5 ms before the store acts, and 2.5 ms after.
+// distant is a store with one entity. A call takes 2.5 ms to reach it, and 2.5 ms to return.
 type distant struct {
 	entity.Store
 
@@ -142,8 +142,8 @@ func (d *distant) Write(_ context.Context, _ string, w entity.Write) (entity.Cha
 	return next, true, nil
 }
 
-// No applied update is lost. On average, each of 200 makes at most 3 writes, and those that
-// are not applied fail with kind Unavailable.
+// No applied update is lost. On average, an update makes at most 3 writes. Updates that are
+// not applied fail with kind Unavailable.
 func TestConcurrentUpdatesBackOff(t *testing.T) {
 	t.Parallel()
 	const updates = 200
@@ -175,7 +175,7 @@ func TestConcurrentUpdatesBackOff(t *testing.T) {
 	})
 }
 
-// unknown stores its first replacement, but returns an error.
+// unknown is a Store that performs each write but returns an error.
 type unknown struct {
 	entity.Store
 	writes int
@@ -189,7 +189,7 @@ func (u *unknown) Write(ctx context.Context, workspace string, w entity.Write) (
 	return entity.Change{}, false, record.UnavailableError("replace entity", context.DeadlineExceeded)
 }
 
-// A second merge could undo what others have done since.
+// A second merge could undo what other requests have changed in the meantime.
 func TestAnUpdateOfUnknownOutcomeIsNotMergedAgain(t *testing.T) {
 	t.Parallel()
 	u := &unknown{Store: open(t, `{"a":1}`)}

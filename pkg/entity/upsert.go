@@ -8,13 +8,13 @@ import (
 )
 
 // Upsert creates the entity that d describes, without the attributes that are null in d. If
-// its id exists, Upsert merges d into that entity, as Update does, and replaces its type if d
-// has one. It returns the stored entity and whether it is new.
+// the entity exists, Upsert merges d into it, as Update does, and replaces its type if d has
+// one. It returns the stored entity and whether it is new.
 //
 // old is the entity as the caller has read it, or nil if it did not exist. If another request
-// has changed it since, Upsert reads it again. It writes nothing if the entity already matches
-// d, so repeating a call has no effect. The error has kind Invalid or Unavailable, as in
-// Update.
+// has changed the entity in the meantime, Upsert reads it again. Upsert writes nothing if the
+// entity already matches d, so repeating a call has no effect. The error has kind Invalid or
+// Unavailable, as in Update.
 func Upsert(ctx context.Context, s Store, workspace string, d Draft, old *Entity) (stored Entity, created bool, err error) {
 	e, err := d.entity()
 	if err != nil {

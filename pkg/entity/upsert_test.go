@@ -18,7 +18,6 @@ func change(id, typ, attributes string) entity.Draft {
 	return entity.Draft{ID: id, Type: typ, Attributes: record.Attributes(attributes)}
 }
 
-// upsert reads the entity and then upserts it.
 func upsert(ctx context.Context, s entity.Store, d entity.Draft) (stored entity.Entity, created bool, err error) {
 	found, err := s.GetEach(ctx, "default", []string{d.ID})
 	if err != nil {
@@ -92,7 +91,7 @@ func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// late is a Store in which another request creates an entity between the read and the create.
+// late is a Store in which another request creates an entity just before the caller does.
 type late struct {
 	entity.Store
 	other entity.Draft
@@ -130,7 +129,7 @@ func TestUpsertCreatesAConcurrentlyDeletedEntity(t *testing.T) {
 	}
 }
 
-// One call creates the entity, and the changes of all the others are kept.
+// Exactly one call creates the entity, and no call's changes are lost.
 func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const calls = 5
@@ -144,7 +143,7 @@ func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 				if isNew {
 					created.Add(1)
 				}
-				if record.KindOf(err) != record.Unavailable { // allowed, because other requests kept changing the entity
+				if record.KindOf(err) != record.Unavailable { // Unavailable is allowed, because other requests kept changing the entity
 					if err != nil {
 						t.Error(err)
 					}

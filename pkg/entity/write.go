@@ -8,9 +8,9 @@ import (
 	"sluice/pkg/record"
 )
 
+// Kind says what a Write does.
 type Kind string
 
-// The kinds.
 const (
 	CreateWrite  Kind = "create"  // stores Entity, unless the entity exists
 	ReplaceWrite Kind = "replace" // stores Entity in place of Old, unless Old has changed or is gone
@@ -18,16 +18,16 @@ const (
 	EraseWrite   Kind = "erase"   // stores a tombstone with ErasedAt, even if the entity never existed
 )
 
-// Write is one change of an entity before it has a stamp. Next says what it changes, in any
-// store.
+// Write is a change that a store is asked to make to an entity. Next defines the effect, which
+// is the same in every store.
 type Write struct {
 	Kind   Kind
 	Entity Entity // a store sets CreatedAt and UpdatedAt; for a deletion or an erasure, only ID matters
-	Old    Entity // what a replacement replaces
+	Old    Entity // for ReplaceWrite, the entity as it was read
 }
 
-// Next returns the change that w makes at now. latest is the entity's latest change; it has no
-// ID if the entity never existed. ok is false if w has nothing to change.
+// Next returns the change that w makes at time now. latest is the entity's latest change; it
+// has no ID if the entity never existed. ok is false if there is nothing to store.
 func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 	known := latest.ID != ""
 	exists := known && !latest.Deleted
@@ -55,9 +55,9 @@ func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 	return next, true
 }
 
-// Stored reports whether found is what the same call wanted to store as next, for a store that
-// retried a write whose response was lost. Two writers may pick the same stamp, so the content
-// counts too.
+// Stored reports whether found is what w wanted to store as next. A store needs this after
+// retrying a write whose response was lost. Two writers may pick the same stamp, so Stored
+// also compares the content.
 func (w Write) Stored(next, found Change) bool {
 	switch {
 	case found.SyncPosition() != next.SyncPosition() || found.Deleted != next.Deleted:
@@ -70,11 +70,11 @@ func (w Write) Stored(next, found Change) bool {
 	return found.Type == next.Type && found.CreatedAt == next.CreatedAt && bytes.Equal(found.Attributes, next.Attributes)
 }
 
-// ClockFault says that a write found a stamp from a clock that was wrong (see
-// record.Time.Next), and gave the entity an earlier stamp.
+// ClockFault says that a write found a stamp from a wrong clock (see record.Time.Next) and
+// replaced it with an earlier stamp.
 type ClockFault struct {
 	Workspace, ID string
-	Was, Now      record.Time // the wrong stamp, and the one that replaced it
+	Was, Now      record.Time // the wrong stamp and its replacement
 }
 
 // Clock gives a store its stamps. The zero value is ready to use.

@@ -7,20 +7,20 @@ import (
 	"sluice/pkg/record"
 )
 
-// SyncPosition is the position of e in a list of changes.
+// SyncPosition returns the place of e in a list of changes, which is in order of creation.
 func (e Event) SyncPosition() record.Position {
 	return record.Position{At: e.CreatedAt, ID: e.ID}
 }
 
-// Change is an event in a walk. If the walk's filter does not select the event, it has only ID
-// and CreatedAt.
+// Change is an event in a walk. If the walk's filter does not select the event, the Change has
+// only ID, CreatedAt and Reason.
 type Change struct {
 	Event
 	Reason string `json:"reason,omitzero"` // record.Filtered if the filter does not select the event; otherwise ""
 }
 
-// AppendJSON appends the event or, if there is a reason,
-// {"id","created_at","deleted":true,"reason"}. It fails if Event.AppendJSON does.
+// AppendJSON appends the event or, if c has a Reason, only id, created_at, "deleted":true and
+// reason. It fails if Event.AppendJSON would.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	if c.Reason == "" {
 		return c.Event.AppendJSON(b)
@@ -36,11 +36,11 @@ func (c Change) AppendJSON(b []byte) ([]byte, error) {
 // ChangeQuery requests a workspace's events in order of CreatedAt, then id.
 type ChangeQuery struct {
 	record.SyncQuery
-	EntityID OptionalID // events of other entities are returned as gone; empty for all entities
+	EntityID OptionalID // events of other entities are returned as deleted; empty for all entities
 }
 
-// ListChanges returns the events that q selects and that have not expired by now. A page may
-// have fewer than q.Limit, or none, even if More is true.
+// ListChanges returns the events that q selects and that have not expired. A page may have
+// fewer than q.Limit events, or none, even if More is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
 	found, err := s.Changes(ctx, workspace, q.SyncQuery)
 	found = record.Filter(found, Event.SyncPosition, func(e Event) bool { return !e.Expired(record.TimeOf(now)) })

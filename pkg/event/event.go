@@ -1,5 +1,5 @@
-// Package event has events, which are one of the two kinds of records, and the interface of
-// their stores.
+// Package event defines events, one of the two kinds of records, and the interface of their
+// stores.
 package event
 
 import (
@@ -37,12 +37,12 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Expired reports whether e has expired by at.
-func (e Event) Expired(at record.Time) bool {
-	return e.ExpiresAt != record.Time{} && e.ExpiresAt.Compare(at) <= 0
+// Expired reports whether e has expired at time t.
+func (e Event) Expired(t record.Time) bool {
+	return e.ExpiresAt != record.Time{} && e.ExpiresAt.Compare(t) <= 0
 }
 
-// OptionalID is an id, or "" for none, which is null in JSON.
+// OptionalID is an id, or "" for none. In JSON, "" is null.
 type OptionalID string
 
 func (id OptionalID) MarshalJSON() ([]byte, error) {
@@ -52,11 +52,11 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(id))
 }
 
-// Columns returns the JSON members of an event in order, except attributes. They are also the
-// first columns of a CSV file.
+// Columns returns the names of an event's JSON members in order, except attributes. They are
+// also the first columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
-// Draft is an event that a client wants to create, in the JSON that clients send.
+// Draft describes an event to create, in the JSON that clients send.
 type Draft struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
@@ -67,7 +67,7 @@ type Draft struct {
 	KeepFor time.Duration `json:"-"` // from creation to expiry, set by the service; 0 for events that never expire
 }
 
-// At returns the event that d describes, created at now.
+// At returns the event that d describes, with now as its time of creation.
 func (d Draft) At(now time.Time) Event {
 	e := Event{ID: d.ID, Name: d.Name, EntityID: d.EntityID, Attributes: d.Attributes, CreatedAt: record.TimeOf(now)}
 	e.OccurredAt = e.CreatedAt
@@ -84,9 +84,9 @@ func (d Draft) At(now time.Time) Event {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member except name
-// may be absent or null. Members in ignored are skipped: in an import, that is created_at,
-// which the service sets. The error is a *record.Error of kind Malformed, or of kind Invalid,
-// which names all invalid members.
+// may be absent or null. Members named in ignored are skipped; in an import, that is
+// created_at, which the service sets. The error is a *record.Error of kind Malformed or
+// Invalid. An error of kind Invalid names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
 	decoders := record.Decoders{
@@ -103,7 +103,7 @@ func Parse(text []byte, ignored ...string) (Draft, error) {
 		return d, err
 	}
 	var wrong record.Fields
-	wrong.Check("name", checkName(d.Name)) // Decode does not report that name is absent
+	wrong.Check("name", checkName(d.Name)) // Decode does not report a missing name
 	return d, wrong.Err()
 }
 
@@ -114,7 +114,7 @@ func checkName(name string) error {
 	return record.CheckName(name)
 }
 
-// Position is the position of e in a list.
+// Position returns the place of e in a list, which is in order of OccurredAt, then id.
 func (e Event) Position() record.Position { return record.Position{At: e.OccurredAt, ID: e.ID} }
 
 // Query requests a page of a workspace's events in order of Event.Position.
@@ -127,19 +127,19 @@ type Query struct {
 	Limit     int              // at least 1
 }
 
-// Bounds is record.Bounds for q.
+// Bounds returns the record.Bounds of the positions that q selects.
 func (q Query) Bounds() (low, high string) {
 	return record.Bounds(q.From, q.To, q.After, q.Ascending)
 }
 
-// Store keeps events by workspace, a non-empty string without '#', and id. It is safe for
+// Store keeps events by workspace, a non-empty string without '#', and by id. It is safe for
 // concurrent use. It may return expired events, because it removes them only after some time;
 // the functions Get, List and ListChanges hide them. Every method may fail with a
 // *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores d.At the time of the store's clock, unless the workspace has an event with
-	// the same id that has not expired by then. It returns the event that is stored after the
-	// call, and whether this call stored it.
+	// Create stores the event that d.At returns for the store's time, unless the workspace has an
+	// unexpired event with the same id. It returns the event that is stored after the call, and
+	// whether this call stored it.
 	Create(ctx context.Context, workspace string, d Draft) (stored Event, created bool, err error)
 
 	// Get returns an event, or a *record.Error of kind NotFound.
@@ -154,8 +154,8 @@ type Store interface {
 	// even if More is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Event], error)
 
-	// Count counts the events that match the filters of q, were created at or before until and
-	// had not expired by then. It ignores After and Limit.
+	// Count returns how many of the events that q selects have CreatedAt <= until and had not
+	// expired at that time. It ignores q.After and q.Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Erase removes the events that q selects. Erased.Events says how many it removed, even if
@@ -172,13 +172,14 @@ type Erasure struct {
 	Limit    int              // maximum number of events to read, at least 1
 }
 
+// Erased is the result of an Erasure.
 type Erased struct {
 	Events int64            // how many were removed
-	Last   *record.Position // position of the last event that was read, after which the next page starts; nil if none was read
-	More   bool             // whether further events follow Last
+	Last   *record.Position // position of the last event read; nil if none was read; the next page starts after it
+	More   bool             // whether more events follow Last
 }
 
-// Get returns an event that has not expired by now, or a *record.Error of kind NotFound.
+// Get returns an event that has not expired, or a *record.Error of kind NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Event, error) {
 	e, err := s.Get(ctx, workspace, id)
 	switch {
@@ -190,18 +191,18 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Eve
 	return e, nil
 }
 
-// List returns the events that q selects and that have not expired by now. It reads up to
-// q.Limit events and drops the expired ones, so a page may be short, or even empty, although
-// More is true.
+// List returns the events that q selects and that have not expired. It reads up to q.Limit
+// events and drops the expired ones, so a page may be short, or even empty, although More is
+// true.
 func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (record.Page[Event], error) {
 	page, err := s.List(ctx, workspace, q)
 	return record.Filter(page, Event.Position, func(e Event) bool { return !e.Expired(record.TimeOf(now)) }), err
 }
 
-// Create stores the event that d describes, with the current time. If the same event exists,
-// it is returned, and created is false. The error has kind Conflict if the id belongs to a
-// different event, and kind Invalid if a field is not valid. A draft without a time of
-// occurrence matches an event with any.
+// Create stores the event that d describes, with the current time. If the same event already
+// exists, it is returned, and created is false. The error has kind Conflict if the id belongs
+// to a different event, and kind Invalid if a field is invalid. If d has no OccurredAt, it
+// matches an event with any OccurredAt.
 func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Event, created bool, err error) {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(d.ID))
