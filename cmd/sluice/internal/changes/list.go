@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// List returns the page of a list of changes that begins at the Mark's Cursor.
+// List returns one page of a list of changes, starting at the Mark's Cursor.
 type List func(ctx context.Context, at Mark) (Page, error)
 
 type Page struct {
@@ -19,7 +19,7 @@ type Page struct {
 	Count       int64  // number of changes in Lines
 	Read        int64  // number of changes that the service returned
 	SyncedUntil record.Time
-	Next        *string // cursor; nil on the last page
+	Next        *string // cursor of the next page; nil on the last page
 }
 
 // Entities lists the entity changes that q selects.
@@ -40,9 +40,9 @@ func Events(c *client.Client, q client.EventChangeQuery) List {
 	}
 }
 
-// Erasures lists the entities that changed since Mark.Since and were ever erased, as long as
-// the service keeps their tombstones. The service returns all changes, up to limit per page,
-// and Erasures drops the rest. A walk over events must read this list last.
+// Erasures lists the entities that changed since Mark.Since and have been erased, but goes
+// back at most entity.TombstoneAge. It requests all changes, up to limit per page, and drops
+// those of other entities. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since
@@ -54,7 +54,7 @@ func Erasures(c *client.Client, limit int) List {
 	}
 }
 
-// newPage keeps the changes that keep accepts.
+// newPage keeps only the changes for which keep returns true.
 func newPage[R interface{ AppendJSON([]byte) ([]byte, error) }](p client.Page[R], err error, keep func(R) bool) (Page, error) {
 	if err != nil {
 		return Page{}, err

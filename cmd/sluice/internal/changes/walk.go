@@ -1,5 +1,5 @@
-// Package changes implements walks. A walk reads all changes in a service since some time and
-// writes them to a file. If it is stopped or killed, the next run continues it.
+// Package changes implements walks. A walk reads all changes that a service has had since some
+// time, and writes them to a file. If it is stopped or killed, the next run continues it.
 package changes
 
 import (
@@ -17,37 +17,37 @@ import (
 	"sluice/pkg/record"
 )
 
-// MaxAge is the age at which a walk that needs tombstones must start over. The service keeps
-// them a day longer, which leaves time to read them.
+// MaxAge is the age after which a walk that needs tombstones must start over. The service
+// keeps tombstones a day longer, which leaves time to read them.
 const MaxAge = entity.TombstoneAge - 24*time.Hour
 
 var noun = progress.Noun{One: "change", Many: "changes"}
 
 // Mark is a walk's progress, saved in its journal.
 type Mark struct {
-	Since       record.Time  `json:"since"`        // the walk reads changes at or after this time
-	SyncedUntil *record.Time `json:"synced_until"` // and before this one; nil until the first page is read
-	List        int          `json:"list"`         // index of the current list; the number of lists if all are read
-	Cursor      string       `json:"cursor"`       // cursor of the list's next page; "" for the first
+	Since       record.Time  `json:"since"`        // beginning of the time range, inclusive
+	SyncedUntil *record.Time `json:"synced_until"` // end of the time range, exclusive; nil until a page has been read
+	List        int          `json:"list"`         // index of the list being read; the number of lists at the end
+	Cursor      string       `json:"cursor"`       // cursor of the list's next page; "" for the first page
 	Changes     int64        `json:"changes"`      // number of changes in the file
 	Bytes       int64        `json:"bytes"`        // size of the file
 
-	Force bool `json:"force,omitempty"` // whether task.Abandon was set when the walk began
+	Force bool `json:"force,omitempty"` // whether Task.Abandon was set when the walk began
 }
 
-// Walk reads one list of changes after the other into an NDJSON file, and saves its progress
-// in a journal after each page. The journal also keeps other processes from writing to the
-// file. A Walk is not safe for concurrent use.
+// Walk reads one list of changes after another into an NDJSON file, and saves its progress in
+// a journal after each page. The journal also keeps other processes from writing to the file.
+// A Walk is not safe for concurrent use.
 type Walk struct {
 	journal *journal.Journal
-	path    string // path of the file
-	force   bool   // task.Abandon, from Open
+	path    string // path of the NDJSON file
+	force   bool   // Task.Abandon, as passed to Open
 	mark    Mark
 	now     func() time.Time
 }
 
-// Open opens or creates the journal of a walk at path. The walk's file is path + ".part". With
-// task.Abandon, Open also opens the journal of another unfinished walk, which Begin then
+// Open opens the journal at path, or creates it. The walk writes changes to path + ".part".
+// With task.Abandon, Open also opens the journal of another unfinished walk, which Begin then
 // abandons. The errors are those of journal.Open.
 func Open(path string, task journal.Task, now func() time.Time) (w *Walk, err error) {
 	w = &Walk{path: path + ".part", force: task.Abandon, now: now}
@@ -58,15 +58,15 @@ func Open(path string, task journal.Task, now func() time.Time) (w *Walk, err er
 // Begun reports whether this run or an earlier one began the walk.
 func (w *Walk) Begun() bool { return w.journal.ID != "" }
 
-// Used reports whether an earlier run began this walk or another one at the same path.
+// Used reports whether an earlier run began a walk at the same path, this one or another.
 func (w *Walk) Used() bool { return w.journal.Used }
 
 func (w *Walk) Mark() Mark { return w.mark }
 
-// Path returns the path of the file.
+// Path returns the path of the NDJSON file.
 func (w *Walk) Path() string { return w.path }
 
-// Begin begins a walk over the changes since a time, and discards what an earlier walk read.
+// Begin starts a walk over the changes since a time, and discards what an earlier walk read.
 func (w *Walk) Begin(since record.Time) error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -78,9 +78,9 @@ func (w *Walk) Begin(since record.Time) error {
 	return w.journal.Save(w.mark)
 }
 
-// Continue continues the walk of an earlier run if that began at since and read at least one
-// page, and the file has at least Mark.Bytes bytes. Otherwise it begins a new walk and returns
-// false. It does not notice if the file's content was changed.
+// Continue continues an earlier run's walk if that walk has the same start time and has read a
+// page, and if its file still has at least Mark.Bytes bytes. Otherwise Continue begins a new
+// walk and returns false. It does not detect changes to the file's content.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	if w.mark.SyncedUntil != nil && w.mark.Since == since {
 		switch info, err := os.Stat(w.path); {
@@ -93,7 +93,7 @@ func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	return false, w.Begin(since)
 }
 
-// Read reads the remaining pages and shows its progress on stderr. waiting returns the
+// Read reads the remaining pages and shows its progress on stderr; waiting supplies
 // progress.State.Waiting. If Read succeeds, the next walk begins at Mark().SyncedUntil.
 func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, stderr io.Writer) (err error) {
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE, 0o600)
@@ -124,7 +124,7 @@ func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, st
 	return nil
 }
 
-// add appends a page to the file and saves the progress.
+// add appends a page to the file, syncs it to disk, and saves the progress.
 func (w *Walk) add(file *os.File, page Page) error {
 	if _, err := file.Write(page.Lines); err != nil {
 		return err
@@ -137,8 +137,8 @@ func (w *Walk) add(file *os.File, page Page) error {
 	if w.mark.SyncedUntil == nil {
 		until := page.SyncedUntil
 		if now := w.now(); until.Time().After(now) {
-			// The service's clock is ahead. Once it is set right, changes get times before until, and a
-			// walk since then would miss them.
+			// The service's clock is ahead. After it is set right, new changes get earlier times than
+			// this, so the next walk would miss them.
 			until = record.TimeOf(now.Add(-record.SyncLag))
 		}
 		w.mark.SyncedUntil = &until
@@ -152,7 +152,7 @@ func (w *Walk) add(file *os.File, page Page) error {
 }
 
 // Stop returns err, or ctx's cause if ctx is done, with a hint about how to continue the walk.
-// If the walk has read no page, Stop removes its files and gives no hint.
+// If the walk has read no page, Stop removes the walk's files and gives no hint.
 func (w *Walk) Stop(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -166,7 +166,7 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 // Done returns the number of changes in the file, such as "1 change".
 func (w *Walk) Done() string { return noun.Count(w.mark.Changes) }
 
-// Remove removes the file and the journal. The caller must still close the journal.
+// Remove removes the file and the journal. The caller must still call Close.
 func (w *Walk) Remove() error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

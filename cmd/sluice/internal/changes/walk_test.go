@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// After a permanent rejection, the hint says that the service must first accept the request.
+// After a permanent rejection, the hint says that the service must accept the request first.
 func TestTheHintOfAStoppedWalk(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{

@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// After a permanent rejection, the hint says that the service must first accept the request.
+// After a permanent rejection, the hint says that the service must accept the request first.
 func TestTheHintAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{

@@ -26,7 +26,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// cancelTimeout limits the cancellation of a job after an interrupt.
+// cancelTimeout limits how long Run tries to cancel a job after an interrupt.
 const cancelTimeout = 5 * time.Second
 
 type Options struct {
@@ -55,7 +55,7 @@ func newTask(ctx context.Context, c *client.Client, w work) (journal.Task, error
 type exporter struct {
 	Options
 	client  *client.Client
-	journal *journal.Journal // its ID is the job's
+	journal *journal.Journal // its ID is also the export job's
 	resumed bool             // whether an earlier run began the journal
 	created bool             // whether the service may have created the job
 	part    string           // path of the partial download
@@ -105,8 +105,8 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	return j, err
 }
 
-// workPath returns the path of the journal. The paths of other temporary files begin with it.
-// For an export to o.Stdout, remove deletes them all; otherwise it does nothing.
+// workPath returns the path of the journal, which is also a prefix of all other temporary
+// paths. For an export to o.Stdout, remove deletes all these files; otherwise it does nothing.
 func (o Options) workPath() (path string, remove func(), err error) {
 	const suffix = ".sluice-export"
 	if o.Path != "-" {
@@ -139,7 +139,7 @@ func (ex *exporter) begin() error {
 	return ex.journal.Begin()
 }
 
-// run waits for the job, downloads the rest of its file and delivers it.
+// run waits for the job, downloads the rest of its file and delivers the file.
 func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	j, err := ex.await(ctx)
 	if err != nil {
@@ -164,14 +164,14 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	return j, err
 }
 
-// await creates the job and waits until it has ended. It keeps the job of an earlier run,
-// unless that has ended without a file.
+// await creates the export job, unless an earlier run did, and waits for it to end. If the
+// earlier run's job ended without a file, await creates a new one.
 func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
 		if _, _, err := ex.client.CreateExportJob(ctx, ex.Order); err != nil {
 			e, ok := errors.AsType[*client.Error](err)
-			ex.created = ex.created || !ok || !e.Rejected() // a rejected call had no effect
+			ex.created = ex.created || !ok || !e.Rejected() // a rejected call creates no job
 			return exportjob.Job{}, err
 		}
 		ex.created = true
@@ -199,7 +199,7 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	}
 }
 
-// describeEnd says how j ended without a file.
+// describeEnd says how a job ended without producing a file.
 func describeEnd(j exportjob.Job) string {
 	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
 	if j.Status == job.Cancelled {
@@ -242,9 +242,9 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 	return part.Sync()
 }
 
-// check verifies that the download is j's file: every checksum is right, every record is
-// valid, and there are j.RecordsWritten of them. If not, it truncates the partial file to 0
-// bytes, unless ctx is done.
+// check verifies that the download is the file that the job wrote: every checksum is right,
+// every record is valid, and there are j.RecordsWritten records. If not, check empties the
+// partial file, unless ctx is done.
 func check(ctx context.Context, j exportjob.Job, part *os.File) error {
 	records, err := countRecords(j, part)
 	if err == nil && records != j.RecordsWritten {
@@ -291,8 +291,8 @@ func decompress(w io.Writer, file io.Reader) error {
 	return err
 }
 
-// deliver moves the download to the path of the export, or writes it to o.Stdout. convert, if
-// not nil, converts it first.
+// deliver moves the download to ex.Path, or writes it to ex.Stdout. If convert is not nil, it
+// converts the download first.
 func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
 	if convert == nil && ex.Path != "-" {
 		return ex.place(part.Name())
@@ -326,8 +326,8 @@ func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Rea
 	return os.Remove(part.Name())
 }
 
-// place moves a complete file to the path of the export. Without Force, it does not replace a
-// file that was created there during the export.
+// place moves a complete file to ex.Path. Without Force, it does not replace a file that was
+// created there during the export.
 func (ex *exporter) place(file string) error {
 	if ex.Force {
 		return os.Rename(file, ex.Path)
@@ -339,8 +339,8 @@ func (ex *exporter) place(file string) error {
 	return err
 }
 
-// moveNew moves a file to a path, or returns an error that matches fs.ErrExist if there is one
-// already. link is os.Link, except in tests.
+// moveNew moves a file to path. If a file is already there, it returns an error that matches
+// fs.ErrExist. link is os.Link, except in tests.
 func moveNew(file, path string, link func(oldname, newname string) error) error {
 	switch err := link(file, path); {
 	case err == nil:
@@ -348,9 +348,9 @@ func moveNew(file, path string, link func(oldname, newname string) error) error 
 	case errors.Is(err, fs.ErrExist):
 		return err
 	}
-	// Some file systems have no links, and os.Rename would replace an existing file. So moveNew
-	// first creates an empty file, which fails if there is one already. The empty file remains if
-	// the process is killed before the rename.
+	// Some file systems have no links, and os.Rename would replace an existing file. So create an
+	// empty file first, which fails if there already is a file. The empty file remains if the
+	// process is killed before the rename.
 	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// If the file system has links, the complete file appears at the path in one step. Otherwise
-// moveNew still replaces no file.
+// If the file system has links, the complete file appears at the path in one step. If it has
+// none, moveNew still does not replace an existing file.
 func TestMoveNew(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -55,7 +55,7 @@ func TestMoveNew(t *testing.T) {
 	}
 }
 
-// Without Force, an export replaces neither a symbolic link nor a file created meanwhile.
+// Without Force, an export replaces nothing at its path, not even a dangling symbolic link.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

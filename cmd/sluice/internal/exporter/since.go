@@ -17,17 +17,17 @@ import (
 
 type Changes struct {
 	Records     int64       // including tombstones
-	SyncedUntil record.Time // start of the next export
+	SyncedUntil record.Time // start time of the next export
 }
 
-// RunSince exports changes from since on as NDJSON, in their order, to a file or o.Stdout. For
-// entities, includeDeleted adds tombstones. A change of an event is its creation. Of
-// o.Order.Filters, only Type applies to entities, and only EntityID to events. As with Run,
-// the file appears only when it is complete, and after an error another call with the same
+// RunSince exports all changes since a time as NDJSON, in order, to a file or o.Stdout. For
+// entities, includeDeleted adds tombstones. The only change of an event is its creation. From
+// o.Order.Filters, RunSince uses only Type for entities and only EntityID for events. As with
+// Run, the file appears only when it is complete. After an error, another call with the same
 // arguments continues the export.
 //
-// The error is a *journal.RefusedError if the service may no longer have all tombstones that
-// an export needs to continue, or if since is in the future.
+// The error is a *journal.RefusedError if the export cannot continue because the service may
+// no longer have all tombstones that it needs, or if the start time is in the future.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
 	if o.Now == nil {
 		o.Now = time.Now

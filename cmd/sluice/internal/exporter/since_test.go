@@ -16,9 +16,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// since exports the changes of entities from a time on. now is what the clock says. With
-// stops, the service fails the export after its first page.
-func since(t *testing.T, path string, from record.Time, includeDeleted, stops bool, now time.Time) error {
+// exportSince exports the entity changes since a time. If stops is set, the service rejects
+// the request for the second page.
+func exportSince(t *testing.T, path string, from record.Time, includeDeleted, stops bool, now time.Time) error {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Sluice-Source", "service/default")
@@ -42,21 +42,21 @@ func since(t *testing.T, path string, from record.Time, includeDeleted, stops bo
 	return err
 }
 
-// Tombstones that the export has not read may be gone.
+// Tombstones that an old export has not read may be gone by now.
 func TestAnOldExportOfChangesIsNotContinued(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	for _, includeDeleted := range []bool{false, true} {
 		for _, late := range []bool{false, true} {
 			path := filepath.Join(t.TempDir(), "changes.ndjson")
-			if err := since(t, path, record.Time{}, includeDeleted, true, began); err == nil {
+			if err := exportSince(t, path, record.Time{}, includeDeleted, true, began); err == nil {
 				t.Fatal("the first run was not stopped")
 			}
 			now := began.Add(29 * 24 * time.Hour)
 			if late {
 				now = now.Add(time.Millisecond)
 			}
-			err := since(t, path, record.Time{}, includeDeleted, false, now)
+			err := exportSince(t, path, record.Time{}, includeDeleted, false, now)
 			refused := new(journal.RefusedError)
 			if old := includeDeleted && late; errors.As(err, &refused) != old || (err != nil) != old || old && !strings.Contains(err.Error(), "begun more than 29 days ago") {
 				t.Errorf("tombstones %v, late %v: %v", includeDeleted, late, err)
@@ -69,7 +69,7 @@ func TestAnExportOfChangesDoesNotBeginInTheFuture(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
 	for _, ahead := range []time.Duration{0, time.Millisecond} {
-		err := since(t, filepath.Join(t.TempDir(), "changes.ndjson"), record.TimeOf(now.Add(ahead)), false, false, now)
+		err := exportSince(t, filepath.Join(t.TempDir(), "changes.ndjson"), record.TimeOf(now.Add(ahead)), false, false, now)
 		if refused := new(journal.RefusedError); errors.As(err, &refused) != (ahead > 0) || (err != nil) != (ahead > 0) {
 			t.Errorf("%v ahead: %v", ahead, err)
 		}

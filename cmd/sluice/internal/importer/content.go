@@ -24,8 +24,8 @@ type content struct {
 
 var errChanged = errors.New("the file changed while it was read")
 
-// content returns the part of the file that w imports. If the file is a zip archive, that is
-// the file in it.
+// content returns the part of the file that w imports. For a zip archive, that is the archived
+// file.
 func (s source) content(w work) (content, error) {
 	entry, err := s.entry(w.Size)
 	if err != nil {
@@ -46,8 +46,8 @@ func (s source) content(w work) (content, error) {
 	return content{in, int64(entry.UncompressedSize64), func() error { return check(s.hash(w.Size)) }}, err
 }
 
-// growable reports whether an import can tell data appended to the file from what it has
-// already read.
+// growable reports whether an import can continue with data that is appended to the file
+// later.
 func growable(o Options, file source) bool {
 	zipped, err := file.isZip()
 	return err == nil && !zipped && o.Format != recordfile.JSON && o.Shape.Encoding == ""
@@ -59,7 +59,7 @@ func (s source) isZip() (bool, error) {
 	return bytes.Equal(magic[:], []byte("PK\x03\x04")), ignoreEOF(err)
 }
 
-// entry returns the file in a zip archive of size bytes, or nil if s is not an archive.
+// entry returns the only file in a zip archive, or nil if s is not a zip archive.
 func (s source) entry(size int64) (*zip.File, error) {
 	if zipped, err := s.isZip(); err != nil || !zipped {
 		return nil, err
@@ -84,7 +84,7 @@ func (s source) entry(size int64) (*zip.File, error) {
 	return files[0], nil
 }
 
-// isAppleDouble reports whether a file in an archive is one that macOS added.
+// isAppleDouble reports whether macOS added the file to the archive.
 func isAppleDouble(name string) bool {
 	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
 }

@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// archive returns a zip archive of files. Each file is a name and a text.
+// archive returns a zip archive of files, which are pairs of name and content.
 func archive(t *testing.T, files ...[2]string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -92,7 +92,7 @@ func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
 			}
 			s.want(t, 1500)
 
-			// With other options, the same file has other records.
+			// A complete import is not repeated, and other options are refused.
 			calls := s.calls
 			if _, stderr, err := s.importAs(t.Context(), o); err != nil || !strings.Contains(stderr, "Already imported") {
 				t.Errorf("once more: %s%v", stderr, err)
@@ -152,8 +152,8 @@ func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 }
 
 // A misspelled member in --map stops an import before anything is sent, because the records
-// would be stored without the field. Standard input can be read only once, so its import only
-// gets a note.
+// would be stored without the field. Standard input cannot be read a second time, so there the
+// import only prints a note.
 func TestAMemberThatNoRecordHas(t *testing.T) {
 	t.Parallel()
 	const says = `no record has the member "no" of --map; write it as in the file, or leave out no=id`
@@ -177,7 +177,7 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 		}
 		s.want(t, 3)
 
-		// The member may be only in the last record, and an empty file has no members.
+		// It is enough that the last record has the member. An empty file does not need it.
 		for _, text := range []string{"", text + "\n" + `{"no":7,"name":"n"}`} {
 			if text != "" && format == recordfile.JSON {
 				text = array(lines(0, 3) + `{"no":7,"name":"n"}`)
@@ -191,8 +191,8 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 	}
 }
 
-// A rejected record counts as having its members, an unreadable one may have any, and a member
-// that becomes an attribute may be in no record.
+// The members of a rejected record count as found. An unreadable record may have any members.
+// A member that becomes an attribute may be absent from all records.
 func TestAMemberThatNoRecordMustHave(t *testing.T) {
 	t.Parallel()
 	const note = `no record has the member "tel" of --map; write it as in the file, or leave out tel=attributes.phone`
@@ -224,7 +224,7 @@ func TestAMemberThatNoRecordMustHave(t *testing.T) {
 }
 
 // An import that fails before it has stored anything leaves the previous import's journal and
-// reject file, so the records are not imported again.
+// reject file unchanged, so the records are not imported again.
 func TestAFailedImportLeavesTheJournalOfTheOneBefore(t *testing.T) {
 	t.Parallel()
 	refuse := func(int) int { return http.StatusForbidden }

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// maxShown is the most rejected records that a DryRun lists.
+// maxShown is the maximum number of rejected records that a DryRun lists.
 const maxShown = 20
 
 // DryRun describes what an import would do.
@@ -22,15 +22,15 @@ type DryRun struct {
 	DryRun   bool            `json:"dry_run"` // always true
 	Valid    int64           `json:"valid"`   // records that would be sent
 	Rejected int64           `json:"rejected"`
-	First    json.RawMessage `json:"first"`          // first record that would be sent, with uuid.Nil for a new id; null if none
-	Rejects  []reject        `json:"rejects"`        // the first ones
-	Note     string          `json:"note,omitempty"` // about a member in --map that becomes an attribute and that no record has
+	First    json.RawMessage `json:"first"`          // first record that would be sent, with uuid.Nil in place of a new id; null if none
+	Rejects  []reject        `json:"rejects"`        // the first maxShown rejected records
+	Note     string          `json:"note,omitempty"` // warning about a member of --map that no record has and that would become an attribute
 
 	options Options
 }
 
 // Try reads a file as Run does and checks every record, but calls no service and writes no
-// file. A service can still reject a record if it has a different one with the same id.
+// file. A service can still reject a record if it stores a different record with the same id.
 func Try(ctx context.Context, o Options) (DryRun, error) {
 	r := DryRun{Resource: o.Resource, File: o.Path, DryRun: true, Rejects: []reject{}, options: o}
 	in := content{Reader: o.Stdin}

@@ -1,5 +1,5 @@
-// Package importer imports a file's records into a service, as fast as its limits allow. Each
-// record is stored once, however often the import is stopped and continued.
+// Package importer imports a file's records into a service, as fast as the service's limits
+// allow. Each record is stored once, however often the import is stopped and continued.
 package importer
 
 import (
@@ -38,7 +38,7 @@ type Options struct {
 	Workers    int    // concurrent calls, at least 1
 	Journal    string // path of the journal; not used with Stdin
 	Rejects    string // path of the file for rejected records; a file already there must be empty or the reject file of an earlier import
-	Again      bool   // import the file even if it already was
+	Again      bool   // import the file even if it was imported before
 
 	Waiting func() string // what the client is waiting for; "" while the service responds
 }
@@ -48,13 +48,13 @@ type Result struct {
 	File     string          `json:"file"`
 	Complete bool            `json:"complete"` // whether every record of the file has a result
 	Counts
-	Calls        int64   `json:"calls"`                  // calls in this run
-	CallsRefused int64   `json:"calls_refused"`          // calls in this run that a limit refused
+	Calls        int64   `json:"calls"`                  // requests sent in this run, including retries
+	CallsRefused int64   `json:"calls_refused"`          // requests sent in this run that a limit refused
 	Seconds      float64 `json:"seconds"`                // duration of this run
 	RejectsFile  string  `json:"rejects_file,omitempty"` // absent if no record was rejected
 }
 
-// Counts are the numbers of records by result.
+// Counts has the number of records with each result.
 type Counts struct {
 	Created  int64 `json:"created"`
 	Existing int64 `json:"existing"` // already stored with the same content
@@ -73,7 +73,7 @@ func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Re
 
 // mark is an import's progress, saved in its journal.
 type mark struct {
-	Line     int64         `json:"line"`     // line of the last record whose result is saved; so are those of all records before it
+	Line     int64         `json:"line"`     // the results of all records up to this line are saved
 	Rejected bool          `json:"rejected"` // whether the record at Line was rejected
 	Offset   int64         `json:"offset"`   // byte offset of the end of the record at Line
 	Sent     int64         `json:"sent"`     // line of the last record that may have been sent
@@ -88,12 +88,12 @@ type importer struct {
 	stored         atomic.Bool      // whether the service may have stored a record in this run
 	lost           atomic.Bool      // whether a failed call in this round may have stored records
 	journal        *journal.Journal // nil for standard input
-	fresh          bool             // whether this run has begun the journal and committed nothing
+	fresh          bool             // whether this run began the journal and has not committed anything yet
 	seed           string           // determines the ids of records that have none in the file
-	began          time.Time        // when the first run began, less clockSlack
+	began          time.Time        // when the first run began, minus clockSlack
 	sentBefore     int64            // line of the last record that an earlier run may have sent
 	work           work             // zero for standard input
-	size           int64            // offset of the end of the last record; 0 if unknown
+	size           int64            // value of mark.Offset at the end of the import; 0 if unknown
 	rejects        *rejectFile
 
 	mu   sync.Mutex // guards mark, which state reads concurrently
@@ -101,11 +101,11 @@ type importer struct {
 }
 
 // Run imports a file and shows its progress on stderr. connect returns a client of the
-// service. If an earlier run was stopped, Run imports the rest. If it imported the whole file,
-// Run does so again only with o.Again. A rejected record does not stop Run, but any other
-// error does. Another call with the same options then continues the import of a file, but not
-// of standard input. If an import has begun, Run returns the Result so far, even with an
-// error; otherwise the Result's Resource is empty.
+// service. If an earlier run was stopped, Run imports the rest of the file. If an earlier run
+// imported the whole file, Run imports it again only with o.Again. A rejected record does not
+// stop Run, but any other error does. Another call with the same options then continues the
+// import, unless its input is o.Stdin. If an import has begun, Run returns the Result so far,
+// even with an error; otherwise the Result's Resource is empty.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error
@@ -155,8 +155,7 @@ func (im *importer) onTry(t client.Try) {
 	}
 }
 
-// runFile imports a file with a journal. from is the service's client.Client.Source.
-func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) (err error) {
+func (im *importer) runFile(ctx context.Context, journalSource string, stderr io.Writer) (err error) {
 	opened, err := os.Open(im.Path)
 	if err != nil {
 		return err
@@ -171,7 +170,7 @@ func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) 
 	}
 	var earlier work
 	var known bool // whether the file begins with what the earlier import read
-	task := journal.Task{Command: "import", Source: from, Work: im.work}
+	task := journal.Task{Command: "import", Source: journalSource, Work: im.work}
 	task.Remedy = "give this import a journal of its own with --journal"
 	task.Same = func(text json.RawMessage) (same bool, err error) {
 		if err = json.Unmarshal(text, &earlier); err == nil {
@@ -205,16 +204,16 @@ func (im *importer) runFile(ctx context.Context, from string, stderr io.Writer) 
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	// Keep the record that an earlier import finished: importing the file again would store
-	// records without an id a second time.
+	// Restore the journal of an earlier, finished import. Without it, the file could be imported
+	// again, and records without an id would be stored a second time.
 	if !im.stored.Load() && (im.fresh || unknown && !im.journal.Used && ctx.Err() == nil) {
 		return errors.Join(err, im.rejects.remove(), im.journal.Undo())
 	}
 	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.place(im.mark.Line), im.Path))
 }
 
-// prepare begins or continues the import. size is how much of the file the journal covers.
-// finished reports that there is nothing to do.
+// prepare begins or continues the import. size is how many bytes of the file the journal
+// covers. finished means that there is nothing to do.
 func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished bool, err error) {
 	at, grown := im.journal.FinishedAt, im.work.Size > size
 	switch {
@@ -236,7 +235,7 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 		switch {
 		case err != nil:
 			return false, err
-		case split && im.mark.Rejected: // the beginning of a line is not a record
+		case split && im.mark.Rejected: // only the beginning of this line was read and rejected, so read the whole line now
 			im.mark.Line--
 			im.mark.Counts.Rejected--
 		case split:
@@ -250,10 +249,10 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 	return false, err
 }
 
-// clockSlack is how much the clocks of this machine and the service may differ.
+// clockSlack is how far apart the clocks of this machine and the service may be.
 const clockSlack = time.Minute
 
-// begunAt returns when a journal was begun, less clockSlack, from its id, a UUIDv7.
+// begunAt returns the time in a journal's id, a UUIDv7, minus clockSlack.
 func begunAt(id string) time.Time {
 	u, err := uuid.Parse(id)
 	if err != nil {
@@ -298,7 +297,7 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 	return in.check()
 }
 
-// read returns the records of the next round; with the last ones, it returns io.EOF.
+// read returns the records of the next round. With the last records, it also returns io.EOF.
 func (im *importer) read(records *recordReader) (list []row, err error) {
 	calls := perRound * im.Workers
 	for size := 0; len(list) < calls*im.perCall() && size < calls*client.MaxBatchBytes; {
@@ -327,8 +326,8 @@ func (im *importer) announce(records []row) error {
 	return im.journal.Save(im.mark)
 }
 
-// commit saves the results up to the first record without one: it writes the rejected records
-// to the reject file, and then a mark to the journal.
+// commit saves the results of all records before the first one without a result. It writes the
+// rejected records to the reject file, and then a mark to the journal.
 func (im *importer) commit(records []row) error {
 	im.fresh = false
 	done := im.mark

@@ -29,14 +29,14 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// service stores records. Before it responds, it calls answer with the number of the call. A
-// result other than 0 becomes the status of the response.
+// service stores records. Before it responds to a call, it calls answer with the call's
+// number. A result other than 0 becomes the status of the response.
 type service struct {
 	url      string
-	source   string // value of the header Sluice-Source
+	source   string // Sluice-Source header of its responses
 	entities entity.Store
 	events   event.Store
-	behind   time.Duration // how far the stores' clock is behind
+	behind   time.Duration // how far the stores' clock is behind real time
 	calls    int
 	answer   func(call int) (status int)
 }
@@ -61,7 +61,7 @@ func newService(t *testing.T) *service {
 		mux.Handle(path, api)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/export_job" { // the request of client.Client.Source
+		if r.URL.Path == "/export_job" { // sent by client.Client.Source
 			w.Header().Set("Sluice-Source", s.source)
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -82,12 +82,10 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// importFile imports with one worker.
 func (s *service) importFile(ctx context.Context, resource record.Resource, path string) (r Result, stderr string, err error) {
 	return s.importAs(ctx, Options{Resource: resource, Path: path, Format: recordfile.FormatOf(path)})
 }
 
-// importAs is importFile with more options.
 func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr string, err error) {
 	var out bytes.Buffer
 	o.Workers, o.Journal, o.Rejects, o.Waiting = 1, o.Path+".journal", o.Path+".rejects", func() string { return "" }
@@ -98,7 +96,7 @@ func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr str
 	return r, out.String(), err
 }
 
-// want checks that the service has the events 0 to n-1 (attribute i), each exactly once.
+// want checks that the service has exactly n events, with the attribute i from 0 to n-1.
 func (s *service) want(t *testing.T, n int) {
 	t.Helper()
 	page, err := s.events.List(t.Context(), "default", event.Query{Limit: n + 100})
@@ -151,15 +149,15 @@ func write(t *testing.T, path, text string, flag int) {
 	}
 }
 
-// An import reads what the file has when it begins. The same command then imports what was
-// appended. Each record is stored once, even without an id.
+// An import reads only what is in the file when the import begins. Running the same command
+// again imports what was appended. Each record is stored once, even if it has no id.
 func TestAFileThatGrowsDuringItsImport(t *testing.T) {
 	t.Parallel()
 	few, many := lines(0, 300), lines(0, 1000)
 	for name, tt := range map[string]struct {
 		before, appended string
 		records          int
-		stops            int    // number of the call whose response stops the import; -1 to append only after the import
+		stops            int    // number of the call that stops the import, 0 for none; -1 to append only after the import
 		says             string // expected error of the first run
 	}{
 		"by a line":                               {few, lines(300, 301), 301, 0, ""},
@@ -205,8 +203,8 @@ func TestAFileThatGrowsDuringItsImport(t *testing.T) {
 	}
 }
 
-// A last line without a line break was imported, and then more was appended to it. The import
-// refuses to guess.
+// The last line has no line break when it is imported, and text is then appended to it. The
+// next import refuses to guess what was meant.
 func TestALineThatChangesAfterItsImport(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), filepath.Join(t.TempDir(), "events.ndjson")
@@ -287,8 +285,8 @@ func TestTheRejectFileShowsWhatWasRejected(t *testing.T) {
 	}
 }
 
-// Records stored by an interrupted call of the import itself count as new, unlike a record
-// that was there before.
+// Records stored by an interrupted call of the same import count as new. A record that existed
+// before the import does not.
 func TestRecordsOfInterruptedCallsAreNew(t *testing.T) {
 	t.Parallel()
 	events := `{"id":"old","name":"n","attributes":{"i":0}}` + "\n" + lines(1, 250)
@@ -321,7 +319,7 @@ func TestRecordsOfInterruptedCallsAreNew(t *testing.T) {
 	}
 }
 
-// createOld stores an event and an entity with the id "old", an hour ago.
+// createOld stores an event and an entity with the id "old", both created an hour ago.
 func (s *service) createOld(t *testing.T) {
 	t.Helper()
 	s.behind = time.Hour

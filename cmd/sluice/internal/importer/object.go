@@ -14,11 +14,11 @@ import (
 // object is a record's JSON object under construction.
 type object struct {
 	fields     []record.Member
-	attributes []record.Member // besides those in the field attributes
+	attributes []record.Member // in addition to those in the field attributes
 }
 
-// record returns the API's JSON for an object in the file. It returns anything else unchanged,
-// so that the API's parser reports the error.
+// record converts an object in the file to the API's JSON. It returns other text unchanged, so
+// that the API's parser reports the error.
 func (s *shaper) record(text []byte) ([]byte, error) {
 	if !s.rename && s.times == nil && s.Name == "" && s.Type == "" {
 		return text, nil
@@ -59,7 +59,7 @@ func (s *shaper) add(o *object, m record.Member) (err error) {
 	case field == "occurred_at" && s.times != nil:
 		m.Value, err = s.times.convert(m.Value)
 	case field != m.Name && field != "attributes" && jsontext.Value(m.Value).Kind() == '0':
-		m.Value = quote(string(m.Value)) // an id that is a number in the file becomes a string
+		m.Value = quote(string(m.Value)) // a number, such as a numeric id, becomes a string
 	}
 	o.fields = append(o.fields, record.Member{Name: field, Value: m.Value})
 	return err
@@ -69,7 +69,7 @@ func (o *object) has(field string) bool {
 	return slices.ContainsFunc(o.fields, func(m record.Member) bool { return m.Name == field })
 }
 
-// setDefault sets a field, unless it has a value.
+// setDefault sets a field that is absent or null.
 func (o *object) setDefault(field string, value []byte) {
 	o.fields = slices.DeleteFunc(o.fields, func(m record.Member) bool { return m.Name == field && string(m.Value) == "null" })
 	if !o.has(field) {
@@ -77,8 +77,8 @@ func (o *object) setDefault(field string, value []byte) {
 	}
 }
 
-// json keeps attributes with equal names, and a field attributes that is not an object. The
-// API's parser rejects both.
+// json keeps duplicate attributes, and an attributes field that is not an object. The API's
+// parser rejects both.
 func (o *object) json() []byte {
 	if len(o.attributes) > 0 {
 		o.setDefault("attributes", []byte("{}"))
@@ -104,7 +104,7 @@ func joined(members []record.Member) []byte {
 	return b.Bytes()
 }
 
-// quote turns bytes that are not UTF-8 into U+FFFD.
+// quote returns a JSON string in which U+FFFD replaces bytes that are not UTF-8.
 func quote(text string) []byte {
 	b, _ := jsontext.AppendQuote(nil, text) // the error says only that the text is not UTF-8
 	return b

@@ -18,10 +18,10 @@ import (
 
 type row struct {
 	recordfile.Record      // Err is set if the record cannot be sent
-	element           bool // whether Line is the record's number, as in a JSON file
+	element           bool // whether Line counts records instead of lines, as in a JSON file
 
-	event  event.Draft  // if the import is of events
-	entity entity.Draft // if the import is of entities
+	event  event.Draft  // set in an import of events
+	entity entity.Draft // set in an import of entities
 
 	counts Counts  // the record's result; all 0 until it is known
 	reject *reject // nil unless the record was rejected
@@ -43,10 +43,10 @@ func columns(resource record.Resource) []string {
 	return entity.Columns()
 }
 
-// ignored lists the fields that the service sets itself. An event has only the first.
+// ignored lists the fields that the service sets itself. Events have only created_at.
 var ignored = []string{"created_at", "updated_at"}
 
-// openRecords reads a file, gzipped or not.
+// openRecords accepts a file with or without gzip compression.
 func openRecords(file io.Reader, o Options, makeID func(line int64) string) (*recordReader, error) {
 	r := &recordReader{events: o.events(), json: o.Format == recordfile.JSON, makeID: makeID}
 	var err error
@@ -59,8 +59,8 @@ func openRecords(file io.Reader, o Options, makeID func(line int64) string) (*re
 	return r, r.shape.checkHeader(o.Format)
 }
 
-// read returns io.EOF after the last record. After any other error the rest of the file cannot
-// be read.
+// read returns io.EOF after the last record. After any other error, the rest of the file
+// cannot be read.
 func (r *recordReader) read() (rec row, err error) {
 	rec.Record, err = r.file.Read()
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *recordReader) read() (rec row, err error) {
 	return rec, nil
 }
 
-// parse sets rec's event or entity, or its Err.
+// parse sets rec.event or rec.entity, or rec.Err if rec.JSON is invalid.
 func (r *recordReader) parse(rec *row) {
 	if rec.JSON, rec.Err = r.shape.record(rec.JSON); rec.Err != nil {
 		return
@@ -101,8 +101,8 @@ func (r *recordReader) parse(rec *row) {
 // errNoTime is for an event that would otherwise get the time of its import.
 var errNoTime = errors.New("occurred_at is empty; to import events that occur now, leave out the column")
 
-// seededID returns the id for a record that has none in the file and begins at line: a UUIDv8
-// (RFC 9562) that depends only on seed and line.
+// seededID returns the id for a record without one: a UUIDv8 (RFC 9562) that depends only on
+// the seed and on the line where the record begins.
 func seededID(seed string, line int64) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, fmt.Appendf(nil, "%s %d", seed, line), 8).String()
 }

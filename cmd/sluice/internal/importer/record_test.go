@@ -14,8 +14,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// readAll reads records as an import does. A record without an id gets "line:" and its line
-// number.
+// readAll reads records as an import does. A record without an id gets an id such as "line:3".
 func readAll(t *testing.T, text string, o Options) (records []row, err error) {
 	t.Helper()
 	r, err := openRecords(strings.NewReader(text), o, func(line int64) string { return fmt.Sprintf("line:%d", line) })
@@ -34,7 +33,6 @@ func readAll(t *testing.T, text string, o Options) (records []row, err error) {
 	}
 }
 
-// sentJSON returns the JSON that is sent for a record.
 func sentJSON(t *testing.T, rec row, events bool) string {
 	t.Helper()
 	var v any = rec.entity
@@ -57,7 +55,7 @@ func TestReadRecords(t *testing.T) {
 		format   recordfile.Format
 		entities bool
 		text     string
-		want     []string // for each record: its line, and the JSON that is sent or "!" and part of the error
+		want     []string // for each record: its line, then the JSON that is sent, or "!" and part of the error
 	}{
 		{"no records", recordfile.NDJSON, false, "\n \n\r\n", nil},
 		{"nothing", recordfile.NDJSON, false, "", nil},
@@ -158,7 +156,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 func TestGzipIsDetectedByItsFirstBytes(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
-	for _, text := range []string{"{\"id\":\"a\",\"name\":\"n\"}\n", "{\"id\":\"b\",\"name\":\"n\"}\n"} { // each line is a gzip member
+	for _, text := range []string{"{\"id\":\"a\",\"name\":\"n\"}\n", "{\"id\":\"b\",\"name\":\"n\"}\n"} { // each line becomes a separate gzip member
 		w := gzip.NewWriter(&packed)
 		if _, err := w.Write([]byte(text)); err != nil {
 			t.Fatal(err)

@@ -31,9 +31,9 @@ type reject struct {
 // shows that an import wrote what would be lost.
 type rejectFile struct {
 	path string
-	sum  hash.Hash // hash of the bytes that the import wrote
+	sum  hash.Hash // SHA-256 of the bytes that the import wrote
 	size int64     // number of bytes that the import wrote; if 0, the file need not exist
-	old  bool      // whether the file is an earlier import's, which the first write replaces
+	old  bool      // whether an earlier import wrote the file; the first write then replaces it
 }
 
 // rejectContent is what an import has written to its reject file, according to its journal.
@@ -64,9 +64,9 @@ func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 }
 
 // resumeRejects returns the reject file of an import that continues after lastLine. The file
-// must begin with before, from the journal. After that there may be rejects of later lines,
-// which a killed import wrote before it could save a mark. They are removed, because their
-// records are sent again. Any other content is an error.
+// must begin with the content described in the journal. After that, there may be rejects of
+// later lines, which a killed import wrote before it could save a mark. They are removed,
+// because their records are sent again. Any other content is an error.
 func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -84,8 +84,8 @@ func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFi
 	return nil, fmt.Errorf("%w: the import continues only with its unchanged reject file; restore it, or remove the journal to start over, which stores records without an id a second time", err)
 }
 
-// onlyRejects reports whether the rest of file has only rejects of lines after lastLine. The
-// last reject may be incomplete.
+// onlyRejects reports whether the rest of the file has only rejects of lines after lastLine.
+// The last reject may be incomplete.
 func onlyRejects(file io.Reader, lastLine int64) bool {
 	in := bufio.NewReader(file)
 	for {
@@ -100,7 +100,7 @@ func onlyRejects(file io.Reader, lastLine int64) bool {
 	}
 }
 
-// begins reports whether one of text and want is a prefix of the other.
+// begins reports whether text is a prefix of want, or the other way round.
 func begins(text []byte, want string) bool {
 	return bytes.HasPrefix(text, []byte(want[:min(len(text), len(want))]))
 }
@@ -113,7 +113,7 @@ func (r *rejectFile) content() rejectContent {
 	return rejectContent{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
-// remove keeps a file to which the import wrote nothing.
+// remove removes the file, unless the import wrote nothing to it.
 func (r *rejectFile) remove() error {
 	if r.size == 0 {
 		return nil
@@ -121,7 +121,7 @@ func (r *rejectFile) remove() error {
 	return os.Remove(r.path)
 }
 
-// write syncs the file to disk. It fails if another program has changed the file's size.
+// write appends to the file and syncs it. It fails if another program has changed its size.
 func (r *rejectFile) write(list []reject) error {
 	if r.old {
 		if err := os.Remove(r.path); err != nil {

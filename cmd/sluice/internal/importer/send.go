@@ -33,8 +33,8 @@ func (o Options) perCall() int {
 	return client.MaxBatch
 }
 
-// size is an upper bound for a record's bytes in a batch, including member names. Each byte of
-// its name or type counts as six, because JSON may escape it, as in \u0001.
+// size is an upper bound on the bytes that a record adds to a batch, including member names.
+// Each byte of a name or type counts as six, because JSON may escape it, as in \u0001.
 func (rec *row) size() int {
 	if rec.entity.ID != "" {
 		return len(rec.entity.Attributes) + 6*len(rec.entity.Type) + len(rec.entity.ID) + 128
@@ -42,7 +42,7 @@ func (rec *row) size() int {
 	return len(rec.event.Attributes) + 6*len(rec.event.Name) + len(rec.event.ID) + len(rec.event.EntityID) + 128
 }
 
-// sendAll makes concurrent calls. After the first error it starts no more calls, and waits for
+// sendAll makes concurrent calls. After the first error, it starts no more calls and waits for
 // those in progress.
 func (im *importer) sendAll(ctx context.Context, records []row) error {
 	g, going := errgroup.WithContext(ctx)
@@ -65,7 +65,7 @@ func (im *importer) sendAll(ctx context.Context, records []row) error {
 	return g.Wait()
 }
 
-// send makes one call and sets its records' results. It fails if some have no final result.
+// send makes one call and sets its records' results. It fails if any has no final result.
 func (im *importer) send(ctx context.Context, records []row) error {
 	var batch []*row
 	for i := range records {
@@ -95,7 +95,7 @@ func (im *importer) sendOne(ctx context.Context, rec *row) error {
 	return im.note(rec, created, stored.CreatedAt, err)
 }
 
-// sendBatch sends the records of batch in one call. member converts a record for it.
+// sendBatch sends a batch in one call. member converts a record to an element of the request.
 func sendBatch[N, T any](ctx context.Context, im *importer, batch []*row, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*row) N, createdAt func(T) record.Time) error {
 	list := make([]N, len(batch))
 	for i, rec := range batch {
@@ -113,9 +113,9 @@ func sendBatch[N, T any](ctx context.Context, im *importer, batch []*row, call f
 	return nil
 }
 
-// note sets a record's result, or returns err if that is not a rejection of the record.
-// createdAt is the stored record's; zero if unknown. A record that already existed counts as
-// new if an interrupted call of this import may have created it.
+// note sets a record's result, or returns err if it is an error other than a rejection of the
+// record. createdAt is the stored record's; zero if unknown. A record that already existed
+// counts as new if an interrupted call of this import may have created it.
 func (im *importer) note(rec *row, created bool, createdAt record.Time, err error) error {
 	ours := (rec.Line <= im.sentBefore || im.lost.Load()) && createdAt.Time().After(im.began)
 	switch e := rejection(err); {

@@ -18,26 +18,27 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// Shape says how a file differs from one that Sluice exported; zero means not at all. It is
-// also in the journal, because the same file with another Shape has other records.
+// Shape says how a file differs from one that Sluice exported; the zero Shape means no
+// difference. It is saved in the journal, because the same file with another Shape yields
+// other records.
 type Shape struct {
-	Map        map[string]string `json:"map,omitempty"`         // from the file's columns or members to fields; if it is not empty, all others become attributes
+	Map        map[string]string `json:"map,omitempty"`         // field for each column or member, "" to leave it out; if Map is not empty, unknown names become attributes
 	Delimiter  string            `json:"delimiter,omitempty"`   // between the cells of a CSV file; a comma if empty
 	Encoding   string            `json:"encoding,omitempty"`    // as Encoding returns it; UTF-8 if empty
 	TimeFormat string            `json:"time_format,omitempty"` // strftime format of occurred_at; RFC 3339 if empty
 	TimeZone   string            `json:"time_zone,omitempty"`   // zone of times without an offset, such as Europe/Berlin; UTC if empty
-	Name       string            `json:"name,omitempty"`        // for events that have none
-	Type       string            `json:"type,omitempty"`        // for entities that have none
+	Name       string            `json:"name,omitempty"`        // name for events that have none
+	Type       string            `json:"type,omitempty"`        // type for entities that have none
 }
 
 const attributePrefix = "attributes."
 
-// shaper turns the records of a file into those of the API.
+// shaper turns a file's records into the form that the API accepts.
 type shaper struct {
 	Shape
-	columns  []string          // fields that a column or member can name, besides attributes
+	columns  []string          // fields that a column or member can name, except attributes
 	rename   bool              // whether to rename the members of JSON objects; CSV columns are renamed in the header
-	found    map[string]bool   // keys of Map found in the file
+	found    map[string]bool   // keys of Map that have been found in the file
 	readable bool              // whether any record's members could be read
 	encoding encoding.Encoding // nil for UTF-8
 	times    *timeFormat       // nil for RFC 3339
@@ -90,7 +91,7 @@ func Encoding(label string) (string, error) {
 	return htmlindex.Name(found)
 }
 
-// checkMap fails if Map contains an unknown field, or a field twice.
+// checkMap fails if Map contains an unknown field, or the same field twice.
 func (s *shaper) checkMap() error {
 	from := make(map[string]string)
 	for _, column := range slices.Sorted(maps.Keys(s.Map)) {
@@ -111,7 +112,7 @@ func (s *shaper) isField(name string) bool {
 	return strings.HasPrefix(name, attributePrefix) || name == "attributes" || slices.Contains(s.columns, name)
 }
 
-// field returns the field for a column or member of the file, or "" if it is left out.
+// field returns the field that a column or member becomes, or "" if Map leaves it out.
 func (s *shaper) field(name string) string {
 	field, mapped := s.Map[name]
 	switch {
@@ -124,7 +125,7 @@ func (s *shaper) field(name string) string {
 	return attributePrefix + name
 }
 
-// find marks the keys of Map that are members of a record as found.
+// find remembers which keys of Map are members of a record.
 func (s *shaper) find(members []record.Member) {
 	s.readable = true
 	for _, m := range members {
@@ -134,7 +135,7 @@ func (s *shaper) find(members []record.Member) {
 	}
 }
 
-// layout returns the file's layout. The caller calls checkHeader after reading the header.
+// layout returns the file's layout. After the header is read, checkHeader must be called.
 func (s *shaper) layout() recordfile.Layout {
 	l := recordfile.Layout{Columns: s.columns, Delimiter: s.Delimiter}
 	if len(s.Map) > 0 {
@@ -148,7 +149,7 @@ func (s *shaper) layout() recordfile.Layout {
 	return l
 }
 
-// checkHeader fails if Map names a column that a CSV file lacks.
+// checkHeader fails if the file is CSV and lacks a column that Map names.
 func (s *shaper) checkHeader(format recordfile.Format) error {
 	if format != recordfile.CSV {
 		return nil
@@ -159,9 +160,9 @@ func (s *shaper) checkHeader(format recordfile.Format) error {
 	return nil
 }
 
-// checkFound returns an error if no record so far has one of the members that Map turns into
-// fields. If attributes is false, it ignores members that become attributes. Other fields are
-// rarely absent from a whole file, and without an id, for example, an import would give every
+// checkFound returns an error if a member that Map turns into a field has been in no record so
+// far. If attributes is false, it ignores members that become attributes. Other fields are
+// rarely absent from a whole file, and without the id, for example, an import would give every
 // record a new one.
 func (s *shaper) checkFound(attributes bool) error {
 	if !s.readable {
@@ -181,8 +182,8 @@ func (s *shaper) missing() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Map)), func(column string) bool { return s.found[column] })
 }
 
-// checkNames reads the file until it has found the members that Map turns into fields, usually
-// in the first record.
+// checkNames reads the file until it has found every member that Map turns into a field,
+// usually in the first record.
 func checkNames(ctx context.Context, file source, w work, o Options) error {
 	if len(o.Shape.Map) == 0 || o.Format == recordfile.CSV {
 		return nil
@@ -201,7 +202,7 @@ func checkNames(ctx context.Context, file source, w work, o Options) error {
 		switch {
 		case err == io.EOF:
 			return missing
-		case err != nil: // the import reports it, after importing the records before it
+		case err != nil: // the import reports this error after importing the preceding records
 			return nil
 		case missing == nil && records.shape.readable:
 			return nil

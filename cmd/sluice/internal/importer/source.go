@@ -18,11 +18,11 @@ type work struct {
 	Resource record.Resource   `json:"resource"`
 	Format   recordfile.Format `json:"format"`
 	Shape    Shape             `json:"shape,omitzero"`
-	Size     int64             `json:"size_bytes"` // of the imported part, which starts at the beginning of the file
-	SHA256   string            `json:"sha256"`     // of that part
+	Size     int64             `json:"size_bytes"` // bytes to import, from the beginning of the file
+	SHA256   string            `json:"sha256"`     // of those bytes
 }
 
-// newWork returns the work of importing all that the file has now.
+// newWork returns the work of importing the file's current content.
 func newWork(o Options, file source) (w work, err error) {
 	w = work{Resource: o.Resource, Format: o.Format, Shape: o.Shape}
 	if w.Size, err = file.size(); err == nil {
@@ -31,7 +31,7 @@ func newWork(o Options, file source) (w work, err error) {
 	return w, err
 }
 
-// includes reports whether the file begins with what an earlier work imports.
+// includes reports whether the file still begins with the bytes that an earlier work imports.
 func (w work) includes(earlier work, file source) (bool, error) {
 	if w.Size < earlier.Size {
 		return false, nil
@@ -40,7 +40,7 @@ func (w work) includes(earlier work, file source) (bool, error) {
 	return sum == earlier.SHA256, err
 }
 
-// sameOptions reports whether w and an earlier work make the same records from a file.
+// sameOptions reports whether w and an earlier work turn a file into the same records.
 func (w work) sameOptions(earlier work) bool {
 	return w.Resource == earlier.Resource && w.Format == earlier.Format && reflect.DeepEqual(w.Shape, earlier.Shape)
 }
@@ -66,7 +66,7 @@ func (s source) hash(n int64) (string, error) {
 }
 
 // splitsLine reports whether the first n bytes end within a line. They never do in a
-// compressed file, because a program that appends to it adds whole gzip members.
+// compressed file, to which programs append only whole gzip members.
 func (s source) splitsLine(n int64) (bool, error) {
 	var magic, around [2]byte
 	if _, err := s.ReadAt(magic[:], 0); err != nil || magic == recordfile.GzipMagic || n == 0 {
@@ -85,11 +85,11 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// errSplitLine means that the last line of a part was still being written.
+// errSplitLine means that the last line was still being written when the import began.
 var errSplitLine = errors.New("its last line was incomplete when this import began")
 
-// part reads the first n bytes. If they end within a line, which must not be imported, it then
-// returns errSplitLine.
+// part returns a reader of the first n bytes. If they end within a line, the reader ends with
+// errSplitLine instead of io.EOF, because that line must not be imported.
 func (s source) part(n int64) io.Reader {
 	return io.MultiReader(io.NewSectionReader(s, 0, n), readerFunc(func([]byte) (int, error) {
 		split, err := s.splitsLine(n)

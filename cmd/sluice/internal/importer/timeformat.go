@@ -20,8 +20,8 @@ type timeFormat struct {
 	offset bool // whether the times have an offset from UTC
 }
 
-// newTimeFormat accepts a format such as %d.%m.%Y, and a zone of the IANA database, or "" for
-// UTC.
+// newTimeFormat accepts a format such as %d.%m.%Y, and the name of a zone in the IANA
+// database, or "" for UTC.
 func newTimeFormat(format, zone string) (*timeFormat, error) {
 	f := &timeFormat{format: format, offset: strings.Contains(format, "%z")}
 	sample := time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)
@@ -29,7 +29,7 @@ func newTimeFormat(format, zone string) (*timeFormat, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("--time-format %q cannot be read; it is a format of strftime, such as %%d.%%m.%%Y", format)
-	case shows(format, 1) == shows(format, 13) && shows(format, 1) != shows(format, 2):
+	case formatHour(format, 1) == formatHour(format, 13) && formatHour(format, 1) != formatHour(format, 2):
 		return nil, fmt.Errorf("--time-format %q has an hour from 1 to 12, but not the half of the day; add %%p for AM or PM, or use %%H", format)
 	case !read.Equal(sample):
 		return nil, fmt.Errorf("--time-format %q lacks the year, month or day; it is a format of strftime, such as %%d.%%m.%%Y", format)
@@ -44,13 +44,12 @@ func newTimeFormat(format, zone string) (*timeFormat, error) {
 	return f, nil
 }
 
-// shows formats an hour of an arbitrary day.
-func shows(format string, hour int) string {
+func formatHour(format string, hour int) string {
 	return strftime.Format(format, time.Date(2026, 12, 31, hour, 0, 0, 0, time.UTC))
 }
 
-// convert returns occurred_at in the API's form. It returns a value that is not a string
-// unchanged.
+// convert converts the value of occurred_at to the API's form. If the value is not a string,
+// convert returns it unchanged.
 func (f *timeFormat) convert(value []byte) ([]byte, error) {
 	text, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
@@ -63,8 +62,8 @@ func (f *timeFormat) convert(value []byte) ([]byte, error) {
 	return quote(record.TimeOf(at).String()), nil
 }
 
-// parse parses text. If it stands for two times, because clocks are set back, parse returns the
-// first.
+// parse returns the time that text stands for. If that local time occurs twice because clocks
+// are set back, parse returns the first occurrence.
 func (f *timeFormat) parse(text string) (time.Time, error) {
 	shown, err := strftime.Parse(f.format, text)
 	if err != nil {
@@ -77,12 +76,12 @@ func (f *timeFormat) parse(text string) (time.Time, error) {
 	if at.Hour() != shown.Hour() || at.Minute() != shown.Minute() {
 		return at, fmt.Errorf("does not exist in %s, where clocks are set forward", f.zone)
 	}
-	return first(at), nil
+	return earliest(at), nil
 }
 
-// first returns the earlier of the two times that clocks show like at, or at if there is only
-// one.
-func first(at time.Time) time.Time {
+// When clocks are set back, some local times occur twice. earliest returns the first
+// occurrence of at's local time.
+func earliest(at time.Time) time.Time {
 	change, _ := at.ZoneBounds()
 	if change.IsZero() {
 		return at

@@ -1,7 +1,7 @@
-// Package journal implements the files from which a stopped or killed command continues.
+// Package journal implements the files that let a stopped or killed command continue.
 //
 // A journal has one JSON object per line, and each line is synced to disk before the task goes
-// on. The first line describes the task. Each later one is a mark, the task's progress; Finish
+// on. The first line describes the task, Save adds marks that record its progress, and Finish
 // adds a line with the time. If a mark is missing, the task repeats some steps, with the same
 // result. An incomplete last line, which a killed process can leave, is ignored.
 package journal
@@ -23,49 +23,49 @@ import (
 	"github.com/google/uuid"
 )
 
-// Journal is the journal of one task. Only one process at a time can have it open. It is not
-// safe for concurrent use.
+// Journal records the progress of one task. Only one process at a time can have it open. It is
+// not safe for concurrent use.
 type Journal struct {
 	ID         string     // the task's UUIDv7, set by Begin; empty if the task was never begun
 	FinishedAt *time.Time // nil if the task is unfinished
-	Used       bool       // whether Open found a task in the file: this one or another
+	Used       bool       // whether Open found a task in the file, this one or another
 
 	task    Task
 	work    json.RawMessage // JSON of task.Work
 	lock    *flock.Flock
 	file    *os.File
-	size    int64  // bytes of the complete lines that Open found
-	earlier []byte // what the file had before Begin
+	size    int64  // bytes in the complete lines that Open found
+	earlier []byte // content of the file before Begin
 }
 
 type Task struct {
 	Command string // such as import
-	Source  string // client.Client.Source: the service and the workspace
-	Remedy  string // what the user can do about a journal of another source
-	Work    any    // identifies the task among those of the command; encoded as JSON
+	Source  string // result of client.Client.Source: the service and the workspace
+	Remedy  string // what the user can do if the journal has another source
+	Work    any    // tells the command's tasks apart; encoded as JSON
 	Abandon bool   // whether Begin may abandon another unfinished task
 
-	// Same reports whether a journal with this Work is for this task. By default, the two Works
-	// must be equal as JSON.
+	// Same reports whether a journal belongs to this task, judging by the JSON of the journal's
+	// Work. If Same is nil, that JSON must equal the JSON of this task's Work.
 	Same func(work json.RawMessage) (bool, error)
 }
 
-// RefusedError says why a command does nothing and what to do instead.
+// RefusedError says why a command refuses to go ahead and what to do instead.
 type RefusedError struct{ reason string }
 
 func (e *RefusedError) Error() string { return e.reason }
 
-// Refuse returns a *RefusedError.
+// Refuse is like fmt.Sprintf, but returns the text as a *RefusedError.
 func Refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
-// line is a line of a journal. All lines are decoded into one value, so each changes only the
-// fields that it has.
+// line is one line of a journal. All lines are decoded into the same value, so each changes
+// only the fields that it has.
 type line struct {
-	Version    int             `json:"sluice_journal,omitempty"` // only the first line has this and the next four fields
+	Version    int             `json:"sluice_journal,omitempty"` // this and the next three fields are only in the first line
 	Command    string          `json:"command,omitempty"`
 	Source     string          `json:"source,omitempty"`
 	ID         string          `json:"id,omitempty"`
-	Task       json.RawMessage `json:"task,omitempty"` // also in a line written by Extend
+	Task       json.RawMessage `json:"task,omitempty"` // in the first line, and in a line that Extend adds
 	Mark       json.RawMessage `json:"mark,omitempty"`
 	FinishedAt *time.Time      `json:"finished_at,omitempty"`
 }
@@ -75,12 +75,12 @@ const (
 	magic   = `{"sluice_journal":2,` // beginning of every journal of this version
 )
 
-// Open opens the journal at path, and creates it if necessary. If it belongs to task,
-// Journal.ID is set, and the caller continues the task. Otherwise the caller must call Begin.
-// mark is set to the journal's latest mark, even if that is from another task.
+// Open opens the journal at path, and creates it if necessary. If the journal belongs to task,
+// its ID is set, and the caller continues the task. Otherwise the caller must call Begin. Open
+// decodes the latest mark in the journal into mark, even if it is another task's mark.
 //
 // Open fails without changing the file if another process has the journal open, or if the file
-// is not a journal. Unless task.Abandon is set, the error is a *RefusedError if the journal
+// is not a journal. Unless task.Abandon is set, it returns a *RefusedError if the journal
 // belongs to another unfinished task, or to any task of the same command with another source.
 func Open(path string, task Task, mark any) (*Journal, error) {
 	work, err := json.Marshal(task.Work)
@@ -138,7 +138,6 @@ func (j *Journal) open(mark any) error {
 	return err
 }
 
-// refuse returns the error for a journal that belongs to another task.
 func (j *Journal) refuse(last line) error {
 	loss := "what it has done so far is then lost"
 	if last.Command == "import" {
@@ -154,15 +153,14 @@ func Describe(source string) string {
 	return fmt.Sprintf("the workspace %s of the service %s", source[i+1:], source[:max(i, 0)])
 }
 
-// locksFile reports false if another process replaced the journal before j.file was opened.
+// locksFile reports whether j.file is the locked file and not one that replaced it.
 func (j *Journal) locksFile() bool {
 	locked, lockErr := j.lock.Stat()
 	opened, fileErr := j.file.Stat()
 	return lockErr == nil && fileErr == nil && os.SameFile(locked, opened)
 }
 
-// read decodes all lines into one value. size is the length of the complete lines; 0 if the
-// first is incomplete.
+// read decodes all lines into one value. size is the length of the complete lines in bytes.
 func read(file io.Reader) (last line, size int64, err error) {
 	in := bufio.NewReader(file)
 	for {
@@ -184,8 +182,8 @@ func read(file io.Reader) (last line, size int64, err error) {
 	}
 }
 
-// Begin begins the task from the start, with a new ID and without marks. If Begin fails, the
-// file is as before.
+// Begin starts the task from scratch, with a new ID and no marks. If it fails, it leaves the
+// file as it was.
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
 	if err == nil {
@@ -205,8 +203,8 @@ func (j *Journal) Begin() error {
 	return nil
 }
 
-// Extend replaces the journal's Work with the task's, and continues the task even if it was
-// finished.
+// Extend replaces the Work in the journal with that of this task. A finished task becomes
+// unfinished again.
 func (j *Journal) Extend() error {
 	j.FinishedAt = nil
 	return j.append(line{Task: j.work})
@@ -242,8 +240,8 @@ func (j *Journal) append(l line) error {
 	return nil
 }
 
-// Undo restores what Begin replaced, or removes the file if there was nothing. The caller must
-// call Close afterwards.
+// Undo restores the content that Begin replaced, or removes the file if it was empty. The
+// caller must call Close afterwards.
 func (j *Journal) Undo() error {
 	if len(j.earlier) == 0 {
 		return j.Remove()
@@ -264,11 +262,11 @@ func (j *Journal) Undo() error {
 // Remove removes the journal's file. The caller must call Close afterwards.
 func (j *Journal) Remove() error { return os.Remove(j.lock.Path()) }
 
-// Close lets other processes open the journal at once, even if a child process that is just
-// starting has inherited the open files.
+// Close closes the journal. Other processes can then open it, even if a child process that is
+// just starting has inherited the open files.
 func (j *Journal) Close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
 
-// Continues adds to err where the same command would continue, such as "after 3 changes".
+// Continues adds a hint to err that the same command continues, for example "after 3 changes".
 func Continues(err error, where string) error {
 	when := "The"
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {

@@ -16,7 +16,6 @@ var work = struct {
 
 type position struct{ Line int64 }
 
-// begin opens an import's journal as a command does.
 func begin(t *testing.T, path string) (j *Journal, at position) {
 	t.Helper()
 	j, err := Open(path, Task{Command: "import", Work: work}, &at)
@@ -117,7 +116,7 @@ func TestATruncatedJournal(t *testing.T) {
 	}
 }
 
-// The file stays as it is.
+// Open fails and leaves the file unchanged.
 func TestAFileThatIsNotAJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -173,8 +172,8 @@ func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 	}
 }
 
-// With Abandon, Open also opens the journal of another unfinished task. Only Begin abandons
-// that task.
+// With Abandon, Open also opens the journal of another unfinished task. That task can still
+// continue until Begin is called.
 func TestAnotherTaskCanBeAbandoned(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")

@@ -30,14 +30,14 @@ type Report struct {
 }
 
 // New returns a Report that writes to out about the service at url. showsProgress means that
-// the caller shows its progress and the result of Waiting on out. If out is then a terminal,
-// the Report writes a line only when an outage begins; otherwise one per try without a
-// response.
+// the caller shows its progress and the result of Waiting on out. If it does and out is a
+// terminal, the Report writes a line only when an outage begins. Otherwise it writes a line
+// for each try without a response.
 func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
 
-// Note is for client.Config.OnTry.
+// Note records a try. It is meant for client.Config.OnTry.
 func (r *Report) Note(t client.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *Report) Waiting() string {
 	return fmt.Sprintf("no response, next try in %.0f s", math.Ceil(max(time.Until(r.next), 0).Seconds()))
 }
 
-// reason omits the addresses and operations with which network errors begin.
+// reason leaves out the operation and the addresses at the beginning of a network error.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()

@@ -18,13 +18,13 @@ const (
 	lineInterval = 5 * time.Second        // between lines
 	barWidth     = 24                     // in columns, without the brackets
 	minBarWidth  = 8                      // if there is less room, no bar is shown
-	defaultWidth = 80                     // columns of a terminal whose size is unknown
+	defaultWidth = 80                     // columns, if the size of the terminal is unknown
 )
 
 // Noun names what a command counts.
 type Noun struct{ One, Many string }
 
-// Count returns count and the noun, in the singular if count is 1.
+// Count returns the count followed by the noun, which is singular if the count is 1.
 func (n Noun) Count(count int64) string {
 	if count == 1 {
 		return "1 " + n.One
@@ -35,7 +35,7 @@ func (n Noun) Count(count int64) string {
 type State struct {
 	Done    int64   // items processed, such as records
 	Part    float64 // fraction of the work that is done, 0 to 1; negative if unknown
-	Details string  // for example the number of rejected records
+	Details string  // shown last, such as the number of rejected records
 	Waiting string  // what the command is waiting for, shown instead of the rate; "" if it is not waiting
 }
 
@@ -44,9 +44,9 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Start shows the results of state on out until stop is called. state must be safe for
-// concurrent use. The rate and the remaining time are computed from the progress since the
-// first State whose Part is known.
+// Start calls state regularly and shows its results on out until stop is called. state must be
+// safe for concurrent use. The rate and the remaining time are computed from the progress
+// since the first State whose Part is known.
 func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 	d := &display{out: out, terminal: IsTerminal(out), noun: noun, state: state, began: time.Now(), from: state()}
 	interval := lineInterval
@@ -74,7 +74,7 @@ func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 	}
 }
 
-// clearLine returns to the beginning of a terminal's line and clears it.
+// clearLine moves the cursor to the beginning of the line and clears the line.
 const clearLine = "\r\x1b[K"
 
 // Println writes a line to a terminal on which Start shows progress.
@@ -82,11 +82,11 @@ func Println(out io.Writer, line string) { fmt.Fprint(out, clearLine+line+"\n") 
 
 type display struct {
 	out      io.Writer
-	terminal bool // whether out is a terminal
+	terminal bool
 	noun     Noun
 	state    func() State
 	began    time.Time // start of the interval over which the rate is computed
-	from     State     // the State at that time
+	from     State     // the State at the start of that interval
 }
 
 func (d *display) show(now time.Time) {
@@ -123,8 +123,8 @@ func (d *display) text(s State, elapsed time.Duration) string {
 }
 
 // fit returns a line with a bar and text. It omits the bar if part is negative or there is no
-// room, and truncates text that is still too long. The last column stays empty, because some
-// terminals begin a new line after it.
+// room for it, and truncates text that is longer than the line. The last column stays empty,
+// because some terminals begin a new line after it.
 func fit(text string, part float64, columns int) string {
 	room := columns - 1 - utf8.RuneCountInString(text)
 	if room < 0 {
@@ -138,7 +138,7 @@ func fit(text string, part float64, columns int) string {
 	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", bar-full), text)
 }
 
-// Size returns the size of the terminal out, or columns and rows if it is not one.
+// Size returns the width and height of a terminal, or columns and rows if out is not one.
 func Size(out io.Writer, columns, rows int) (int, int) {
 	if file, ok := out.(*os.File); ok {
 		if c, r, err := term.GetSize(int(file.Fd())); err == nil && c > 0 {

@@ -23,7 +23,7 @@ func TestProgressInWords(t *testing.T) {
 		{State{}, State{Done: 1, Part: 0.1}, time.Second, "1 event, 10 %, 1/s, 9s left"},
 		// The rate does not count an earlier run's records.
 		{State{Done: 500, Part: 0.5}, State{Done: 600, Part: 0.6}, 10 * time.Second, "600 events, 60 %, 10/s, 40s left"},
-		// While the command waits, there is no rate.
+		// While the command waits, no rate is shown.
 		{State{}, State{Done: 250, Part: 0.25, Details: "2 rejected", Waiting: "no response, next try in 3 s"}, time.Second, "250 events, 25 %, no response, next try in 3 s"},
 	} {
 		p := &display{noun: events, from: tt.from}
@@ -35,7 +35,7 @@ func TestProgressInWords(t *testing.T) {
 
 func TestTheBarFillsTheRestOfTheLine(t *testing.T) {
 	t.Parallel()
-	const text = "250 events, 25 %" // 16 characters in 17 columns, because the last one stays empty
+	const text = "250 events, 25 %" // 16 characters, which need 17 columns, because the last column stays empty
 	for _, tt := range []struct {
 		part    float64
 		columns int

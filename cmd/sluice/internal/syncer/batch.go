@@ -14,14 +14,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// batch is a set of changes that are applied to a copy at once.
+// batch is a set of changes that are applied to a copy in one pass.
 type batch struct {
-	lines  map[string][]byte      // by record id; nil removes the record
+	lines  map[string][]byte      // new line by record id; nil removes the record
 	erased map[string]record.Time // time of erasure by entity id; the entity's events up to then are removed
 }
 
-// readBatch returns up to about size bytes of changes from a walk's file; with the last ones,
-// it returns io.EOF.
+// readBatch reads about size bytes of changes from a walk's file. It returns io.EOF with the
+// last batch.
 func readBatch(in *bufio.Reader, resource record.Resource, size int) (batch, error) {
 	b := batch{make(map[string][]byte), make(map[string]record.Time)}
 	for read := 0; read < size; {
@@ -75,7 +75,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 }
 
 // apply applies b to the copy in base, writes the new copy to out, and returns the number of
-// records in it. Both copies are in order of id.
+// records in the new copy. Both copies are in order of id.
 func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (records int64, err error) {
 	write := func(line []byte) error {
 		removed, err := b.removes(line)
@@ -123,8 +123,8 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 	return records, nil
 }
 
-// removes reports whether the batch removes the record on a line: the record is deleted (nil
-// in b.lines), or is an event created at or before the erasure of its entity.
+// removes reports whether the batch removes the record on a line: the record is deleted, so
+// its line is nil, or it is an event created at or before the erasure of its entity.
 func (b batch) removes(line []byte) (bool, error) {
 	if line == nil || len(b.erased) == 0 {
 		return line == nil, nil
@@ -140,7 +140,6 @@ func (b batch) removes(line []byte) (bool, error) {
 	return erased && e.CreatedAt.Compare(at) <= 0, nil
 }
 
-// idOf returns the id of the record on a line of a copy.
 func idOf(line []byte) (string, error) {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"id":"`))
 	id, _, closed := bytes.Cut(rest, []byte(`"`)) // ids contain no characters that JSON escapes

@@ -10,7 +10,7 @@ import (
 
 func force(o *Options) { o.Force = true }
 
-// failAt runs a sync whose nth request fails, after it has read at least one page.
+// failAt runs a sync whose nth request fails. The sync must have read a page before that.
 func (s *service) failAt(t *testing.T, path string, n int64, change ...func(*Options)) (stderr string) {
 	t.Helper()
 	fails := s.requests.Load() + n
@@ -23,8 +23,8 @@ func (s *service) failAt(t *testing.T, path string, n int64, change ...func(*Opt
 	return stderr
 }
 
-// The second run continues the interrupted first one, reads the changes made since then, and
-// is interrupted too. The third continues the second.
+// The first run is interrupted. The second continues it, reads the changes made in between,
+// and is interrupted too. The third continues the second.
 func TestAForcedRunContinues(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){
@@ -62,8 +62,8 @@ func TestAForcedRunContinues(t *testing.T) {
 	}
 }
 
-// A run with Force also starts over if the interrupted run had no Force, or if the file at the
-// path or the state file has changed.
+// A run with Force starts over if the interrupted run had no Force, or if the file at the path
+// or the state file has changed since.
 func TestForceStartsOver(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){
@@ -93,8 +93,8 @@ func TestForceStartsOver(t *testing.T) {
 	}
 }
 
-// With Force, a walk of another service, workspace or resource is abandoned. If Run refuses to
-// replace the file, the unfinished walk can still continue.
+// With Force, a run abandons a walk of another service, workspace or resource. If Run refuses
+// to replace the file, the unfinished walk can still be continued.
 func TestForceAbandonsAnotherWalk(t *testing.T) {
 	t.Parallel()
 	for name, as := range map[string]func(s *service, o *Options){

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	defaultBatchBytes = 32 << 20 // changes held in memory
+	defaultBatchBytes = 32 << 20 // of changes held in memory
 	bufferBytes       = 64 << 10 // per file
 )
 
@@ -25,7 +25,7 @@ type copyFile struct {
 }
 
 // merge applies the walk's changes to the copy at base, or to an empty copy if base is "". It
-// holds up to batchBytes of changes in memory, and rewrites the copy once per such batch.
+// reads the changes in batches of about batchBytes, and rewrites the copy for each batch.
 func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err error) {
 	file, err := os.Open(s.walk.Path())
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err = errors.Join(err, out.Flush(), file.Sync(), file.Close()); err != nil {
 		return copyFile{}, err
 	}
-	// base and merged.path can be equal, so the new file is moved there only after apply has read
-	// the old one.
+	// base and merged.path can be the same file, so the new copy replaces it only after apply has
+	// read it.
 	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()}
 	return merged, os.Rename(file.Name(), merged.path)
 }

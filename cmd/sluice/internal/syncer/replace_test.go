@@ -12,7 +12,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// Another program creates or changes the file while the run merges changes.
 func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

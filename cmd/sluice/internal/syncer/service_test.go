@@ -24,9 +24,9 @@ import (
 
 const workspace = "default"
 
-// service serves lists of records. The test changes its stores and its clock.
+// service serves lists of records. Tests change its stores and its clock.
 type service struct {
-	source   string // value of the header Sluice-Source in the next run
+	source   string // Sluice-Source header of its responses; reset for each run
 	url      string
 	now      time.Time
 	rng      *rand.Rand
@@ -57,7 +57,7 @@ func newService(t *testing.T) *service {
 		mux.Handle(path, api)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/export_job" { // the request of client.Client.Source
+		if r.URL.Path == "/export_job" { // sent by client.Client.Source
 			w.Header().Set("Sluice-Source", s.source)
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -100,7 +100,7 @@ func (s *service) change(t *testing.T, n int) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// erase, unlike a complete erasure, does not delete the entity's events.
+// erase erases the entity but leaves its events, which an erasure job would delete.
 func (s *service) erase(t *testing.T, id string) {
 	t.Helper()
 	if _, err := entity.Erase(t.Context(), s.entities, workspace, id); err != nil {
@@ -109,7 +109,7 @@ func (s *service) erase(t *testing.T, id string) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// copyOf returns the lines that a copy must have. keep selects events; nil keeps all.
+// copyOf returns the lines that a copy must have. keep selects events; nil selects all.
 func (s *service) copyOf(t *testing.T, resource record.Resource, keep func(event.Event) bool) string {
 	t.Helper()
 	var b []byte
@@ -167,7 +167,7 @@ func (s *service) open(t *testing.T, resource record.Resource, path string, chan
 	return run, &stderr
 }
 
-// sync updates the copy at path, as Run does.
+// sync updates the copy at path, as Run does but with small pages and batches.
 func (s *service) sync(t *testing.T, resource record.Resource, path string, change ...func(*Options)) (r Result, stderr string, err error) {
 	t.Helper()
 	run, out := s.open(t, resource, path, change...)

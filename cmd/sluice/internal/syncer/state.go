@@ -22,8 +22,8 @@ type state struct {
 	Source      string          `json:"source"` // the service and the workspace
 	Resource    record.Resource `json:"resource"`
 	SyncedUntil *record.Time    `json:"synced_until"` // nil until the copy is complete
-	Records     int64           `json:"records"`      // in the copy
-	Files       []digest        `json:"files"`        // files that a run may replace: the old copy and, after a merge, the new one too
+	Records     int64           `json:"records"`      // records in the copy
+	Files       []digest        `json:"files"`        // files that a run may replace: the old copy and, after a merge, also the new one
 }
 
 const stateVersion = 2
@@ -61,7 +61,7 @@ func (s *state) save(path string) error {
 	return replace(path, file.Name())
 }
 
-// replace renames temp to path, durably.
+// replace renames temp to path, and syncs the directory so that the rename survives a crash.
 func replace(path, temp string) error {
 	if err := os.Rename(temp, path); err != nil {
 		return err
@@ -87,7 +87,7 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// sameFile reports whether a file did not change between two calls of fileAt.
+// sameFile reports whether two calls of fileAt found the same, unchanged file.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b

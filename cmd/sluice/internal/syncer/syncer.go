@@ -2,10 +2,10 @@
 // file that has each record once, in order of id.
 //
 // A run reads the changes since the last run, merges them with the copy into a new file, and
-// renames that to the path of the copy. A state file next to the copy has the time up to which
+// renames that file to the copy's path. A state file next to the copy has the time up to which
 // the copy is complete, and the digests of the files that a run may replace. If a run fails or
-// is killed, the old or the new copy exists, and the next run reads the remaining changes or
-// repeats the merge, with the same result.
+// is killed, either the old or the new copy is intact, and the next run reads the remaining
+// changes or repeats the merge, with the same result.
 package syncer
 
 import (
@@ -29,7 +29,7 @@ type Options struct {
 	Resource record.Resource // Entity or Event
 	Path     string          // path of the copy
 	Force    bool            // replace any file at Path with a new copy, or continue an interrupted run that also had Force
-	PageSize int             // changes per page; the client chooses by default
+	PageSize int             // changes per page; if 0, the client chooses
 
 	Now     func() time.Time // time.Now by default
 	Waiting func() string    // what the client is waiting for; "" while the service responds
@@ -38,8 +38,8 @@ type Options struct {
 type Result struct {
 	Resource    record.Resource `json:"resource"`
 	File        string          `json:"file"`
-	Records     int64           `json:"records"` // in the copy
-	Changes     int64           `json:"changes"` // since the last run
+	Records     int64           `json:"records"` // records in the copy
+	Changes     int64           `json:"changes"` // changes since the last run
 	SyncedUntil record.Time     `json:"synced_until"`
 }
 
@@ -48,16 +48,16 @@ type syncer struct {
 	client     *client.Client
 	source     string // the service and the workspace
 	stderr     io.Writer
-	statePath  string // path of the state file
+	statePath  string
 	state      *state
 	walk       *changes.Walk
 	mode       fs.FileMode // permissions of the copy
 	batchBytes int
 }
 
-// Run updates the copy at o.Path. It starts a new copy if there is none, if tombstones since
-// the last run may expire before this run has read them, or if o.Force is set. It shows its
-// progress on stderr.
+// Run updates the copy at o.Path. It starts a new copy if there is none, if o.Force is set, or
+// if the last run was so long ago that tombstones may expire before this run has read them. It
+// shows its progress on stderr.
 //
 // The error is a *journal.RefusedError if Run must not replace the file at o.Path: another
 // program wrote or changed it, or it is a copy of another service, workspace or resource.
@@ -76,7 +76,7 @@ func open(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (*
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	// Otherwise a rename would replace a symbolic link instead of its target.
+	// Follow a symbolic link: a rename would replace the link instead of its target.
 	if path, err := filepath.EvalSymlinks(o.Path); err == nil {
 		o.Path = path
 	}
@@ -91,8 +91,8 @@ func open(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (*
 	return s, err
 }
 
-// run updates the copy. If it continues an earlier run's walk, it then makes a second walk
-// over the changes since that one began.
+// run updates the copy. If it continues an earlier run's walk, it then makes a second walk,
+// over the changes made since the first walk began.
 func (s *syncer) run(ctx context.Context) (Result, error) {
 	continues, err := s.prepare()
 	if err != nil && !s.walk.Used() {
@@ -148,8 +148,8 @@ func (s *syncer) replaceCopy(merged copyFile) error {
 	return replace(s.Path, merged.path)
 }
 
-// prepare loads the state, checks the file at s.Path, and begins a walk or continues an
-// earlier run's.
+// prepare loads the state, checks the file at s.Path, and begins a new walk or continues that
+// of an earlier run.
 func (s *syncer) prepare() (continues bool, err error) {
 	info, err := os.Stat(s.Path)
 	exists := err == nil
@@ -212,7 +212,7 @@ func (s *syncer) refuseChanged() error {
 	return journal.Refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
 }
 
-// existing returns the digest of the file at s.Path, or nothing if exists is false.
+// existing returns the digest of the file at s.Path, or nil if there is no file.
 func (s *syncer) existing(exists bool) ([]digest, error) {
 	if !exists {
 		return nil, nil
@@ -235,7 +235,7 @@ func (s *syncer) continuesForce(files []digest) bool {
 	return len(files) == 0 || slices.Contains(earlier.Files, files[0])
 }
 
-// startOver starts a new copy. Of existing files, it may replace only those in files.
+// startOver starts a new copy, which may replace only a file with one of these digests.
 func (s *syncer) startOver(files []digest) error {
 	s.state = s.newState()
 	s.state.Files = files
@@ -245,8 +245,8 @@ func (s *syncer) startOver(files []digest) error {
 	return s.walk.Begin(s.since())
 }
 
-// since returns where the walk begins. For a new copy that is the Unix epoch, so the walk
-// reads all records.
+// since returns the time at which the walk begins. For a new copy, that is the Unix epoch, so
+// the walk reads all records.
 func (s *syncer) since() record.Time {
 	if s.state.SyncedUntil == nil {
 		return record.Time{}
@@ -255,8 +255,8 @@ func (s *syncer) since() record.Time {
 }
 
 // outdated reports whether tombstones may expire before this run has read them. To update a
-// complete copy, the run needs all since s.state.SyncedUntil; to complete one whose first walk
-// was interrupted, all since s.walk.Mark().SyncedUntil.
+// complete copy, the run needs all tombstones since s.state.SyncedUntil. To complete a copy
+// whose first walk was interrupted, it needs all since s.walk.Mark().SyncedUntil.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {
@@ -276,7 +276,7 @@ func (s *syncer) lists() []changes.List {
 }
 
 // mergeChanges writes the new copy to a file next to s.Path. If there is a file at s.Path, the
-// state file must have its digest. After the merge, the state file gets the digests of both
+// state file must contain its digest. After the merge, mergeChanges saves the digests of both
 // files: if the process is killed, either can be at s.Path, and the next run may replace it.
 func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	base := s.Path
@@ -305,7 +305,7 @@ func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	return merged, s.state.save(s.statePath)
 }
 
-// finish updates the state file once the copy is complete.
+// finish records in the state file that the copy is complete.
 func (s *syncer) finish(merged copyFile) error {
 	s.state.SyncedUntil, s.state.Records = s.walk.Mark().SyncedUntil, merged.records
 	if merged.path != "" {

@@ -35,8 +35,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// clone copies the directory of path, as if the process had been killed now, and returns the
-// path in the new directory.
+// clone copies the directory that the file is in, as a process killed now would leave it, and
+// returns the path of the file in the new directory.
 func clone(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func wantFiles(t *testing.T, path string, names ...string) {
 	}
 }
 
-// wantCopy updates the copy at path, which must then equal the service's records.
+// wantCopy updates the copy at path and checks that it has exactly the service's records.
 func (s *service) wantCopy(t *testing.T, resource record.Resource, path string, change ...func(*Options)) (r Result, stderr string) {
 	t.Helper()
 	r, stderr, err := s.sync(t, resource, path, change...)
@@ -96,7 +96,7 @@ func TestTheCopyFollowsTheService(t *testing.T) {
 }
 
 // Wherever a run is killed or fails, the file is the complete old copy or the complete new
-// one. After the next run, it is the new one.
+// one. After the next run, it is always the new copy.
 func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	t.Parallel()
 	for _, resource := range resources {
@@ -142,8 +142,8 @@ func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	}
 }
 
-// The next run continues after the changes that were read. A failed run that has read nothing
-// leaves no files behind.
+// The next run continues after the changes that the failed run read. A failed run that has
+// read nothing leaves no files behind.
 func TestAFailedRunContinues(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -165,12 +165,12 @@ func TestAFailedRunContinues(t *testing.T) {
 	}
 }
 
-// The events leave even if the erasure job has not ended and the service still has them.
+// The copy drops events even if the erasure job has not ended and the service still has them.
 func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
 	s.change(t, 200)
-	s.erase(t, "e1") // before the copy begins
+	s.erase(t, "e1") // before the copy exists
 	s.wantErased(t, path, "e1")
 	s.change(t, 100)
 	s.erase(t, "e2")
@@ -186,8 +186,8 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.wantCopy(t, record.Entity, newCopy(t))
 }
 
-// wantErased updates a copy of events, which must then have none from before the erasure of
-// their entity. ids must list all erased entities.
+// wantErased updates a copy of events and checks that it has no events from before the erasure
+// of their entity. ids must list all erased entities.
 func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	t.Helper()
 	if _, _, err := s.sync(t, record.Event, path); err != nil {
@@ -226,7 +226,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	s := newService(t)
 	s.change(t, 50)
 	for name, tt := range map[string]struct {
-		spoil func(path string) // changes an existing copy
+		spoil func(path string) // tampers with the copy or its state file
 		as    func(*Options)
 		says  string
 	}{
@@ -269,7 +269,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	}
 }
 
-// The next run may replace the file even without Force.
+// After an interrupted run with Force, the next run may replace the file even without Force.
 func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -282,13 +282,13 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.wantCopy(t, record.Entity, path)
 }
 
-// A run starts over if tombstones since the last run, complete or not, can expire within a
-// day.
+// A run starts over if tombstones written since the last run, even an interrupted one, can
+// expire within a day.
 func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
-		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // the longest time since the last run after which a run still continues
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // longest time between two runs that does not make the second start over
 	)
 	for _, interrupted := range []bool{false, true} {
 		for _, age := range []time.Duration{most, most + time.Millisecond} {
@@ -310,7 +310,7 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	}
 }
 
-// The copy still gets the changes made once the clock is right.
+// The copy still gets the changes made after the clock was set right.
 func TestAClockThatWasAheadDoesNotFreezeACopy(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]bool{"the clock of the client was right": false, "the clock of the client was ahead too": true} {
@@ -349,7 +349,7 @@ func TestARunStartsANewCopyIfTheCopyIsGone(t *testing.T) {
 }
 
 // The file keeps even permissions that the umask would remove. If the path is a symbolic link,
-// the target is replaced.
+// the link's target is replaced.
 func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

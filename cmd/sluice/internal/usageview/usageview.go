@@ -1,5 +1,5 @@
-// Package usageview shows how much of its limits an address or API key uses: as bars, once or
-// continuously on a terminal, or as one line per second.
+// Package usageview shows how much of its limits an address or API key uses: as bars, which
+// are drawn once or kept up to date on a terminal, or as one line per second.
 package usageview
 
 import (
@@ -26,7 +26,7 @@ const (
 )
 
 // Screen switches the terminal w to its alternate screen. Each call of show replaces the bars
-// there. At the end the caller must call leave, which restores the terminal.
+// there. At the end, the caller must call leave, which restores the terminal.
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
 	return func(u client.Usage) error {
@@ -38,7 +38,8 @@ func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	}, func() { fmt.Fprint(w, leaveScreen) }
 }
 
-// Bars draws bars once. They are as wide as the terminal, if w is one.
+// Bars draws the bars once, as wide as the terminal, or for 120 columns if w is not a
+// terminal.
 func Bars(w io.Writer, u client.Usage) error {
 	width, _ := progress.Size(w, 120, 50)
 	_, err := fmt.Fprintln(w, strings.Join(bars(u, width), "\n"))
@@ -51,8 +52,8 @@ type meter struct {
 	used  func(client.UsageSecond) int64
 }
 
-// meters returns one meter for "records", one for "imports", and one for each route that was
-// called.
+// meters returns a meter for "records", one for "imports", and one for each route called in
+// these seconds.
 func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	list := []meter{
 		{"records", limits.Records, func(s client.UsageSecond) int64 { return s.Records }},
@@ -72,7 +73,7 @@ func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 type reading struct {
 	bars      strings.Builder
 	now, most int64
-	full      int // number of seconds that reached the limit
+	full      int // number of seconds in which the limit was reached
 }
 
 func (m meter) read(seconds []client.UsageSecond) *reading {
@@ -89,14 +90,14 @@ func (m meter) read(seconds []client.UsageSecond) *reading {
 }
 
 const (
-	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // width of the numbers in the long form of a line, at the default limits
+	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // width of the numbers in a line's long form, at the default limits
 	thinNumbers = len(" 200 of 200")
 	enoughBars  = 40 // minimum width of the bars in the long form
 	minBars     = 5
 )
 
-// bars returns lines of at most width-1 columns, because some terminals break a line after the
-// last one.
+// bars returns lines of at most width-1 columns, because some terminals begin a new line after
+// the last column.
 func bars(u client.Usage, width int) []string {
 	list := meters(u.Limits, u.Seconds...)
 	names := 0
@@ -128,7 +129,7 @@ func bars(u client.Usage, width int) []string {
 	return lines
 }
 
-// bar returns a block character as high as used/limit: full only if used >= limit, and blank
+// bar returns a block whose height shows used/limit: full only if used >= limit, and blank
 // only if used <= 0.
 func bar(used, limit int64) rune {
 	switch levels := []rune(" ▁▂▃▄▅▆▇█"); {
@@ -144,8 +145,8 @@ func bar(used, limit int64) rune {
 // unsettled is how many of the latest seconds can still change.
 const unsettled = 2
 
-// Lines writes a line for each second whose counts are final and that no earlier call has
-// written. The first call writes only the latest one.
+// Lines returns a function that writes a line for each second whose counts are final, unless
+// it has already written that second. Its first call writes only the latest such second.
 func Lines(w io.Writer) func(client.Usage) error {
 	var shown int64
 	return func(u client.Usage) error {

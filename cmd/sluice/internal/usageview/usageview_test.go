@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// used returns 60 seconds of usage. The last ones have these numbers of records.
+// used returns 60 seconds of usage, the last of which have these numbers of records.
 func used(records ...int64) client.Usage {
 	u := client.Usage{Counted: "address:192.0.2.1", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}}
 	for i := range int64(60) {
@@ -52,7 +52,7 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 	}
 }
 
-// Lines fit however long names and numbers are.
+// The lines fit no matter how long the names and numbers are.
 func TestBarsFitEveryWidth(t *testing.T) {
 	t.Parallel()
 	u := used(1_000_000)
@@ -78,7 +78,7 @@ func TestTheTitleShowsAnActionOtherThanLimit(t *testing.T) {
 	}
 }
 
-// The numbers of records are those just before and after the bar's height changes.
+// The numbers are just below and at the points where the bar's height changes.
 func TestTheHeightOfABar(t *testing.T) {
 	t.Parallel()
 	for used, want := range map[int64]rune{-1: ' ', 0: ' ', 1: '▁', 28: '▁', 29: '▂', 171: '▆', 172: '▇', 199: '▇', 200: '█', 201: '█'} {
