@@ -127,7 +127,7 @@ func (ex *exporter) cancel(ctx context.Context) error {
 	if err == nil || errors.Is(err, client.ErrNotFound) || errors.Is(err, client.ErrConflict) {
 		return nil
 	}
-	return fmt.Errorf("the export job %s could not be canceled: %w", ex.journal.ID, err)
+	return fmt.Errorf("the export job %s could not be cancelled: %w", ex.journal.ID, err)
 }
 
 // begin starts a new export and discards a partial download.
@@ -203,7 +203,7 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 func describeEnd(j exportjob.Job) string {
 	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
 	if j.Status == job.Cancelled {
-		text = fmt.Sprintf("%s was canceled", j.ID)
+		text = fmt.Sprintf("%s was cancelled", j.ID)
 	}
 	if j.Error != nil {
 		text += ": " + *j.Error
