@@ -14,8 +14,8 @@ import (
 
 // seedBrowsing creates 14 customers, one hostile entity and 16 events. The hostile entity's
 // type and note contain U+202E, which reverses the direction of text. customer-00 changed
-// last, the hostile entity just before. One event is dated far in the future, and the one
-// created last is in the past.
+// last, just after the hostile entity. One event is dated far in the future. The event that is
+// created last is dated in the past.
 func seedBrowsing(t *testing.T, s *server) {
 	t.Helper()
 	c := s.clientAt(t, browserAddress)
@@ -33,7 +33,7 @@ func seedBrowsing(t *testing.T, s *server) {
 	c.want(t, http.StatusOK, "POST", "/update_entity", `{"id":"customer-00","attributes":{"seats":50}}`)
 }
 
-// names is a JavaScript expression for the names in the listed rows.
+// names is a JavaScript expression for the names in the listed rows, joined by spaces.
 const names = `[...document.querySelectorAll('#records strong')].map((n) => n.textContent).join(' ')`
 
 func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
@@ -51,7 +51,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 		tab.Wait(until)
 	}
 
-	// The list has two pages. It has the far-future event only if the filter "to" includes its
+	// The list has two pages. The far-future event is listed only if the filter "to" includes its
 	// time.
 	open("", names+` === 'order_paid '.repeat(10).trim()`)
 	tab.Click("#records-next")
@@ -67,7 +67,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#records-form [data-preset=hour]")
 	tab.Wait(`new URLSearchParams(location.search).get('from') !== null && ` + names + `.startsWith('came_late ')`)
 
-	// The URL has the form's filters. Hostile text does not affect the layout.
+	// The URL contains the filters of the form. Hostile text does not affect the layout.
 	tab.Click("#records-card label:has([value=entity])")
 	tab.Wait(`location.search.startsWith('?kind=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
 	browsertest.Eval[bool](tab, `Boolean(document.querySelector('#records-form [name=order]').value = 'id')`)
@@ -95,7 +95,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	browseRecords(t, tab, back)
 }
 
-// browseRecords opens an entity, one of its events and that event's entity, and goes back.
+// browseRecords follows the links from an entity to one of its events, and back to the entity.
 func browseRecords(t *testing.T, tab *browsertest.Tab, back func(until string)) {
 	t.Helper()
 	const title = `document.getElementById('record-title').textContent`

@@ -25,7 +25,7 @@ func requireProgram(t *testing.T, program, help string) {
 }
 
 // Each client in docs/clients.md runs unchanged outside the repository, with API keys on and
-// off. It first gets a 429, waits for the end of the window, and creates its event.
+// off. Its first request gets a 429, so it waits for the window to end, then creates its event.
 func TestTheClientsOfTheDocsWait(t *testing.T) {
 	t.Parallel()
 	t.Run("keys on", func(t *testing.T) {
@@ -40,16 +40,16 @@ func TestTheClientsOfTheDocsWait(t *testing.T) {
 	})
 }
 
-// language says how to run the examples of docs/clients.md in one language.
+// language describes how to run the examples in docs/clients.md that are in this language.
 type language struct {
 	file    string
 	command []string // without the file name, which the test appends
 	help    string
-	modules string // the node_modules folder; empty for other languages
-	calls   int    // calls of the example that creates an event, if none is refused
+	modules string // the node_modules folder; empty except for JavaScript
+	calls   int    // number of calls in the example that creates an event, if none is refused
 }
 
-// clientsOfTheDocs returns the examples of docs/clients.md in order, by language.
+// clientsOfTheDocs returns the examples in docs/clients.md by language, in the order of the page.
 func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map[string]language) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/clients.md")
@@ -71,9 +71,9 @@ func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map
 	}
 }
 
-// cmd runs an example in its own directory, against the service at url. first is the first
-// example in the language, which the other ones in JavaScript import.
-func (l language) cmd(t *testing.T, first, example, url, key string) *exec.Cmd {
+// cmd returns a command that runs an example in a directory of its own, against the service at
+// url. library is the first example in the language. The other JavaScript examples import it.
+func (l language) cmd(t *testing.T, library, example, url, key string) *exec.Cmd {
 	t.Helper()
 	requireProgram(t, l.command[0], l.help)
 	file := write(t, l.file, example)
@@ -84,7 +84,7 @@ func (l language) cmd(t *testing.T, first, example, url, key string) *exec.Cmd {
 		if err := os.Symlink(l.modules, filepath.Join(dir, "node_modules")); err != nil {
 			t.Fatal(err)
 		}
-		overwrite(t, filepath.Join(dir, "sluice.mjs"), first)
+		overwrite(t, filepath.Join(dir, "sluice.mjs"), library)
 	}
 	cmd := exec.CommandContext(t.Context(), l.command[0], append(slices.Clone(l.command[1:]), file)...)
 	cmd.Dir = dir
@@ -95,13 +95,13 @@ func (l language) cmd(t *testing.T, first, example, url, key string) *exec.Cmd {
 	return cmd
 }
 
-// Examples that list records read all pages, and those that handle errors print the problem.
+// Examples that list records read all pages. Examples that handle errors print the problem.
 func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
 	s := startIn(t, env)
 	key := createKey(t, env, "--scope", "import,export")
-	const events = 60 // more than a page
+	const events = 60 // more than one page
 	list := make([]string, events)
 	for i := range list {
 		list[i] = fmt.Sprintf(`{"name":"order_placed","entity_id":"ada","id":"%d"}`, i)
@@ -124,11 +124,11 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 				want, lists := tt.failure, strings.Contains(example, tt.list)
 				switch {
 				case createsOrder.MatchString(example) || tt.language == "js" && i == 0:
-					continue // TestTheClientsOfTheDocsWait runs it, or other examples import it
+					continue // TestTheClientsOfTheDocsWait runs this example, or the other examples import it
 				case lists:
 					want = tt.page
 				case strings.Contains(example, "c.ListEntityChanges("):
-					want = " entities; the next walk starts at 20" // whether ada is old enough for a walk depends on the machine
+					want = " entities; the next walk starts at 20" // without the number, which depends on whether ada is old enough for the walk
 				case !strings.Contains(example, tt.fails):
 					t.Errorf("no test runs this example of docs/clients.md:\n%s", example)
 					continue
@@ -148,7 +148,7 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 // createsOrder matches the id of the event that an example creates.
 var createsOrder = regexp.MustCompile(`order-\d`)
 
-// runClientsOfTheDocs sets SLUICE_API_KEY to key, unless it is empty.
+// runClientsOfTheDocs leaves SLUICE_API_KEY unset if key is empty.
 func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 	t.Helper()
 	examples, languages := clientsOfTheDocs(t)

@@ -93,7 +93,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"a key needs a scope: import, export, d": {"keys create"},
 		`there is no scope "admin"`:              {"keys create --scope admin"},
 		"1 to 64 of the characters":              {"keys create --scope import --workspace a/b"},
-		"use --data-dir":                         {"keys create --scope import"}, // without --data-dir, no server would find the key
+		"use --data-dir":                         {"keys create --scope import"}, // no server has used the default data directory, so none would find the key
 		"give the id of one key":                 {"keys revoke"},
 		"not the id of a key":                    {"keys revoke slc_aaaaaaaaaaaa_aaaa"},
 
@@ -121,8 +121,8 @@ func TestInvalidCommandLines(t *testing.T) {
 	wantRun(t, sluiceCommand(t, "api.example.com", "usage", "--once"), exitUsage, "", `SLUICE_URL needs http:// or https://, not "api.example.com"`)
 }
 
-// wantUsageError runs the program in a directory with an empty file f.ndjson. It must reject
-// args with a message that contains want.
+// wantUsageError runs the program in a directory with an empty file f.ndjson. The program
+// must reject args with a message that contains want.
 func wantUsageError(t *testing.T, args, want string) {
 	t.Helper()
 	cmd := inEnv(t, []string{"DATA_DIR=", "KEYS_TABLE="}, strings.Fields(args)...)
@@ -133,7 +133,7 @@ func wantUsageError(t *testing.T, args, want string) {
 	wantFiles(t, cmd.Dir, "f.ndjson")
 }
 
-// So the user can then try another service or another key.
+// Without a journal, the user can try again with another service or another key.
 func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	t.Parallel()
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + t.TempDir()}
@@ -155,7 +155,7 @@ func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	}
 }
 
-// The printed command works in any directory, because its path is absolute.
+// The printed command works in any directory, because the path in its --data-dir is absolute.
 func TestThePrintedCommandCreatesAKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "it's data")
@@ -203,7 +203,7 @@ func TestCtrlCEndsMakeRun(t *testing.T) {
 		if _, err := p.ReadyText(t.Context(), "(Ctrl-C stops the server)"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := keyboard.Write([]byte{3}); err != nil { // ETX, which Ctrl-C types
+		if _, err := keyboard.Write([]byte{3}); err != nil { // ETX, the character that Ctrl-C sends
 			t.Fatal(err)
 		}
 		if err := p.Wait(); err != nil || !strings.Contains(p.Log(), "Stopped.") {
@@ -212,8 +212,8 @@ func TestCtrlCEndsMakeRun(t *testing.T) {
 	}
 }
 
-// The command reports the outage within two seconds, with the time until the next try, unless
-// that is at once. After three tries it says what may be wrong.
+// The command reports the outage within two seconds. After three tries it also asks whether the
+// server is running.
 func TestAnOutageIsReported(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(1))
@@ -248,13 +248,13 @@ func TestAnOutageIsReported(t *testing.T) {
 	}
 }
 
-// onTerminal runs a shell command on a terminal and returns what the terminal shows.
+// onTerminal runs a shell command in a terminal and returns what the terminal shows.
 func onTerminal(t *testing.T, env []string, command string) (shown string, code int) {
 	t.Helper()
 	requireProgram(t, "script", "install bsdutils, which contains script(1)")
 	cmd := exec.CommandContext(t.Context(), "script", "-qec", command, os.DevNull)
 	cmd.Env = env
-	stdin, err := cmd.StdinPipe() // script(1) ends when its input ends
+	stdin, err := cmd.StdinPipe() // kept open, because script(1) ends when its input ends
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,18 +263,18 @@ func onTerminal(t *testing.T, env []string, command string) (shown string, code 
 	return shown, code
 }
 
-// Every line fits, even if the terminal's width changes. After a missing response, it has the
-// time until the next try. The import makes no more calls per second than --rate allows.
+// Every line fits, even if the terminal's width changes. Missing responses are reported. The
+// import makes no more calls per second than --rate allows.
 func TestProgressFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	const records, rate = 150, 50
 	var calls atomic.Int64
-	half := filepath.Join(t.TempDir(), "half") // created after half of the calls, when the terminal is resized
+	half := filepath.Join(t.TempDir(), "half") // the shell resizes the terminal when this file appears, after half of the calls
 	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		switch n := calls.Add(1); {
 		case n >= 5 && n <= 8:
-			panic(http.ErrAbortHandler) // no response
+			panic(http.ErrAbortHandler) // sends no response
 		case n == records/2:
 			overwrite(t, half, "")
 		}
@@ -302,8 +302,8 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// Every line fits, even if the width changes. After a signal, the command restores the
-// terminal and ends.
+// Every line fits, even if the terminal's width changes. After a signal, the command restores
+// the terminal and ends.
 func TestUsageFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []string{"INT", "TERM"} {
@@ -311,7 +311,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 		wide, ended := filepath.Join(t.TempDir(), "wide"), filepath.Join(t.TempDir(), "ended")
 		go func() {
 			for _, file := range []string{wide, ended} {
-				for range 3 { // for three responses
+				for range 3 { // wait for three responses
 					<-asked
 				}
 				overwrite(t, file, "")
@@ -346,7 +346,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// Each is a command of the program.
+// Without arguments, the program prints five lines, each with a command that exists.
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	out, _ := wantRun(t, sluiceCommand(t, nowhere), 0, "sluice serve ", "")

@@ -22,11 +22,11 @@ in the process list, but not the variable.`
 
 type connection struct {
 	getenv func(string) string
-	url    string // flags --url and --key
-	key    string
-	share  *float64 // flag --share; nil if the command has none
+	url    string   // --url; empty if not set
+	key    string   // --key; empty if not set
+	share  *float64 // --share; nil if the command does not have this flag
 	stderr io.Writer
-	outage *outage.Report // reports outages of the service
+	outage *outage.Report // set by connect
 }
 
 // connectTimeout is short so that an unreachable service is reported soon. The client retries.
@@ -39,20 +39,20 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.key, "key", "", "API key (env SLUICE_API_KEY)")
 }
 
-// addShare is for commands that read or store many records.
+// addShare adds the flag --share, for commands that read or store many records.
 func (c *connection) addShare(cmd *cobra.Command) {
 	c.share = cmd.Flags().Float64("share", client.DefaultShare, "part of each limit to use, above 0 and at most 1; leaves the rest to others")
 }
 
 func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_URL"), defaultURL) }
 
-// client returns a client that reports each try without a response to stderr if it will retry.
+// client returns a client that says on stderr when it gets no response and will try again.
 func (c *connection) client(cfg client.Config) (*client.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient is for commands that transfer many records and show c.waiting with their
-// progress. It retries for up to 2 minutes, long enough for the service to restart.
+// patientClient is for long-running commands, which can show c.waiting with their progress. It
+// retries for up to 2 minutes, long enough for the service to restart.
 func (c *connection) patientClient(cfg client.Config) (*client.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))
@@ -94,5 +94,5 @@ func (c *connection) connect(cfg client.Config, report *outage.Report) (*client.
 	return made, nil
 }
 
-// waiting says when the next try is, or "" while the service responds.
+// waiting says when the next try is, and returns "" while the service responds.
 func (c *connection) waiting() string { return c.outage.Waiting() }

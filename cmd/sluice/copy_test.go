@@ -22,8 +22,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// TestSyncAndExportSince kills runs of "sync", changes records between them, and interrupts
-// "export --since".
+// TestSyncAndExportSince kills runs of "sync", changes records between the runs, and
+// interrupts "export --since".
 func TestSyncAndExportSince(t *testing.T) {
 	t.Parallel()
 	const total = 3000
@@ -57,8 +57,8 @@ func TestSyncAndExportSince(t *testing.T) {
 	exportChanges(t, g, first.SyncedUntil)
 }
 
-// changeRecords changes 700 entities, deletes 101, recreates one of those, and creates 100 new
-// ones and 1,000 events, most of them dated in the past.
+// changeRecords changes 700 entities, deletes 101, recreates one of the deleted entities, and
+// creates 100 more. It also creates 1,000 events, most of them dated in the past.
 func changeRecords(t *testing.T, s *server) {
 	t.Helper()
 	c, err := client.New(s.url, client.Config{})
@@ -98,9 +98,9 @@ func changeRecords(t *testing.T, s *server) {
 	}
 }
 
-// killedSync kills the first runs of "sync" and returns the result of the next one, which it
-// lets finish. A killed run has at least three pages to read. It is killed after its first or
-// second page, and does not get the next.
+// killedSync starts "sync" kills+1 times, kills all runs but the last, and returns the result of
+// the last run. A run is killed after its first or second page and does not get the next page,
+// so each killed run must have at least three pages to read.
 func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {
@@ -138,25 +138,25 @@ func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r sync
 	}
 }
 
-// wantSynced compares a copy with the service's records.
+// wantSynced compares the copy in file with an export of the service's records.
 func wantSynced(t *testing.T, s *server, resource, file string) {
 	t.Helper()
 	want := filepath.Join(t.TempDir(), "export.ndjson")
 	wantRun(t, sluiceCommand(t, s.url, "export", resource, "-o", want), 0, "", "")
 	lines := strings.SplitAfter(read(t, want), "\n")
-	slices.Sort(lines) // each line begins with the id
+	slices.Sort(lines) // by id, because each line begins with the id
 	if got := read(t, file); got != strings.Join(lines, "") {
 		t.Errorf("the copy of %s has %d bytes, which differ from the %d of the service", resource, len(got), len(read(t, want)))
 	}
 }
 
-// exportChanges exports what changeRecords has changed since a time.
+// exportChanges checks an export of what changeRecords has changed.
 func exportChanges(t *testing.T, g *gate, since record.Time) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "changes.ndjson")
 	args := []string{"export", "entities", "--since", since.String(), "--include-deleted", "-o", file}
-	// After an interrupt, the command exits with 130, and the next run continues.
+	// If interrupted, the export exits with 130, and the next run continues it.
 	cmd := sluiceCommand(t, g.url, args...)
 	var interrupted bytes.Buffer
 	cmd.Stderr = &interrupted
@@ -187,7 +187,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 	wantFiles(t, dir, "changes.ndjson")
 
-	// The printed time is the --since of the next export.
+	// The next export uses the printed time as its --since.
 	out, stderr, code = run(t, sluiceCommand(t, g.url, "export", "entities", "--since", printed[1], "-o", "-"))
 	if code != 0 || out != "" || !strings.HasPrefix(stderr, "0 changes in standard output.\nsynced_until 2") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
@@ -203,7 +203,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 }
 
-// Sync neither changes the file nor creates another.
+// Without --force, sync neither changes the file nor creates another file.
 func TestSyncRefusesAFileOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	file := write(t, "mine.ndjson", `{"id":"mine"}`)

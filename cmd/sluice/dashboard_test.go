@@ -20,10 +20,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// The tests of the dashboard run the page in Chromium against `sluice serve`.
+// browserAddress is the address from which Chromium sends its requests.
 const browserAddress = "127.0.0.1"
 
-// answers are responses that replace the server's, by path.
+// answers maps request paths to responses that replace those of the server.
 type answers = map[string]browsertest.Answer
 
 func jobPage(list ...map[string]any) browsertest.Answer {
@@ -33,15 +33,14 @@ func jobPage(list ...map[string]any) browsertest.Answer {
 	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{"data": list, "next_cursor": nil}}
 }
 
-// fakeJob returns a job created ago before now. change overrides its defaults.
-func fakeJob(id, resource, format, status string, ago time.Duration, change map[string]any) map[string]any {
-	at := time.Now().UTC().Add(-ago).Format(time.RFC3339Nano)
+func fakeJob(id, resource, format, status string, age time.Duration, overrides map[string]any) map[string]any {
+	at := time.Now().UTC().Add(-age).Format(time.RFC3339Nano)
 	j := map[string]any{
 		"id": id, "resource": resource, "format": format, "filters": map[string]any{}, "status": status,
 		"records_written": 0, "records_expected": nil, "size_bytes": nil, "created_at": at, "started_at": at, "finished_at": at,
 		"download_url": nil, "error": nil,
 	}
-	maps.Copy(j, change)
+	maps.Copy(j, overrides)
 	return j
 }
 
@@ -51,7 +50,7 @@ func problem(status int64, code, detail string) browsertest.Answer {
 	}}
 }
 
-// busyMinute is the usage of an address that reads, imports and reaches its limits.
+// busyMinute returns the usage of an address that reads, imports and reaches its limits.
 func busyMinute() browsertest.Answer {
 	var seconds []map[string]any
 	now := time.Now().Unix()
@@ -70,12 +69,11 @@ func busyMinute() browsertest.Answer {
 	}}
 }
 
-// visible returns a JavaScript expression.
+// visible returns a JavaScript expression that is truthy if the element with this id is visible.
 func visible(id string) string {
 	return fmt.Sprintf("document.getElementById(%q)?.offsetParent", id)
 }
 
-// seedPage creates the records that the page shows.
 func seedPage(t *testing.T, s *server) {
 	t.Helper()
 	var events []event.Draft
@@ -149,7 +147,7 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 		fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
 		fakeJob("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
 		fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
-		fakeJob("h", "event", "ndjson", "queued", 5*time.Hour, map[string]any{"records_written": 20_000, "records_expected": 50_000}), // between two runs of the job
+		fakeJob("h", "event", "ndjson", "queued", 5*time.Hour, map[string]any{"records_written": 20_000, "records_expected": 50_000}), // queued again, between two runs
 		expired,
 	)}, `document.querySelectorAll('#exports > li').length === 8 && document.querySelectorAll('#records > li').length === 10`)
 	if got := browsertest.Eval[string](tab, `document.querySelector('#records code').textContent`); got != numbers {
@@ -248,8 +246,8 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
 	tab.Audit("limit-reached")
 
-	// The service sends an error page instead of the dashboard. The page reloads itself until the
-	// last try (retry=6).
+	// The service sends an error page instead of the dashboard. The error page reloads itself,
+	// except after the last try (retry=6).
 	end = flood("/dashboard")
 	const refused = `document.querySelector('h1')?.textContent.startsWith('The limit of this address is used up')`
 	open := func(query string) {
@@ -272,7 +270,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`location.search === '?kind=entity'`)
 }
 
-// The page shows one message for all panels, and recovers by itself.
+// While the service is down, the page shows one message for all panels. It recovers by itself.
 func dashboardOutlivesTheService(t *testing.T, b *browsertest.Browser) {
 	dir := t.TempDir()
 	s := start(t, dir)
@@ -349,13 +347,13 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// The poller waits after a 429. It stops after six of them in a row, and at once after a 403.
-// If little of a limit is left, it waits until the reset, by the service's clock. It does not
-// poll while the page is hidden. The test records the waiting times instead of waiting.
+// The poller waits after a 429, stops after six 429s in a row, and stops after a single 403. If
+// little of a limit is left, it waits until the reset, according to the service's clock. It does
+// not poll while the page is hidden. The test records the waiting times instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/nowhere") // this page has no timers
+	tab.Open(s.url + "/nowhere") // a page without timers of its own
 	var source strings.Builder
 	for _, name := range []string{"format.js", "api.js", "poll.js"} {
 		part, err := os.ReadFile("../../pkg/dashboard/page/" + name)
@@ -457,7 +455,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
 	seen := browsertest.Eval[[]float64](tab, "seen")
 	t.Logf("the progress bar showed %v", seen)
-	for i, v := range seen { // their number depends on the speed of the machine
+	for i, v := range seen { // the number of values depends on the machine's speed
 		if i > 0 && v < seen[i-1] {
 			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
 		}
@@ -514,7 +512,7 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab.Open(s.url + "/dashboard")
 	tab.Wait(visible("key"))
 
-	// With only the scope dashboard, the page shows just the usage.
+	// With a key that has only the scope dashboard, the page shows only the usage.
 	enter(createKey(t, env, "--scope", "dashboard"))
 	tab.Wait(visible("usage") + `&& document.getElementById('hidden-parts').innerText.startsWith('Records and exports are hidden, because this key lacks the scope export')`)
 	for _, part := range []string{"new-export", "exports", "find"} {
@@ -533,7 +531,7 @@ func focusOf(tab *browsertest.Tab) string {
 	return browsertest.Eval[string](tab, `(() => { const a = document.activeElement; return a.id || a.name || a.textContent.trim(); })()`)
 }
 
-// tabTo presses the Tab key until focusOf begins with want.
+// tabTo presses the Tab key until the result of focusOf begins with want.
 func tabTo(t *testing.T, tab *browsertest.Tab, want string) {
 	t.Helper()
 	for range 120 {
@@ -545,8 +543,7 @@ func tabTo(t *testing.T, tab *browsertest.Tab, want string) {
 	t.Fatalf("the Tab key never leads to %s", want)
 }
 
-// With only the keyboard, exports start, are cancelled and start again, and the page never
-// loses the focus.
+// With only the keyboard, a user can start, download and cancel exports without losing the focus.
 func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedPage(t, s)
@@ -584,7 +581,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 
 	running := fakeJob("x", "event", "ndjson", "running", time.Second, map[string]any{"records_written": 1, "records_expected": 9})
 	cancelled := fakeJob("x", "event", "ndjson", "cancelled", time.Second, map[string]any{"records_written": 1})
-	for _, byKey := range []bool{true, false} { // if false, another client cancels the job
+	for _, byKey := range []bool{true, false} { // if false, the job is cancelled by another client
 		tab.Answer(answers{"/export_job": jobPage(running), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
 		tab.Open(s.url + "/dashboard")
 		tab.Wait(`document.querySelector('#exports [data-status=running]')`)

@@ -24,7 +24,7 @@ type exportOptions struct {
 	json             bool
 
 	sinceText string
-	since     *record.Time // nil for an export job
+	since     *record.Time // nil without --since
 	deleted   bool         // include tombstones
 }
 
@@ -108,7 +108,7 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// check also sets the options that depend on others. It returns a usage error.
+// check also sets the options that depend on other options. Its errors are usage errors.
 func (o *exportOptions) check() (err error) {
 	if o.Path == "-" && o.json {
 		return usageError("--json and -o - cannot both use standard output")
@@ -135,15 +135,15 @@ func (o *exportOptions) check() (err error) {
 		return err
 	}
 	order := o.Order
-	order.ID = "valid" // the client chooses the real id
+	order.ID = "valid" // a placeholder; the client chooses the real id
 	if err := order.Validate(); err != nil {
 		return usageError("%w", err)
 	}
 	return nil
 }
 
-// exportFormat uses the flag --format or, if that is empty, the file's name. Standard output
-// ("-") is NDJSON by default.
+// exportFormat takes the format from --format or, if that is empty, from the file name. Standard
+// output ("-") is NDJSON by default.
 func exportFormat(flag, path string) (recordfile.Format, error) {
 	switch format := cmp.Or(recordfile.Format(flag), recordfile.FormatOf(path)); {
 	case format == recordfile.NDJSON || format == recordfile.CSV:
@@ -157,7 +157,7 @@ func exportFormat(flag, path string) (recordfile.Format, error) {
 }
 
 // checkSince sets o.since. It returns a usage error if --since is invalid or conflicts with
-// another flag.
+// other flags.
 func (o *exportOptions) checkSince() (err error) {
 	if o.since, err = parseTime("--since", o.sinceText); err != nil {
 		return err
@@ -201,7 +201,7 @@ type exportResult struct {
 	File      string           `json:"file"`
 	Records   int64            `json:"records"`
 	SizeBytes int64            `json:"size_bytes"` // compressed size
-	Seconds   float64          `json:"seconds"`    // of this run
+	Seconds   float64          `json:"seconds"`    // duration of this run
 }
 
 func export(cmd *cobra.Command, o *exportOptions) error {

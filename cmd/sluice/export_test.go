@@ -22,8 +22,8 @@ import (
 	"sluice/pkg/client"
 )
 
-// startProxy returns the URL of a proxy that calls handle for each request. handle can forward
-// the request with next.ServeHTTP. Links in responses have the proxy's host.
+// startProxy returns the URL of a proxy that calls handle for each request. To forward the
+// request, handle calls next.ServeHTTP. Links in responses point to the proxy.
 func startProxy(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -39,7 +39,7 @@ func startProxy(t *testing.T, target string, handle func(w http.ResponseWriter, 
 	return server.URL
 }
 
-// filled starts a server with two entities and the n events of eventLines.
+// filled starts a server that has two entities and the events of eventLines(n).
 func filled(t *testing.T, n int) *server {
 	t.Helper()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -93,7 +93,7 @@ func TestExport(t *testing.T) {
 	if n := strings.Count(lines, "\n"); n != 50 || !strings.Contains(lines, `"attributes":{"i":49}`) {
 		t.Errorf("%d lines: %.200s", n, lines)
 	}
-	// The file exists, so an export without --force fails, and one with --force replaces it.
+	// The file exists: an export fails without --force, and with --force it replaces the file.
 	overwrite(t, events, "old")
 	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events)); code != exitUsage || out != "" || stderr != "sluice: "+events+" exists; name another file, or replace it with --force\n" {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
@@ -142,8 +142,8 @@ func TestExport(t *testing.T) {
 	other.client(t).want(t, http.StatusOK, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
 }
 
-// An export from the importing service is identical, except for the times that the service
-// sets.
+// An export from the service that imported the file is identical, except for the times that
+// the service sets.
 func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -166,7 +166,7 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 		file, csv := export(s.url, "entities.csv", "--csv-formulas", formulas)
 		_, lines := export(s.url, "entities.ndjson")
 		// Without --create-only, an import would merge the records and remove null attributes. In
-		// the second iteration, all entities are there already.
+		// the second iteration, all entities exist already.
 		wantRun(t, sluiceCommand(t, other.url, "import", "entities", "--create-only", file), 0, "", "")
 		if _, got := export(other.url, "entities.csv", "--csv-formulas", formulas); got != csv {
 			t.Errorf("%s: got\n%q\nwant\n%q", formulas, got, csv)
@@ -242,18 +242,18 @@ func TestAKilledExportContinues(t *testing.T) {
 }
 
 // A file that differs from what the job wrote does not reach the output path. The next run
-// downloads it again.
+// downloads the file again.
 func TestAnExportIsChecked(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 20)
-	var part atomic.Value // what the proxy corrupts: "file" or "count"
+	var part atomic.Value // what the proxy corrupts: "file", "count" or "nothing"
 	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		whole := httptest.NewRecorder()
 		next.ServeHTTP(whole, r)
 		body := whole.Body.Bytes()
 		switch file := strings.HasPrefix(r.URL.Path, "/export_file/"); {
 		case part.Load() == "file" && file:
-			body[len(body)-5] ^= 1 // a byte of the CRC
+			body[len(body)-5] ^= 1 // a byte of the gzip CRC
 		case part.Load() == "count" && !file:
 			body = bytes.Replace(body, []byte(`"records_written":20`), []byte(`"records_written":21`), 1)
 		}
@@ -275,7 +275,7 @@ func TestAnExportIsChecked(t *testing.T) {
 	wantFiles(t, filepath.Dir(file), "events.csv")
 }
 
-// The next run continues the job, or creates a new one if the job failed. An export to
+// The next run continues the job, or creates another if the job has failed. An export to
 // standard output cannot be continued, so its job is cancelled.
 func TestAnInterruptedExport(t *testing.T) {
 	t.Parallel()
@@ -315,7 +315,7 @@ func TestAnInterruptedExport(t *testing.T) {
 		if output == "-" {
 			continue
 		}
-		// The job may already have ended.
+		// Any status is fine, because the job may already have ended.
 		s.client(t).check(t, "POST", "/cancel_export_job", `{"id":"`+id+`"}`)
 		over := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.URL.Path == "/export_job/"+id {
@@ -324,7 +324,7 @@ func TestAnInterruptedExport(t *testing.T) {
 			}
 			next.ServeHTTP(w, r)
 		})
-		// The journal has the service's URL, which is now that of the new proxy.
+		// The journal contains the URL of the old proxy. Replace it with that of the new proxy.
 		journal := output + ".sluice-export"
 		overwrite(t, journal, strings.Replace(read(t, journal), proxy, over, 1))
 		wantRun(t, sluiceCommand(t, over, "export", "event", "-o", output), 0, "1 event in", "has failed: It was too large. Beginning a new one.\n")

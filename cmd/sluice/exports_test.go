@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// exported waits for a job and returns it with its uncompressed file.
+// exported returns a job after it has ended, and the decompressed content of its file.
 func exported(t *testing.T, c *client.Client, id string) (exportjob.Job, string) {
 	t.Helper()
 	j, err := c.AwaitExportJob(t.Context(), id, nil)
@@ -54,7 +54,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 			{"none", `"resource":"entity","format":"ndjson","filters":{"type":"ghost"}`, ""},
 			{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
 		}
-		for _, tt := range orders { // create all jobs first, because each waits until the indexes have what it reads
+		for _, tt := range orders { // all jobs are created first, so that their waits for the indexes overlap
 			c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
 		}
 		c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
@@ -83,7 +83,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	})
 }
 
-// The file has every record created before its job, even while others are being stored.
+// Each file has every record created before its job, even while an import stores more.
 func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -178,7 +178,7 @@ func TestLinksToExportFilesAndARestart(t *testing.T) {
 	}
 }
 
-// filledEvent returns event i of fillEvents.
+// filledEvent returns the i-th event, counted from 0, that fillEvents stores.
 func filledEvent(i, attributes int) event.Event {
 	var others strings.Builder
 	for j := range attributes - 1 {
@@ -190,7 +190,7 @@ func filledEvent(i, attributes int) event.Event {
 	}
 }
 
-// fillEvents stores events in the data file of a server that is not running.
+// fillEvents stores n events in the data file in dir, which no server may be using.
 func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
 	open := func(db *bbolt.DB) (*bolt.Events, error) {
@@ -203,8 +203,8 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 	})
 }
 
-// fill calls create with 0 to n-1 and a store in the data file of a server that is not
-// running.
+// fill opens a store on the data file in dir, which no server may be using. It calls create with
+// this store and each number from 0 to n-1, in concurrent calls.
 func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
 	t.Helper()
 	if err := localserver.CreateDir(dir); err != nil {
@@ -219,7 +219,7 @@ func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error
 		t.Fatal(err)
 	}
 	var writers sync.WaitGroup
-	const together = 500 // records per transaction
+	const together = 500 // concurrent writes, which share transactions
 	for w := range together {
 		writers.Go(func() {
 			for i := w; i < n; i += together {

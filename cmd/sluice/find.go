@@ -70,8 +70,8 @@ one record. The key needs the scope export.
 	return cmd
 }
 
-// printFound prints up to most entities, or all if most is 0.
-func printFound(stdout, stderr io.Writer, found iter.Seq2[entity.Entity, error], most int) error {
+// printFound prints all entities if limit is 0.
+func printFound(stdout, stderr io.Writer, found iter.Seq2[entity.Entity, error], limit int) error {
 	out := bufio.NewWriter(stdout)
 	n := 0
 	for e, err := range found {
@@ -83,7 +83,7 @@ func printFound(stdout, stderr io.Writer, found iter.Seq2[entity.Entity, error],
 			return errors.Join(out.Flush(), err)
 		}
 		fmt.Fprintf(out, "%s\n", line)
-		if n++; n == most {
+		if n++; n == limit {
 			break
 		}
 	}

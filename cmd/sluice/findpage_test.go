@@ -16,8 +16,8 @@ import (
 
 const recordTitle = `document.getElementById('record-title').textContent`
 
-// One search box finds entities and events by id. Whatever is open has a URL, errors name a
-// wrong filter as the page does, and the page follows an erasure to its end.
+// One search box finds entities and events by id. Each open record has a URL, errors name a
+// filter by its label on the page, and the page shows when an erasure is complete.
 func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedBrowsing(t, s)
@@ -45,11 +45,11 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("not-found")
 	find("paid-07", recordTitle+` === 'Event paid-07' && location.search === '?kind=event&id=paid-07'`)
 	find("customer-03", recordTitle+` === 'Entity customer-03' && document.getElementById('record-events-count').textContent === '(14)'`)
-	// The page saves a record's events in a file that a spreadsheet can open.
+	// The page exports the events of an entity as a CSV file.
 	next := tab.DownloadInto(t.TempDir())
 	tab.Click("#record-events-actions button")
 	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
-	browsertest.Eval[bool](tab, `document.querySelector('#exports [data-status=succeeded] button').click() ?? true`) // the layout may still move
+	browsertest.Eval[bool](tab, `document.querySelector('#exports [data-status=succeeded] button').click() ?? true`) // not tab.Click, because the layout may still move
 	file := next()
 	if want := "events-customer-03-" + time.Now().UTC().Format(time.DateOnly) + ".csv"; file.Name != want {
 		t.Errorf("the browser saves the file as %s, want %s", file.Name, want)
@@ -60,7 +60,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Open(s.url + "/dashboard?kind=entity&id=a%2Fb")
 	tab.Wait(`document.getElementById('record-message').textContent.startsWith('This is not an id: an id must be 1 to 128')`)
 
-	tab.Open(s.url + "/dashboard?page=2") // a link from another person has no cursors
+	tab.Open(s.url + "/dashboard?page=2") // like a link from another person, which has a page number but no cursors
 	tab.Wait(names + `.endsWith('came_late') && document.getElementById('records-page').textContent === 'Page 2'`)
 	tab.Open(s.url + "/dashboard?entity_id=ada%40")
 	tab.Wait(`document.getElementById('records-error').textContent.startsWith('Entity id must be') && document.querySelectorAll('#records > li').length === 0`)
@@ -69,7 +69,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("wrong-filter")
 
 	tab.Open(s.url + "/dashboard?kind=entity&id=customer-03")
-	tab.Wait(`document.getElementById('record-events-count').textContent === '(14)'`) // because the count moves what is below it
+	tab.Wait(`document.getElementById('record-events-count').textContent === '(14)'`) // the count moves the elements below, so it must appear before the click
 	tab.Click("#erase > summary")
 	tab.Click("#erase-id")
 	tab.Press("customer-04", kb.Enter)
@@ -83,8 +83,8 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	c.want(t, http.StatusNotFound, "GET", "/event/paid-07", "")
 }
 
-// The browser remembers the zone. The filters mean the same instants in both zones, and the
-// active preset is marked.
+// The browser remembers the time zone. The filters mean the same instants in local time and in
+// UTC, and the active preset is marked.
 func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"id":"e","name":"n","occurred_at":"2026-01-02T23:30:00Z"}`)
@@ -109,8 +109,8 @@ func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// stalePages runs a proxy in front of a server. Each search for an email address begins with a
-// page on which every value has since changed. A search for gone@ has only such pages.
+// stalePages starts a proxy that begins each search for an email address with an empty page, as
+// if every value on it had changed meanwhile. A search for gone@ gets only such pages.
 func stalePages(t *testing.T, target string) (url string) {
 	t.Helper()
 	return startProxy(t, target, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -127,8 +127,8 @@ func stalePages(t *testing.T, target string) (url string) {
 	})
 }
 
-// A support agent who knows only the beginning of an email address finds the latest events,
-// and then imports a file, with only the keyboard.
+// With only the keyboard, a support agent enters the beginning of an email address, finds the
+// person's latest events, and then imports a file.
 func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "", "does the rest while it runs")
@@ -179,8 +179,8 @@ func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	tab.Press(kb.Enter)
 	tab.Wait(`location.search === '?kind=event&entity_id=ada-example-org' && ` + names + ` === 'called'`)
 
-	// A value that one record has opens it.
-	to("Skip to content") // from the end, the Tab key begins again
+	// If only one record matches, the search opens it.
+	to("Skip to content") // after the last element, the Tab key continues with the first
 	to("find")
 	tab.Press("grace@", kb.Enter)
 	tab.Wait(recordTitle + ` === 'Entity grace-example-com' && document.activeElement.id === 'record-title'`)
@@ -193,7 +193,7 @@ func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	path := filepath.Join(t.TempDir(), "calls.csv")
 	userFile(t, path, "name,entity_id,minutes\ncalled,ada-example-org,5\ncalled,ada-example-org,x y\n,ada-example-org,7\n")
 	to("import-file")
-	tab.Choose("#import-file", path) // Enter would open a system dialog
+	tab.Choose("#import-file", path) // pressing Enter would open a system dialog
 	tab.Wait(`document.activeElement.id === 'import-title'`)
 	to("import-check")
 	tab.Press(kb.Enter)

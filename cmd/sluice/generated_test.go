@@ -15,7 +15,6 @@ import (
 // openAPITools is where "make openapi-tools" installs its programs.
 const openAPITools = "openapi-tools"
 
-// tool runs a program from openAPITools in dir.
 func tool(t *testing.T, dir string, program string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -29,7 +28,7 @@ func tool(t *testing.T, dir string, program string, args ...string) []byte {
 	return out
 }
 
-// node returns the path of a program that npm installed.
+// node returns the path of a program that npm has installed.
 func node(t *testing.T, name string) string {
 	return child.Cached(t, filepath.Join(openAPITools, "node_modules", ".bin", name))
 }
@@ -49,8 +48,7 @@ func TestOpenAPILinters(t *testing.T) {
 	tool(t, dir, node(t, "redocly"), "lint", openAPIFile(t))
 }
 
-// The clients create, read and list entities. Among the attributes is a number that a float64
-// cannot represent.
+// The clients create, read and list entities with numbers that a float64 cannot represent.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	requireProgram(t, node(t, "openapi-typescript"), "run: make openapi-tools")

@@ -12,7 +12,6 @@ import (
 	"sluice/internal/test/child"
 )
 
-// docker runs a docker command and returns what it printed.
 func docker(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "docker", args...)
@@ -43,7 +42,7 @@ func TestTheImageServes(t *testing.T) {
 	name := fmt.Sprintf("sluice-test-%x", time.Now().UnixNano())
 	docker(t, "build", "--build-arg", "GOPROXY="+strings.TrimSpace(string(proxy)), "-t", name, ".")
 	t.Cleanup(func() {
-		// The container or image may not exist. The test's context is done, so it is not used here.
+		// The container or image may not exist. The test's context has ended, so it cannot be used.
 		exec.Command("docker", "rm", "--force", "--volumes", name).Run() //nolint:errcheck // as described
 		exec.Command("docker", "rmi", name).Run()                        //nolint:errcheck // as described
 	})

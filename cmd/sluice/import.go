@@ -142,7 +142,7 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return printImport(cmd.OutOrStdout(), r, f.json)
 }
 
-// completeNounAndFile completes the arguments of import and sync: a noun and a file.
+// completeNounAndFile completes the arguments of import and sync: entities or events, and a file.
 func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return resourceNames, cobra.ShellCompDirectiveNoFileComp
@@ -150,7 +150,7 @@ func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, c
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// checkImport also sets the options that depend on others. It returns a usage error.
+// checkImport also sets the options that depend on other options. Its errors are usage errors.
 func checkImport(o *importer.Options, format string, update bool) (err error) {
 	switch {
 	case o.Workers < 1 || o.Workers > 64:
@@ -187,15 +187,15 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 	return nil
 }
 
-// sameFile also works if a or b does not exist.
+// sameFile also works for files that do not exist.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
 	return filepath.Clean(a) == filepath.Clean(b) || errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// importFormat uses the flag --format or, if that is empty, the file's name. Standard input
-// ("-") is NDJSON by default.
+// importFormat takes the format from --format or, if that is empty, from the file name. Standard
+// input ("-") is NDJSON by default.
 func importFormat(flag, path string) (format recordfile.Format, err error) {
 	name := path
 	switch {
@@ -234,8 +234,8 @@ func tryImport(cmd *cobra.Command, o importer.Options, asJSON bool) error {
 	return err
 }
 
-// printImport fails if records were rejected. With asJSON, it prints nothing, since the result
-// is printed as JSON.
+// printImport returns an error if records were rejected. If asJSON is true, it prints nothing,
+// because the caller has printed the result.
 func printImport(w io.Writer, r importer.Result, asJSON bool) error {
 	if !asJSON {
 		updated := ""

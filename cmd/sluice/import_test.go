@@ -23,10 +23,10 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// unlimited sets a server's limits to the highest allowed.
+// unlimited sets the limits to the highest values that a server accepts.
 var unlimited = []string{"LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"}
 
-// sluiceCommand runs the program against the server at url.
+// sluiceCommand returns a command that uses the server at url and runs in a new directory.
 func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -35,7 +35,7 @@ func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// inEnv is sluiceCommand for a command that needs no service. env is added to the environment.
+// inEnv is like sluiceCommand, for commands that need no service. It adds env to the environment.
 func inEnv(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := sluiceCommand(t, nowhere, args...)
@@ -58,14 +58,14 @@ func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// wantRun checks the exit code, how the output begins, and that the diagnostics contain
-// stderr. A command that fails must print no output.
-func wantRun(t *testing.T, cmd *exec.Cmd, code int, stdout, stderr string) (out, diagnostics string) {
+// wantRun checks the exit code, that the output begins with prefix, and that the diagnostics
+// contain message. Unless code is 0 or exitRejected, there must be no output.
+func wantRun(t *testing.T, cmd *exec.Cmd, code int, prefix, message string) (out, diagnostics string) {
 	t.Helper()
 	out, diagnostics, got := run(t, cmd)
 	failed := code != 0 && code != exitRejected
-	if got != code || !strings.HasPrefix(out, stdout) || failed && out != "" || !strings.Contains(diagnostics, stderr) {
-		t.Errorf("%q: exit code %d, %.500s%s; want %d, %s%s", cmd.Args[1:], got, out, diagnostics, code, stdout, stderr)
+	if got != code || !strings.HasPrefix(out, prefix) || failed && out != "" || !strings.Contains(diagnostics, message) {
+		t.Errorf("%q: exit code %d, %.500s%s; want %d, %s%s", cmd.Args[1:], got, out, diagnostics, code, prefix, message)
 	}
 	return out, diagnostics
 }
@@ -80,7 +80,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// eventLines returns n events as NDJSON. Every third has an id.
+// eventLines returns n events as NDJSON. Every third event has an id.
 func eventLines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -93,11 +93,11 @@ func eventLines(n int) string {
 	return b.String()
 }
 
-// entityLines returns n entities as NDJSON. Every third has an id.
+// entityLines returns n entities as NDJSON. Every third entity has an id.
 func entityLines(n int) string { return strings.ReplaceAll(eventLines(n), `"name":`, `"type":`) }
 
-// wantEachOnce checks that a list has each of the first n records of eventLines or entityLines
-// exactly once, and nothing else.
+// wantEachOnce checks that the list at path has each record of eventLines(n) or entityLines(n)
+// exactly once, and no other record.
 func wantEachOnce(t *testing.T, c *caller, path string, n int) {
 	t.Helper()
 	times := make(map[int]int)
@@ -114,8 +114,8 @@ func wantEachOnce(t *testing.T, c *caller, path string, n int) {
 	}
 }
 
-// gate is a proxy in front of a server, which can be replaced. It calls functions after some
-// number of successful requests.
+// gate is a proxy whose target server can be replaced. It can also call functions after a
+// number of successful requests; see runAfter.
 type gate struct {
 	url    string
 	target atomic.Pointer[url.URL]
@@ -165,14 +165,15 @@ func (g *gate) passed() {
 	}
 }
 
-// runAfter calls f after n more successful requests.
+// runAfter calls f after n more successful requests. The response to the last of them reaches
+// the client only after f has returned.
 func (g *gate) runAfter(n int, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.at[g.count+n] = f
 }
 
-// The test kills the import or the service, with and without ids in the records.
+// Both the import and the server are killed several times. Only some of the records have ids.
 func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	t.Parallel()
 	const kills, serverKills = 10, 3
@@ -208,7 +209,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
-				// Every run but the last is killed. During the last, the server is killed and restarted.
+				// Kill every run but the last. During the last run, kill and restart the server.
 				if attempt < kills {
 					g.runAfter(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // the import may have ended
 				} else {
@@ -327,7 +328,7 @@ func TestImportOfEntities(t *testing.T) {
 
 	file := write(t, "entities.csv", text)
 	wantRun(t, sluiceCommand(t, s.url, "import", "entities", "--create-only", file), exitRejected, "4 entities: 2 new, 0 there already, 0 updated, 2 rejected. 4 calls", "")
-	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":1,"y":2}}`) // unchanged
+	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":1,"y":2}}`) // the entity "a" is unchanged
 	if rejected := read(t, file+".rejects.ndjson"); !strings.Contains(rejected, `{"line":3,"reason":"another entity already has the id \"b\"`) {
 		t.Errorf("rejected %s", rejected)
 	}
@@ -343,7 +344,7 @@ func TestImportOfEntities(t *testing.T) {
 		}
 	}
 
-	// An entity without a type in the file keeps its type.
+	// An existing entity keeps its type if its line in the file has none.
 	file = write(t, "entities.ndjson", `{"id":"a","attributes":{"y":3}}`+"\n"+`{"id":"e"}`)
 	wantRun(t, sluiceCommand(t, s.url, "import", "entities", file), 0, "2 entities: 1 new, 0 there already, 1 updated", "")
 	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":3}}`)
@@ -395,7 +396,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 		t.Fatal(stderr)
 	}
 
-	// No other import can replace the journal of an incomplete one.
+	// Another import cannot replace the journal of an incomplete import.
 	text := read(t, file)
 	overwrite(t, file, "{}\n"+text)
 	wantRun(t, sluiceCommand(t, proxy, args...), exitUsage, "", "or remove the journal to abandon it: its records without an id then get new ids in the next import, which stores them twice")
@@ -438,7 +439,7 @@ func TestAnInterruptedImportPrintsItsResult(t *testing.T) {
 	}
 }
 
-// If the output is not a terminal, it has plain lines without control characters.
+// Output that does not go to a terminal contains no control characters, either.
 func TestTheKeyIsNeverShown(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(3))

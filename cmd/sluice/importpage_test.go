@@ -24,8 +24,8 @@ import (
 // textOf returns a JavaScript expression for the text of an element.
 func textOf(id string) string { return fmt.Sprintf("document.getElementById(%q).textContent", id) }
 
-// A file goes through four steps. Cells are converted as set for their columns, and rows that
-// the service would reject are listed before anything is sent.
+// Before anything is sent, the user chooses how the cells of each column are converted, and the
+// page lists the rows that the service would reject.
 func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 		t.Errorf("the download is %q, %v", rejects, err)
 	}
 
-	// NDJSON numbers keep their digits. Importing the same file again stores nothing twice.
+	// Numbers in NDJSON keep all their digits. Importing the same file again stores nothing twice.
 	visits := filepath.Join(dir, "visits.ndjson")
 	userFile(t, visits, `{"name":"visit","entity_id":"ada","attributes":{"n":1.50,"big":12345678901234567890},"created_at":"2026-01-01T00:00:00.000Z"}`+"\n\n"+`{"name":"visit","entity_id":"ada","occurred_at":"2026-02-30T00:00:00Z"}`+"\n[]\n")
 	for _, want := range []string{"1 new · 0 there already · 2 rejected", "0 new · 1 there already · 2 rejected"} {
@@ -88,8 +88,8 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// largeFile writes a CSV file with a byte order mark, CRLF, quotes, line breaks in cells, and
-// n rows. A tenth have no id, some are duplicates, equal or not, and one is not UTF-8.
+// largeFile writes a CSV file of n rows with a byte order mark, CRLF, quotes, and line breaks in
+// cells. A tenth of the rows have no id, some reuse the id of an earlier row, and one is not UTF-8.
 func largeFile(t *testing.T, path string, n int) {
 	t.Helper()
 	var b strings.Builder
@@ -97,13 +97,13 @@ func largeFile(t *testing.T, path string, n int) {
 	for i := range n {
 		of := i // number of the record in this row
 		if i%1000 == 7 {
-			of-- // the same as the row before
+			of-- // the same record as in the row before
 		}
 		id, note := fmt.Sprint("e", of), fmt.Sprintf("\"line %d\r\nsays \"\"é\"\", twice\"", of)
 		switch {
 		case i%10 == 3:
 			id = ""
-		case i%1000 == 8: // a different record with the id of the row two before
+		case i%1000 == 8: // a different record with the id from two rows earlier
 			id = fmt.Sprint("e", i-2)
 		case i == n/2:
 			note = "caf\xe9"
@@ -113,8 +113,8 @@ func largeFile(t *testing.T, path string, n int) {
 	userFile(t, path, b.String())
 }
 
-// contents returns a service's events without created_at, and without the ids that the import
-// made for rows that had none.
+// contents returns the events of a service in a fixed order, without created_at and without the
+// ids that the import created for rows that had none.
 func contents(t *testing.T, c *client.Client) (all []string) {
 	t.Helper()
 	for e, err := range c.Events(t.Context(), client.EventQuery{}) {
@@ -156,7 +156,7 @@ func dashboardImportsAgain(t *testing.T, b *browsertest.Browser) {
 		tab.Choose("#import-file", path)
 		tab.Click("#import-check")
 		tab.Wait(visible("import-report") + `&& ` + textOf("import-report-text") + `.startsWith((` + fmt.Sprint(n-1) + `).toLocaleString('en') + ' rows can be imported, and 1 would be rejected.')`)
-		tab.Press(kb.Tab) // from the heading
+		tab.Press(kb.Tab) // moves the focus away from the heading
 		tab.Click("#import-start")
 	}
 	begin()
@@ -180,7 +180,7 @@ func dashboardImportsAgain(t *testing.T, b *browsertest.Browser) {
 
 func contentOf(t *testing.T, e event.Event) string {
 	t.Helper()
-	if strings.Contains(e.ID, "-") { // an id made by the import
+	if strings.Contains(e.ID, "-") { // created by the import, because ids in the file have no hyphen
 		e.ID = ""
 	}
 	e.CreatedAt = record.Time{}

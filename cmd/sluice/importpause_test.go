@@ -13,8 +13,8 @@ import (
 	"sluice/internal/test/browsertest"
 )
 
-// holdBatches is a proxy that sends the number of records in each batch of events to arrived,
-// and forwards the batch once it receives from release.
+// holdBatches starts a proxy that holds each batch of events. It sends the number of events to
+// arrived, and forwards the batch when it has received from release.
 func holdBatches(t *testing.T, target string) (url string, arrived chan int, release chan struct{}) {
 	t.Helper()
 	arrived, release = make(chan int, 100), make(chan struct{})
@@ -36,10 +36,10 @@ func holdBatches(t *testing.T, target string) (url string, arrived chan int, rel
 	return url, arrived, release
 }
 
-// A paused import sends nothing. A cancelled one counts all that the service has stored, even
-// from the batch in flight, and importing the same file again adds the rest.
+// A paused import sends nothing. A cancelled import counts everything that the service stored,
+// including the batch in flight. Importing the same file again adds the rest.
 func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
-	const rows = 300 // 4 KB each, so the page reads the file in several slices
+	const rows = 300 // 4 KB each, so that the page reads the file in several slices
 	path := filepath.Join(t.TempDir(), "visits.csv")
 	userFile(t, path, "name,note\n"+strings.Repeat("visit,"+strings.Repeat("x", 4000)+"\n", rows)+"visit,short,long\n")
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -49,7 +49,7 @@ func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Open(url + "/dashboard")
 	tab.Wait(visible("import-file"))
-	browsertest.Eval[string](tab, `String(AbortSignal.timeout = () => new AbortController().signal)`) // Audit may take longer than a request may
+	browsertest.Eval[string](tab, `String(AbortSignal.timeout = () => new AbortController().signal)`) // no timeouts, because Audit can take longer than a request is allowed to
 	await := func() (records int) {
 		t.Helper()
 		select {
@@ -66,7 +66,6 @@ func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
 		tab.Click("#import-check")
 		tab.Click("#import-start")
 	}
-	// shows waits until the card has a title and counts.
 	shows := func(title string, created, existing, rejected int) {
 		t.Helper()
 		tab.Wait(textOf("import-progress-title") + fmt.Sprintf(`.startsWith('%s') && `, title) +
@@ -82,7 +81,7 @@ func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#import-pause")
 	release <- struct{}{}
 	shows("Paused", sent, 0, 0)
-	tab.Audit("import-paused") // takes long enough for another batch
+	tab.Audit("import-paused") // takes so long that another batch could arrive
 	if n := len(arrived); n > 0 || stored() != sent {
 		t.Errorf("while paused, the page sent %d batches; %d events are stored, want %d", n, stored(), sent)
 	}
@@ -92,7 +91,7 @@ func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(textOf("import-progress-title") + ` === 'Cancelling'`)
 	release <- struct{}{}
 	shows("Cancelled", sent, 0, 0)
-	tab.Wait(names + `.startsWith('visit ')`) // the list of events has been read again
+	tab.Wait(names + `.startsWith('visit ')`) // until the list of events has been read again
 	if n := len(arrived); n > 0 || stored() != sent || sent >= rows {
 		t.Errorf("after the import was cancelled, the page sent %d batches; %d events are stored, want %d of %d", n, stored(), sent, rows)
 	}

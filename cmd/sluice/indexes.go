@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// indexes stores the declarations. keeper keeps their keys; it is nil if a server does that.
+// indexes stores the declarations. keeper writes the index keys; it is nil if a server does that.
 type indexes struct {
 	index.Store
 	keeper index.Keeper
@@ -56,7 +56,7 @@ In a data directory, the running server builds the index. In DynamoDB, this comm
 does: it waits until all instances write the index, then adds the entities that exist.`, addIndexCommand(o), listIndexesCommand(o), removeIndexCommand(o))
 }
 
-// indexArgs are the arguments and flags of a command for one indexed attribute.
+// indexArgs are the flags that "indexes add" and "indexes remove" have in common.
 type indexArgs struct {
 	workspace string
 	rate      int
@@ -152,7 +152,7 @@ func removeIndexCommand(o *indexStorage) *cobra.Command {
 	return cmd
 }
 
-// finish builds or removes an index, or says that the server will.
+// finish builds or removes the index that d declares, or says that the server will do so.
 func (a *indexArgs) finish(cmd *cobra.Command, o *indexStorage, s indexes, where string, d index.Declaration) error {
 	removing := d.State == index.Removing
 	switch {

@@ -41,8 +41,8 @@ func (s *server) declarations(t *testing.T) (all []index.Declaration) {
 	return all
 }
 
-// The server indexes existing entities and those written meanwhile, and stops when the index
-// is removed.
+// The server indexes entities that exist and entities created later. After an index is removed,
+// searches by its attribute fail.
 func TestIndexesOfARunningServer(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
@@ -92,7 +92,7 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	find(1, "those that are: born (number)", "email", "ada@example.com")
 }
 
-// In the end the index has every entity, and the counts include each entity once.
+// In the end the index has every entity with a number, and each entity is counted once.
 func TestAKilledBuildContinues(t *testing.T) {
 	t.Parallel()
 	const entities, kills = 1500, 3
@@ -146,7 +146,8 @@ func TestAKilledBuildContinues(t *testing.T) {
 	}
 }
 
-// fillTable stores n people. Of every six, four have a number n, one a string n, and one none.
+// fillTable stores people. Of every six people, four have a number in the attribute "n", one has a
+// string there, and one lacks the attribute.
 func fillTable(t *testing.T, client *dynamodb.Client, table string, n int) (*dynamo.Entities, *dynamo.Indexes) {
 	t.Helper()
 	store, err := dynamo.NewEntities(client, table, dynamo.EntitiesConfig{})

@@ -67,7 +67,7 @@ With --from, the service accepts the key only from addresses in these blocks.`,
 				k.Scopes = append(k.Scopes, access.Scope(scope))
 			}
 			for _, text := range from {
-				const longest = 128 // compare the whole address
+				const longest = 128 // any prefix length, because a client's whole address is compared
 				block, err := ratelimit.ParseCIDR(text, longest)
 				if err != nil {
 					return usageError("--from: %w", err)
@@ -89,7 +89,7 @@ With --from, the service accepts the key only from addresses in these blocks.`,
 	return cmd
 }
 
-// printNewKey creates a key with the properties of k, stores it and prints it.
+// printNewKey creates a key with the properties in k, stores it and prints it.
 func printNewKey(cmd *cobra.Command, o *keyStorage, k access.Key, now time.Time) error {
 	k, token, err := access.New(k, now)
 	if err != nil {
@@ -134,7 +134,7 @@ func listKeysCommand(o *keyStorage) *cobra.Command {
 	return cmd
 }
 
-// listKeys prints all keys if workspace is "".
+// listKeys prints the keys of all workspaces if workspace is "".
 func listKeys(cmd *cobra.Command, o *keyStorage, workspace string) error {
 	s, where, err := o.open(cmd)
 	if err != nil {
@@ -202,8 +202,8 @@ func revokeKey(cmd *cobra.Command, o *keyStorage, id string) error {
 	return nil
 }
 
-// parseExpiry returns now plus a lifetime, or the zero Time for "". text is a number of days,
-// such as 90d, or a time.ParseDuration string, above 0 and at most 36,500 days.
+// parseExpiry returns now plus a lifetime such as 90d, or the zero Time for "". It accepts a
+// number of days, or a string for time.ParseDuration, above 0 and at most 36,500 days.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	const day, most = 24 * time.Hour, 36500
 	if text == "" {
@@ -225,7 +225,7 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 
 type keyJSON struct {
 	ID        string         `json:"id"`
-	Key       string         `json:"key,omitzero"` // only from "keys create"
+	Key       string         `json:"key,omitzero"` // only in the output of "keys create"
 	Name      string         `json:"name"`
 	Workspace string         `json:"workspace"`
 	Scopes    []access.Scope `json:"scopes"`

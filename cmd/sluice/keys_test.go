@@ -14,7 +14,6 @@ import (
 	"sluice/pkg/access"
 )
 
-// createKey returns a new API key. env is added to the environment.
 func createKey(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	stdout, _ := wantRun(t, inEnv(t, env, append([]string{"keys", "create"}, args...)...), 0, "slc_", "")
@@ -24,7 +23,6 @@ func createKey(t *testing.T, env []string, args ...string) string {
 
 func idOf(key string) string { return strings.Split(key, "_")[1] }
 
-// With both kinds of store.
 func TestKeysOfARunningServer(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, []string{"AUTH_MODE=api-key"}, func(t *testing.T, s *server) {
@@ -147,7 +145,7 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 	wantFiles(t, dir)
 }
 
-// awsEnv returns an AWS configuration whose DynamoDB is DynamoDB Local.
+// awsEnv returns an environment in which the AWS SDK uses DynamoDB Local.
 func awsEnv(t *testing.T) []string {
 	t.Helper()
 	return []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t)}
@@ -184,9 +182,9 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// If API keys are off, a server on a loopback address rejects host names that are not loopback
-// names. Otherwise a malicious web page could read from the server after making its own host
-// name resolve to 127.0.0.1 (DNS rebinding).
+// If API keys are off, a server on a loopback address accepts only requests for loopback names.
+// Otherwise a malicious web page could read from the server after making its own host name
+// resolve to 127.0.0.1 (DNS rebinding).
 func TestServeSaysWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -44,7 +44,7 @@ If the service has this variable, set it to the same value here. "sluice usage" 
 how much of its limits an address or a key uses.`, setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o))
 }
 
-// ipv6Prefix returns CLIENT_IPV6_PREFIX, which the service also reads.
+// ipv6Prefix parses CLIENT_IPV6_PREFIX in the same way as the service.
 func ipv6Prefix(getenv func(string) string) (int, error) {
 	const variable = "CLIENT_IPV6_PREFIX"
 	cfg, err := httpapi.LoadConfig(func(name string) string {
@@ -191,7 +191,7 @@ func listLimits(cmd *cobra.Command, o *rowStorage) error {
 	return nil
 }
 
-// readRows also returns the errors of invalid rows.
+// readRows returns the valid rows, and an error for each invalid row.
 func readRows(cmd *cobra.Command, o *rowStorage) (rows []ratelimit.Row, invalid ratelimit.InvalidRows, where string, err error) {
 	s, where, err := o.open(cmd)
 	if err != nil {
@@ -290,7 +290,7 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) 
 			return err
 		}
 	}
-	rows, _, where, err := readRows(cmd, o) // invalid rows apply to no address
+	rows, _, where, err := readRows(cmd, o) // invalid rows are ignored, because they apply to no address
 	if err != nil {
 		return err
 	}
@@ -317,7 +317,7 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) 
 }
 
 type checkJSON struct {
-	Address string         `json:"address"` // as counted for the limits
+	Address string         `json:"address"` // for IPv6, the prefix that is counted as one address
 	Counted string         `json:"counted"` // who is charged: address:… or key:…
 	Row     *ratelimit.Row `json:"row"`     // null if the defaults apply
 }

@@ -17,13 +17,11 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// runLimits runs "sluice limits". env is added to the environment.
 func runLimits(t *testing.T, env []string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	return wantRun(t, inEnv(t, env, append([]string{"limits"}, args...)...), 0, "", "")
 }
 
-// With both kinds of store.
 func TestLimitsOfARunningServer(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, []string{"LIMITS_MAX_AGE=1s"}, func(t *testing.T, s *server) {
@@ -110,7 +108,7 @@ func TestSetWarnsIfTheLimitsCanOverloadAPartition(t *testing.T) {
 	}
 }
 
-// Someone has entered a row in the AWS console.
+// The invalid row is one that somebody might enter in the AWS console.
 func TestListNamesARowThatIsNotValid(t *testing.T) {
 	t.Parallel()
 	table := dynamolocal.Table(t, "LimitsTable")

@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// loseAThird is a proxy that forwards every request. For a third of them, it closes the
-// connection instead of sending the response.
+// loseAThird starts a proxy that forwards every request, but closes the connection instead of
+// sending the response to a third of them. It also returns the number of lost responses.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	lost := new(atomic.Int64)
@@ -32,7 +32,7 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	}), lost
 }
 
-// Nor is a record deleted or changed by mistake.
+// No record is deleted or changed by mistake, either.
 func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16

@@ -1,7 +1,7 @@
 // Command sluice is the service's command-line program. "sluice serve" runs the whole service
-// on one machine. "sluice keys" manages API keys, "sluice limits" the limits of single
-// addresses and keys, and "sluice indexes" the attributes by which entities can be found. The
-// other commands are clients of a service.
+// on one machine. "sluice keys" manages API keys, "sluice limits" sets the limits of single
+// addresses and keys, and "sluice indexes" chooses the attributes by which entities can be
+// found. The other commands are clients of a service.
 package main
 
 import (
@@ -29,7 +29,7 @@ const (
 	exitInterrupted = 130 // the command was interrupted
 )
 
-// firstSteps is what the program prints without arguments.
+// firstSteps is what the program prints if it is run without arguments.
 const firstSteps = `sluice serve                            run the service on this machine
 sluice import events orders.csv         store the records of a file; --dry-run only checks it
 sluice export events -o events.ndjson   get them back
@@ -79,7 +79,7 @@ func main() {
 	os.Exit(code)
 }
 
-// errInterrupted is the cause of a context canceled by a signal.
+// errInterrupted is the cancellation cause of the context after a signal.
 var errInterrupted = errors.New("interrupted")
 
 type exitError struct {
@@ -101,7 +101,7 @@ func completeValues[T ~string](cmd *cobra.Command, flag string, values ...T) {
 		names = append(names, string(value))
 	}
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // no such flag
+		panic(err) // the command has no such flag
 	}
 }
 

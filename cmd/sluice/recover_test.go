@@ -13,9 +13,9 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// As in docs/recover.md, "Bring back some records": a second server uses the restored table.
-// Its TTL is off, because DynamoDB restores tables without TTL. What this server exports is
-// imported into the first server, which brings back records that were overwritten or deleted.
+// The test follows "Bring back some records" in docs/recover.md. A second server uses the restored
+// table, and its records are imported into the first server, where they were overwritten or
+// deleted. The restored table has no TTL, because DynamoDB restores tables without it.
 func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 	t.Parallel()
 	onTable := func(entities string) *server {
@@ -25,7 +25,7 @@ func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 		}
 		return startIn(t, env, "--dynamodb", dynamolocal.Endpoint(t))
 	}
-	// Both tables have the records as of the restore time.
+	// At the restore time, both tables have the same records.
 	restored, current := dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EntitiesTable")
 	now := onTable(current)
 	for _, s := range []*server{onTable(restored), now} {

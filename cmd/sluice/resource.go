@@ -9,8 +9,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// resourceNames complete the first argument of import, export and sync, which also accept the
-// singular forms.
+// resourceNames are the shell completions for the first argument of import, export and sync.
+// These commands also accept the singular.
 var resourceNames = []string{record.Entity.Plural(), record.Event.Plural()}
 
 func noun(r record.Resource) progress.Noun {
@@ -26,7 +26,7 @@ func parseResource(command, name string) (record.Resource, error) {
 	return "", usageError("%s entities or events, not %q", command, name)
 }
 
-// resourceAndFile checks for a resource and a file. file is an example file name for errors.
+// resourceAndFile requires a resource and a file. file is an example file name for its errors.
 func resourceAndFile(command, file string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		resource, missing := record.Event.Plural(), "entities or events, and a file"
@@ -41,8 +41,8 @@ func resourceAndFile(command, file string) cobra.PositionalArgs {
 	}
 }
 
-// checkArgs expects n args. In its errors, missing is what the command lacks, and example is a
-// valid list of arguments.
+// checkArgs returns an error unless there are n arguments. missing describes what the command
+// lacks, and example is a valid list of arguments.
 func checkArgs(args []string, n int, command, missing, example string) error {
 	switch {
 	case len(args) > n:

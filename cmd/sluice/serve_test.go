@@ -77,7 +77,7 @@ func start(t *testing.T, dataDir string, args ...string) *server {
 	return startIn(t, []string{"DATA_DIR=" + dataDir}, args...)
 }
 
-// startIn is start with an environment in place of the data directory.
+// startIn is like start, but takes environment variables instead of a data directory.
 func startIn(t *testing.T, env []string, args ...string) *server {
 	t.Helper()
 	cmd := exec.Command(program, append([]string{"serve"}, args...)...)
@@ -105,8 +105,8 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	return s
 }
 
-// onEachBackend runs test with a server on an embedded store, and again with one on new tables
-// in DynamoDB Local. env is added to the environment of both.
+// onEachBackend runs a test twice: with a server on an embedded store and with a server on new
+// tables in DynamoDB Local. Both servers get env in addition to their own environment.
 func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -138,7 +138,7 @@ func (s *server) stop(t *testing.T) string {
 
 var lastAddress atomic.Int32
 
-// caller is a client that sends its requests from address.
+// caller is a client that sends all its requests from one address.
 type caller struct {
 	*http.Client
 	url     string
@@ -174,7 +174,7 @@ func (r response) reset(t *testing.T) int64 {
 	return n
 }
 
-// do sends body as JSON, unless it is empty. header alternates names and values.
+// do sends body as JSON, unless it is empty. header contains alternating names and values.
 func (c *caller) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, c.url+target, strings.NewReader(body))
@@ -200,7 +200,7 @@ func (c *caller) do(t *testing.T, method, target, body string, header ...string)
 	return response{method, target, resp.StatusCode, resp.Header, string(b)}
 }
 
-// check is do for a response that must match openapi.yaml.
+// check is like do, but the response must match openapi.yaml.
 func (c *caller) check(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	r := c.do(t, method, target, body, header...)
@@ -215,7 +215,7 @@ func (r response) describedIn(t *testing.T) {
 	}
 }
 
-// want is check for an expected status.
+// want is like check, but ends the test if the response has another status.
 func (c *caller) want(t *testing.T, status int, method, target, body string) response {
 	t.Helper()
 	r := c.check(t, method, target, body)
@@ -247,8 +247,8 @@ func seed(t *testing.T, s *server, n int) {
 	}
 }
 
-// oneWindow calls play with a new client at the beginning of a second, and repeats that until
-// all responses fall into one window.
+// oneWindow calls play with a new client at the beginning of a second. It repeats this until all
+// responses fall into one window.
 func oneWindow(t *testing.T, s *server, play func(c *caller) []response) {
 	t.Helper()
 	for range 20 {

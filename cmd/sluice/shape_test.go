@@ -15,11 +15,11 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// orders is a spreadsheet as saved by Excel in Germany.
+// orders is a CSV file as Excel saves it in Germany.
 const orders = "\xef\xbb\xbfNr;Kunde;Datum;Betrag;Bemerkung\r\n1001;ada;01.03.2026;\"1.250,50\";\r\n1002;charles;29.03.2026;17;\"Eilt; bitte\r\nzweimal klingeln\"\r\n"
 
-// Runs the commands of docs/cli.md for files from spreadsheets and other programs. With
-// --dry-run, they call no service.
+// The test runs the commands in docs/cli.md for files from spreadsheets and other programs. With
+// --dry-run, these commands call no service.
 func TestFilesAsPeopleHaveThem(t *testing.T) {
 	t.Parallel()
 	windows, err := charmap.Windows1252.NewEncoder().String("id,attributes.city\r\nada,Köln\r\nrené,Besançon\r\ncharles,\"5 €\"\r\n")

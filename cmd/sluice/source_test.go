@@ -12,14 +12,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// With the key of another workspace, or after the service's data was replaced, a resumable
-// command does nothing, exits with 2 and says what to do. With its own key, it continues.
+// With the key of another workspace, or for a service with other data, a command that keeps a
+// journal does nothing, exits with 2 and says what to do. With the original key, it continues.
 func TestACommandContinuesOnlyInItsWorkspace(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
 	fillEntities(t, strings.TrimPrefix(env[0], "DATA_DIR="), 20, 1, record.TimeOf(time.Now().Add(-time.Minute)))
 	s := startIn(t, env)
-	var broken atomic.Bool // whether to keep the command from seeing its export job
+	var broken atomic.Bool // whether the proxy hides the export job from the command
 	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if broken.Load() && strings.HasPrefix(r.URL.Path, "/export_job/") {
 			w.WriteHeader(http.StatusForbidden)

@@ -30,7 +30,7 @@ type storage[S any] struct {
 	json     bool
 }
 
-// command returns a command whose subcommands all have the flags of s.
+// command returns a command with subcommands. The flags that set fields of s apply to all of them.
 func (s *storage[S]) command(use, short, long string, subcommands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long + "\n\n" + s.help(), Args: cobra.NoArgs,
@@ -59,8 +59,8 @@ func (s *storage[S]) help() string {
 All instances apply a change within 60 seconds.`, s.what, "with --table, or "+s.variable, s.logicalID)
 }
 
-// openNew is open, but creates the data directory. If that is the default one and no server
-// has used it, openNew fails, because a server with another directory would not find the data.
+// openNew is like open, but creates the data directory if necessary. It fails for the default
+// directory if no server has used it, because a server that uses another would not find the data.
 func (s *storage[S]) openNew(cmd *cobra.Command) (store S, where string, err error) {
 	store, where, err = s.open(cmd)
 	if err != nil || where != s.dataDir {
@@ -72,7 +72,7 @@ func (s *storage[S]) openNew(cmd *cobra.Command) (store S, where string, err err
 	return store, where, localserver.CreateDir(s.dataDir)
 }
 
-// open also returns where the data is, for messages.
+// open also says where the data is, for use in messages.
 func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error) {
 	inDir, ctx := cmd.Flags().Changed("data-dir"), cmd.Context()
 	var client *dynamodb.Client
@@ -102,7 +102,7 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	return store, where, err
 }
 
-// awsClient uses this machine's default AWS configuration, and returns its region.
+// awsClient uses this machine's default AWS configuration. It also returns the region.
 func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err error) {
 	sdk, err := config.LoadDefaultConfig(ctx)
 	if err != nil {

@@ -74,8 +74,8 @@ func syncCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// pagesFor returns how many pages to read per second, and their size, for at most rate records
-// per second. Both are 0 if rate is 0, so the client chooses.
+// pagesFor converts rate, in records per second, to pages per second and records per page. Their
+// product is at most rate. Both are 0 if rate is 0, which lets the client choose.
 func pagesFor(rate int) (pages, size int) {
 	const largest = 50
 	if rate == 0 {

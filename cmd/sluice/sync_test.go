@@ -24,13 +24,13 @@ import (
 )
 
 // syncDuration is how long TestCopiesFollowTheService writes, unless the environment variable
-// SYNC_DURATION has another duration, such as 5m.
+// SYNC_DURATION sets another duration, such as 5m.
 const syncDuration = 8 * time.Second
 
-// TestCopiesFollowTheService runs writers, which lose a third of the responses, and readers
-// against several servers on the same DynamoDB tables. Each reader walks through the changes
-// again and again. After each complete walk, its copy must have the changes before
-// synced_until, as follower.check describes. At the end it must have all records.
+// TestCopiesFollowTheService runs writers and readers against several servers on the same
+// DynamoDB tables. The writers lose a third of the responses. Each reader walks through the
+// changes repeatedly. After each complete walk, its copy must have the changes before
+// synced_until, as follower.check describes. At the end, the copy must have all records.
 func TestCopiesFollowTheService(t *testing.T) {
 	t.Parallel()
 	const servers, writers, readers = 3, 8, 3
@@ -97,7 +97,7 @@ func newClient(t *testing.T, url string) *client.Client {
 	return c
 }
 
-// syncState is a state that an entity entered between from and to.
+// syncState is the state of an entity after a change, which was made between from and to.
 type syncState struct {
 	from, to record.Time
 	deleted  bool
@@ -156,7 +156,7 @@ func (w *written) write(t *testing.T, clients []*client.Client, number int, end 
 	}
 }
 
-// follower keeps a copy of everything. It reads each page of changes from a random server.
+// follower keeps a copy of all records. It reads each page of changes from a random server.
 type follower struct {
 	clients                    []*client.Client
 	entitiesSince, eventsSince record.Time
@@ -165,7 +165,7 @@ type follower struct {
 	walks                      []completedWalk
 }
 
-// completedWalk is the copy after a complete walk.
+// completedWalk records the state of the copy after a complete walk.
 type completedWalk struct {
 	until    record.Time
 	ended    record.Time
@@ -173,7 +173,7 @@ type completedWalk struct {
 	events   map[string]record.Time
 }
 
-// pause waits for up to maxPause, as a client does between two requests.
+// pause waits for a random time up to maxPause, as a client does between two requests.
 func pause(t *testing.T, maxPause time.Duration) {
 	select {
 	case <-time.After(rand.N(maxPause)):
@@ -183,8 +183,8 @@ func pause(t *testing.T, maxPause time.Duration) {
 
 func (f *follower) client() *client.Client { return f.clients[rand.IntN(len(f.clients))] }
 
-// follow reads pages until the walk is complete. If mayStop is true, it may pause between
-// pages, or stop early.
+// follow reads pages until the walk is complete. If mayStop is true, it pauses between pages and
+// sometimes stops early.
 func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (client.Page[R], error), apply func(R)) (until record.Time, complete bool) {
 	for cursor := ""; ; {
 		p, err := page(cursor)
@@ -238,9 +238,9 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 	f.eventsSince, f.walks = until, append(f.walks, walk)
 }
 
-// check checks the copy after each complete walk. It must have every change before walk.until,
-// except those of an entity that changed again before the walk ended. It may have later
-// changes, for example from an incomplete walk.
+// check compares the copies after complete walks with what the writers stored. A copy must have
+// every change before walk.until, except for entities that changed again before the walk ended.
+// It may also have later changes, for example from an incomplete walk.
 func (f *follower) check(t *testing.T, w *written) {
 	for _, walk := range f.walks {
 		if walk.events != nil {
@@ -272,7 +272,7 @@ func (f *follower) check(t *testing.T, w *written) {
 	}
 }
 
-// checkAll compares the copy with the complete lists.
+// checkAll compares the final copy with all records in the service.
 func (f *follower) checkAll(t *testing.T, c *client.Client, w *written) {
 	stored := make(map[string]entity.Entity)
 	for e, err := range c.Entities(t.Context(), client.EntityQuery{Limit: 200}) {
@@ -297,8 +297,8 @@ func (f *follower) checkAll(t *testing.T, c *client.Client, w *written) {
 	}
 }
 
-// TestChangesAmongManyEntitiesAreReadInSeconds changes SYNC_CHANGES of SYNC_ENTITIES entities
-// (environment variables) and reads the changes at the default limits.
+// The changes are read at the default limits. The environment variables SYNC_ENTITIES and
+// SYNC_CHANGES set how many entities exist and how many of them change.
 func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	t.Parallel()
 	total, changed := 5000, 300
@@ -311,7 +311,7 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	began := record.TimeOf(time.Now().Add(-time.Minute)) // before synced_until
+	began := record.TimeOf(time.Now().Add(-time.Minute)) // long enough ago to be before synced_until
 	fillEntities(t, dir, total, changed, began)
 	s := start(t, dir)
 	c, err := client.New(s.url, client.Config{})
@@ -330,22 +330,22 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	}
 }
 
-// fillEntities stores total entities in the data file of a server that is not running. It
-// updates changed of them at time at, an hour after their creation.
-func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
+// fillEntities stores n entities in the data file in dir, which no server may be using. It updates
+// nUpdated of them at updatedAt, an hour after their creation.
+func fillEntities(t *testing.T, dir string, n, nUpdated int, updatedAt record.Time) {
 	t.Helper()
 	type stores struct{ before, after *bolt.Entities } // the same store with two clocks
 	open := func(db *bbolt.DB) (s stores, err error) {
-		if s.before, err = bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return at.Time().Add(-time.Hour) }}, nil); err == nil {
-			s.after, err = bolt.NewEntities(db, entity.Clock{Now: at.Time}, nil)
+		if s.before, err = bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return updatedAt.Time().Add(-time.Hour) }}, nil); err == nil {
+			s.after, err = bolt.NewEntities(db, entity.Clock{Now: updatedAt.Time}, nil)
 		}
 		return s, err
 	}
-	fill(t, dir, total, open, func(s stores, i int) error {
+	fill(t, dir, n, open, func(s stores, i int) error {
 		id := fmt.Sprintf("%07d", i)
 		d := entity.Draft{ID: id, Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
 		_, _, err := entity.Create(t.Context(), s.before, "default", d)
-		if err == nil && i%(total/changed) == 0 && i/(total/changed) < changed {
+		if err == nil && i%(n/nUpdated) == 0 && i/(n/nUpdated) < nUpdated {
 			_, err = entity.Update(t.Context(), s.after, "default", id, record.Attributes(`{"changed":true}`))
 		}
 		return err

@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// usageServer responds with usage, and sends the URL of each request to asked.
+// usageServer serves one fixed usage, and sends the URL of each request to asked.
 func usageServer(t *testing.T) (url string, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 100)

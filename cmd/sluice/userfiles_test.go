@@ -14,8 +14,8 @@ import (
 
 const nowhere = "http://127.0.0.1:1"
 
-// sourceOnly is a service that reports only its source. An import needs no more if the client
-// rejects all its records.
+// sourceOnly starts a service that reports only its source. That is enough for an import if the
+// client rejects all its records.
 func sourceOnly(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func sourceOnly(t *testing.T) string {
 	return server.URL
 }
 
-// asksForSource reports whether r only asks for the service's source.
+// asksForSource reports whether a command sends r to learn the service's source.
 func asksForSource(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/export_job"
 }
@@ -128,8 +128,8 @@ func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	wantFiles(t, first.Dir, "more.ndjson", "rejects.ndjson")
 }
 
-// An import replaces an existing file with the reject file's name only if that is empty, or if
-// the journal shows that an earlier import wrote all of it.
+// If the reject file exists already, an import replaces it only if it is empty, or if the journal
+// shows that an earlier import wrote all of it.
 func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 		t.Errorf("a directory: exit code %d, %s", code, stderr)
 	}
 
-	// As mktemp(1) creates it.
+	// An empty file, as mktemp(1) creates it, is replaced.
 	overwrite(t, rejects, "")
 	for range 2 { // in the second iteration, an import has already written the reject file
 		if stderr, code := importAgain(); code != exitRejected {
@@ -229,8 +229,8 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 		}
 	}
 
-	// A killed import may have written rejects after it last saved its position, the last one
-	// incomplete. The next run replaces them.
+	// A killed import may have written rejects after it last saved its position, and the last
+	// line may be incomplete. The next run replaces these rejects.
 	overwrite(t, rejects, own+strings.Replace(own, `"line":1`, `"line":3`, 1)+own[:20])
 	if stderr, code := again(); code != exitRejected {
 		t.Errorf("exit code %d, %s", code, stderr)
