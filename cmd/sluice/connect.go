@@ -51,11 +51,12 @@ func (c *connection) client(cfg client.Config) (*client.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient is for long-running commands, which can show c.waiting with their progress. It
-// retries for up to 2 minutes, long enough for the service to restart.
-func (c *connection) patientClient(cfg client.Config) (*client.Client, error) {
+// patientClient is for long-running commands. It retries for up to 2 minutes, long enough for the
+// service to restart. A command that showsProgress shows c.waiting with it, so on a terminal the
+// client reports only the beginning of an outage.
+func (c *connection) patientClient(cfg client.Config, showsProgress bool) (*client.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
-	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))
+	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), showsProgress))
 }
 
 // connect returns a client that calls report.Note after each try.

@@ -49,7 +49,7 @@ The key needs the scopes import and erase.
 			if err := record.CheckID(id); err != nil {
 				return usageError("the id %q %w", id, err)
 			}
-			c, err := o.patientClient(client.Config{})
+			c, err := o.patientClient(client.Config{}, false)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ The key needs the scopes import and erase.
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), j)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Erased the entity %s and %d events.\n", id, j.EventsErased)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Erased the entity %s and %s.\n", id, noun(record.Event).Count(j.EventsErased))
 			return err
 		},
 	}

@@ -209,7 +209,7 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	c, err := o.patientClient(client.Config{})
+	c, err := o.patientClient(client.Config{}, true)
 	if err != nil {
 		return err
 	}

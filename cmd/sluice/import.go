@@ -130,7 +130,7 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 	f.Waiting = f.waiting
 	connect := func(cfg client.Config) (*client.Client, error) {
 		cfg.Rate = f.rate
-		return f.patientClient(cfg)
+		return f.patientClient(cfg, true)
 	}
 	r, err := importer.Run(cmd.Context(), f.Options, connect, cmd.ErrOrStderr())
 	if begun := r.Resource != ""; begun && f.json {

@@ -88,7 +88,7 @@ func pagesFor(rate int) (pages, size int) {
 func syncCopy(cmd *cobra.Command, o *syncOptions) error {
 	var pages int
 	pages, o.PageSize = pagesFor(o.rate)
-	c, err := o.patientClient(client.Config{Rate: pages})
+	c, err := o.patientClient(client.Config{Rate: pages}, true)
 	if err != nil {
 		return err
 	}
