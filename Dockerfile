@@ -1,5 +1,5 @@
 # The program sluice, which by default serves the API with its data in /data. It listens on every
-# address, because the container decides who reaches it, and therefore requires API keys.
+# address, because the container decides who can reach it. So it requires API keys.
 FROM golang:1.26.8 AS build
 ARG GOPROXY
 WORKDIR /src

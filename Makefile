@@ -1,4 +1,4 @@
-# Versions of the tools in Go. tools contains the versions of all others.
+# Versions of the tools written in Go. The folder tools has the versions of all other tools.
 GOLANGCI_LINT := v2.15.0
 VALE          := v3.21.0
 GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
@@ -7,12 +7,12 @@ VERSITYGW     := v1.8.0
 OAPI_CODEGEN  := v2.8.2
 BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# Tests run tools of PyPI and npm, which are other people's programs. tools/NAME pins each of
-# their files by its hash. An installation runs nothing of them: pip takes only wheels, and npm
-# ignores the scripts of packages.
+# Tests run third-party programs from PyPI and npm. tools/NAME pins each of their files by hash.
+# Installing them runs none of their code: pip takes only wheels, and npm ignores the scripts of
+# packages.
 pip = python3 -m venv $1 && $1/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r tools/$2/requirements.txt
 npm = mkdir -p $1 && cp tools/$2/package*.json $1 && cd $1 && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
-# The name of a file that exists when .cache/NAME contains what tools/NAME says.
+# Name of a file that exists if .cache/NAME contains what tools/NAME specifies.
 ready = .cache/$1/ready-$(firstword $(shell cat tools/$1/* | cksum))
 
 PIP_READY := $(foreach name,checkov connectors moto requests sam schemathesis uv,$(call ready,$(name)))
@@ -47,12 +47,12 @@ FAST := go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{$$p}} {{.}}{{"
 test-fast: ## run the Go tests that need no engine, browser or other process
 	@go test -short $$($(FAST))
 
-# If a tool cannot be installed, prints what is skipped, or fails if CI is set. The test
-# runner is the last command, so its counts are the last line. The packages of FAST run
-# first. The packages of ALONE run next, by themselves, because they must send more requests
-# than the limits admit. Then the other packages run, LONG first, because they take longest.
-# Tests that use an engine mostly wait for it, so -parallel 4 runs four of them at a time, even
-# if the machine has fewer processors. Vet is off, because lint runs it.
+# If a tool cannot be installed, prints what is skipped, and fails if CI is set. The test runner
+# is the last command, so its counts are the last line. The packages of FAST run first. The
+# packages of ALONE run next, by themselves, because they must send more requests than the limits
+# admit. Then the other packages run, those of LONG first, because they take longest. Tests that
+# use an engine mostly wait for it, so -parallel 4 runs four of them at a time, even if the
+# machine has fewer processors. Vet is off, because lint runs it.
 ALONE := sluice/functions
 LONG  := sluice/cmd/sluice sluice/pkg/dynamo
 test: ## run everything that must pass: check, template and the Go tests
@@ -98,8 +98,8 @@ check: lint vulnerabilities ## run lint, look for vulnerabilities, and check tha
 	cd bench && go mod tidy -diff
 	cd bench/pocketbase && go mod tidy -diff
 
-# Reports known vulnerabilities in code that Sluice calls. The database is on another machine
-# than everything else that a test needs, so a test without access to it does not fail.
+# Reports known vulnerabilities in code that Sluice calls. No other check needs the database's
+# host, so make does not fail if that host cannot be reached.
 vulnerabilities: ## look for known vulnerabilities, if their database can be reached
 	@if curl -sSfL -m 20 -o /dev/null https://vuln.go.dev/index/db.json; then go run $(GOVULNCHECK) ./...; \
 	else printf '\n*** NOT DONE: the search for known vulnerabilities; it needs vuln.go.dev\n\n' >&2; fi
@@ -116,8 +116,8 @@ $(LINT):
 	@mv .cache/golangci-lint/golangci-lint $@
 
 PROSE := .cache/vale/vale-$(VALE)
-# The arguments are single files and folders. With "." as its argument, Vale would also read
-# .cache, whose files change during fetch.
+# The arguments list files and folders, because with ".", Vale would also read .cache, whose files
+# change while fetch runs.
 prose: ## check the wording of comments and documents by the rules in .vale
 	@[ -x $(PROSE) ] || $(MAKE) --no-print-directory $(PROSE) || \
 		$(call without,the check of wording; it needs the Go proxy and a C compiler)
@@ -221,7 +221,7 @@ screenshots: axe ## take screenshots of the dashboard for bin/screenshots and th
 
 dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the database for tests
 
-# Fetches into a temporary directory and then renames it, so the result is always complete.
+# Fetches into a temporary directory and then renames it, so that the result is always complete.
 .cache/dynamodb-local/pom.xml: internal/test/dynamolocal/pom.xml
 	@echo "Fetching DynamoDB Local into .cache/dynamodb-local"
 	@rm -rf .cache/dynamodb-local.part
@@ -248,8 +248,8 @@ versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the 
 	@touch $@
 
 # For each function of template.yaml, sam build runs one of these targets. For example,
-# build-ListEntityFunction builds functions/list-entity. SAM does not pass the template's
-# parameter Architecture, so the variable ARCHITECTURE must have the same value.
+# build-ListEntityFunction builds functions/list-entity. SAM does not pass on the template's
+# parameter Architecture, so the variable ARCHITECTURE must be set to the same value.
 ARCHITECTURE ?= arm64
 GOARCH_arm64 := arm64
 GOARCH_x86_64 := amd64

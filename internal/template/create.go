@@ -22,18 +22,18 @@ type tableClient interface {
 	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
 }
 
-// maxWait is how long CreateTable waits for a table to become active. AWS takes up to half a
-// minute for an empty table, DynamoDB Local no time.
+// maxWait is how long CreateTable waits for a table to become active. On AWS, an empty table
+// takes up to half a minute; on DynamoDB Local, it is active immediately.
 const maxWait = 2 * time.Minute
 
-// ErrDiffers means that there is a table of this name whose key, indexes, stream or TTL
-// attribute differ from the definition. CreateTable does not change it.
+// ErrDiffers means that a table with this name exists, but its key, indexes, stream or TTL
+// attribute differ from the definition. CreateTable leaves that table unchanged.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
-// CreateTable creates a table unless one of this name exists, waits until it is active, and
-// enables its time to live. It may be repeated, and several programs may run it concurrently.
-// After an error other than ErrDiffers, the table may be incomplete; another call completes
-// it. CreateTable is for DynamoDB Local: on AWS, CloudFormation creates the tables.
+// CreateTable creates a table unless one with this name exists, waits until it is active, and
+// enables its time to live. It may be called again, and several programs may call it
+// concurrently. After an error other than ErrDiffers, the table may be incomplete; another call
+// completes it. CreateTable is for DynamoDB Local: on AWS, CloudFormation creates the tables.
 func CreateTable(ctx context.Context, client tableClient, table Table, name string) (err error) {
 	defer func() {
 		if err != nil {
@@ -80,8 +80,8 @@ func input(table Table, name string) (*dynamodb.CreateTableInput, error) {
 	return in, nil
 }
 
-// same reports whether an existing table has the key, attributes, indexes and stream of in.
-// DynamoDB returns attributes, indexes and projected attributes in any order.
+// same reports whether the existing table has the requested key, attributes, indexes and
+// stream. It ignores the order of attributes and indexes, which DynamoDB returns in any order.
 func same(in *dynamodb.CreateTableInput, exists *types.TableDescription) bool {
 	for _, i := range in.GlobalSecondaryIndexes {
 		slices.Sort(i.Projection.NonKeyAttributes)
@@ -103,7 +103,7 @@ func sorted[E any](all []E, name func(E) string) []E {
 	return slices.SortedFunc(slices.Values(all), func(a, b E) int { return cmp.Compare(name(a), name(b)) })
 }
 
-// expire enables the time to live. DynamoDB rejects that if another call has already done so.
+// expire turns on the time to live. DynamoDB rejects that if another call has already done it.
 func expire(ctx context.Context, client tableClient, name, attribute string) error {
 	_, updateErr := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &name,

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// jobs uses every field.
+// jobs is a table with a value in every field.
 var jobs = template.Table{
 	LogicalID:            "JobsTable",
 	BillingMode:          "PAY_PER_REQUEST",
@@ -42,7 +42,7 @@ func copyOfJobs() template.Table {
 	return table
 }
 
-// fresh returns a name for a table. At the end of the test, it deletes that table.
+// fresh returns an unused table name, and deletes that table at the end of the test.
 func fresh(t *testing.T, client *dynamodb.Client) string {
 	name := "template-" + rand.Text()
 	t.Cleanup(func() {
@@ -79,7 +79,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("items expire by %q", got)
 	}
 
-	// The item has the keys of both indexes, so it is in both.
+	// The item has the keys of both indexes, so both contain it.
 	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
 		"pk":   &types.AttributeValueMemberS{Value: "a"},
 		"at":   &types.AttributeValueMemberN{Value: "1"},
@@ -144,8 +144,8 @@ func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 	}
 }
 
-// slow reports twice that a table is not active yet, and sends each UpdateTimeToLive twice, as
-// if another program had sent the first one.
+// slow is a client that reports a table as active only at the third DescribeTable call. It
+// sends every UpdateTimeToLive twice, as if another program had sent the first.
 type slow struct {
 	*dynamodb.Client
 	looks int
@@ -177,7 +177,7 @@ func TestCreateWaitsUntilActive(t *testing.T) {
 	}
 }
 
-// Package template does not check definitions, so DynamoDB must.
+// Package template does not validate definitions, because DynamoDB does.
 func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)

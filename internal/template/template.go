@@ -1,10 +1,10 @@
-// Package template reads the definitions of tables from an AWS SAM template, and creates the
-// tables in DynamoDB Local, for tests and on a developer's machine. They have the same
-// definitions as on AWS, where CloudFormation creates them.
+// Package template reads table definitions from an AWS SAM template, and creates the tables in
+// DynamoDB Local, for tests and on a developer's machine. So local tables have the same
+// definitions as those that CloudFormation creates on AWS.
 //
-// It decodes the table properties that it knows, and ignores the rest of the template; a test
-// checks that template.yaml has no others. It does not validate a table, because DynamoDB does
-// so when the table is created.
+// It decodes the table properties that it knows, and ignores the rest of the template. A test
+// checks that the tables of template.yaml have no unknown properties. Package template does not
+// validate a table, because DynamoDB does so when the table is created.
 package template
 
 import (
@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Table is an AWS::DynamoDB::Table. Its JSON is that of dynamodb.CreateTableInput.
+// Table is an AWS::DynamoDB::Table. Its JSON has the form of dynamodb.CreateTableInput.
 type Table struct {
 	LogicalID              string       `yaml:"-" json:"-"`
 	TTL                    TTL          `yaml:"TimeToLiveSpecification" json:"-"`
@@ -29,8 +29,8 @@ type Table struct {
 	StreamSpecification    *Stream      `yaml:"StreamSpecification"` // nil if the table has no stream
 }
 
-// EnvVar is the environment variable that contains the table's name, such as ENTITIES_TABLE
-// for EntitiesTable.
+// EnvVar returns the name of the environment variable that contains the table's name, such as
+// ENTITIES_TABLE for EntitiesTable.
 func (t Table) EnvVar() string {
 	return strings.ToUpper(innerCapital.ReplaceAllString(t.LogicalID, "_$0"))
 }
@@ -59,7 +59,7 @@ type Projection struct {
 	NonKeyAttributes []Literal `yaml:"NonKeyAttributes"` // attributes besides the keys; only for INCLUDE
 }
 
-// TTL is a table's time to live. If it is zero, items never expire.
+// TTL is a table's time to live. With the zero value, items never expire.
 type TTL struct {
 	AttributeName Literal `yaml:"AttributeName"`
 	Enabled       bool    `yaml:"Enabled"`
@@ -69,8 +69,8 @@ type Stream struct {
 	StreamViewType Literal `yaml:"StreamViewType"` // KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES
 }
 
-// Literal is a literal string in a template. Anything else, such as !Ref or !Sub, cannot be
-// decoded, because only CloudFormation can evaluate it.
+// Literal is a string that a template spells out. Anything else, such as !Ref or !Sub, cannot
+// be decoded, because only CloudFormation can evaluate it.
 type Literal string
 
 func (t *Literal) UnmarshalYAML(n *yaml.Node) error {
@@ -89,7 +89,7 @@ type document struct {
 }
 
 // Parse returns the tables of a template in YAML, sorted by logical id. The error names the
-// line and the resource of everything that cannot be decoded.
+// resource and the line of every value that cannot be decoded.
 func Parse(b []byte) ([]Table, error) {
 	var doc document
 	if err := yaml.Unmarshal(b, &doc); err != nil {

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/template"
 )
 
-// small uses every property that Parse reads.
+// small is a template with every property that Parse reads.
 const small = `
 AWSTemplateFormatVersion: "2010-09-09"
 Transform: AWS::Serverless-2016-10-31
@@ -105,13 +105,12 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Without these errors, the tables would differ from the template's. internal/test/repository
-// compares the tables of template.yaml with what another implementation of CloudFormation
-// creates.
+// If Parse ignored these mistakes, local tables could differ from those on AWS. For
+// template.yaml, TestStackIsCreatedByAnotherCloudFormation checks that they do not.
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		old, new string // in small
+		old, new string // text in small and its replacement
 		want     string // part of the error
 	}{
 		"broken YAML":             {small, "Resources: [", "parse template: yaml:"},

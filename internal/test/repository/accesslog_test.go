@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// logged has the variables that the access log may contain, and their values in the test. None
-// of them is an error message or text from a client, because API Gateway's documentation does
+// logged lists the variables that the access log may contain, with values for the test. None of
+// them holds an error message or text from a client, because API Gateway's documentation does
 // not say that values are escaped. Source: API Gateway Developer Guide, "Customize HTTP API
 // access logs".
 var logged = map[string][]string{ // variable → values

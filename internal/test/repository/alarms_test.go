@@ -13,21 +13,21 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// alarm is an alarm on the sums of metrics over a minute.
+// alarm compares an expression with a threshold; its metrics are summed over each minute.
 type alarm struct {
-	metrics    map[string]cloudwatch.Metric // by their ids in expression
+	metrics    map[string]cloudwatch.Metric // by id in the expression
 	expression string
-	comparison string // as an operator of Go
+	comparison string // Go operator, such as >=
 	threshold  string
 	evaluated  int // how many minutes the alarm looks back
-	toAlarm    int // how many of them must breach the threshold
+	toAlarm    int // in how many of those minutes the threshold must be breached
 }
 
 // identifier matches the id of a metric in an expression.
 var identifier = regexp.MustCompile(`\b[a-z]\w*`)
 
-// metricsOf returns the metrics of an alarm by id, and its expression; for an alarm on a
-// single metric, that is "metric".
+// metricsOf returns the metrics of an alarm by id, and the alarm's expression. An alarm on a
+// single metric has the expression "metric".
 func metricsOf(t *testing.T, id string, r resource) (metrics map[string]cloudwatch.Metric, expression string) {
 	t.Helper()
 	metrics, expression = make(map[string]cloudwatch.Metric), "metric"
@@ -50,8 +50,8 @@ func metricsOf(t *testing.T, id string, r resource) (metrics map[string]cloudwat
 	return metrics, expression
 }
 
-// metricAt returns the metric that properties describe. A reference to a resource becomes its
-// logical id, and an attribute Id.Attribute.
+// metricAt returns the metric that CloudFormation properties describe. In its dimensions, a Ref
+// becomes the logical id of the resource, and a GetAtt becomes Id.Attribute.
 func metricAt(properties any) cloudwatch.Metric {
 	var pairs []string
 	for _, d := range oneOrMore(valueAt(properties, "Dimensions")) {
@@ -66,8 +66,8 @@ func metricAt(properties any) cloudwatch.Metric {
 	return cloudwatch.MetricOf(fmt.Sprint(valueAt(properties, "Namespace")), fmt.Sprint(valueAt(properties, "MetricName")), pairs...)
 }
 
-// parseAlarm reads an alarm that rolls a deployment back. It must treat missing data as not
-// breaching, because a missing sum counts as 0.
+// parseAlarm reads an alarm that rolls a deployment back. Such an alarm must treat missing data
+// as not breaching, because a missing sum counts as 0.
 func parseAlarm(t *testing.T, id string, r resource) alarm {
 	t.Helper()
 	p := r.Properties
@@ -92,10 +92,10 @@ func parseAlarm(t *testing.T, id string, r resource) alarm {
 	return a
 }
 
-// conditional matches IF of metric math.
+// conditional matches the IF function of metric math.
 var conditional = regexp.MustCompile(`^IF\((.*), (.*), (.*)\)$`)
 
-// breaches reports whether the sums of a minute breach the threshold. Source: CloudWatch User
+// breaches reports whether the sums of one minute breach the threshold. Source: CloudWatch User
 // Guide, "Using metric math".
 func (a alarm) breaches(t *testing.T, sums map[cloudwatch.Metric]float64) bool {
 	t.Helper()
@@ -111,14 +111,14 @@ func (a alarm) breaches(t *testing.T, sums map[cloudwatch.Metric]float64) bool {
 	return constant.BoolVal(cloudwatch.Evaluate(t, expression+a.comparison+a.threshold))
 }
 
-// entry is a line that functions write n times in each minute from begin until before end.
+// entry is a line that functions log n times in each minute from begin to end-1.
 type entry struct {
 	begin, end, n int
 	line          string
 }
 
-// request returns the log line of a request that changes metrics. TestLogLinesMoveTheMetrics
-// in package functions_test checks the functions' lines.
+// request returns the log line of a request that adds 1 to each metric.
+// TestLogLinesMoveTheMetrics in package functions_test checks the lines that the functions log.
 func request(status int, metrics ...string) string {
 	var values, defined string
 	for _, name := range metrics {
@@ -129,12 +129,12 @@ func request(status int, metrics ...string) string {
 		status, values, strings.TrimPrefix(defined, ","))
 }
 
-// platform returns a line that Lambda writes about an invocation.
+// platform returns a line that Lambda itself logs about an invocation.
 func platform(event, status string) string {
 	return fmt.Sprintf(`{"type":"platform.%s","record":{"requestId":"r","metrics":{"durationMs":10000.0},"status":"%s"}}`, event, status)
 }
 
-// scenario is an excerpt of the functions' log. It says whether an alarm must go off.
+// scenario is an excerpt of the functions' log that must set off an alarm, or must not.
 type scenario struct {
 	name  string
 	fires bool
@@ -167,9 +167,9 @@ var rollBackScenarios = map[string][]scenario{
 	},
 }
 
-// They go off in exactly those scenarios in which they must, and recover when the cause ends.
-// They watch only what the functions log, because a client may be able to cause 5xx that API
-// Gateway itself creates, or to write to the access log.
+// These alarms go off in exactly the scenarios in which they must, and recover when the cause
+// ends. They watch only what the functions log, because a client may be able to cause 5xx
+// responses from API Gateway itself, or to write to the access log.
 func TestAlarmsThatRollBack(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]
@@ -234,19 +234,20 @@ func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fire
 	return fired, on
 }
 
-// notInBudget has the tables and indexes that are not in the budget alarms, which can have at
-// most 10 metrics. Most requests do not use them, and none consumes many of their units. An
-// index of an attribute takes at most twice as many as its table.
+// notInBudget has the tables and indexes that the budget alarms omit, because an alarm can have
+// at most 10 metrics. Few requests use them, and none uses many of their units. The indexes of
+// attributes are also omitted; each takes at most twice the units of its table.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 }
 
-// byAttribute is the beginning of the dimension of an attribute's index.
+// byAttribute is the prefix of a dimension that names the index of an attribute.
 const byAttribute = "GlobalSecondaryIndexName=by_attribute_"
 
 // With Alarms=all, every table and index is in one alarm for throttled reads and one for
-// throttled writes. Unless it is in notInBudget, it is also in the budget alarms.
+// throttled writes. The budget alarms cover all except those in notInBudget and the indexes of
+// attributes.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t, everything)[everything]
@@ -279,10 +280,11 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	}
 }
 
-// By default, a stack has the alarms about what users notice, including throttled writes to
-// the counters, the records and the indexes in order of time: a walk of changes relies on an
-// index that is not far behind (docs/incremental-sync.md). A throttled index of an attribute
-// throttles its table too. docs/cost.md says what alarms cost without traffic.
+// By default, a stack has only the alarms about what users notice. One of them watches for
+// throttled writes to the counters, the records and the time-ordered indexes, because a walk
+// relies on an index that is not far behind (docs/incremental-sync.md). It omits the indexes of
+// attributes: if one is throttled, so is its table. docs/cost.md says what alarms cost without
+// traffic.
 func TestEssentialAlarms(t *testing.T) {
 	t.Parallel()
 	prices := make(map[string]int) // cents a month
@@ -320,7 +322,7 @@ func TestEssentialAlarms(t *testing.T) {
 	}
 }
 
-// watched returns the metrics of an alarm, as name and dimensions.
+// watched returns the name and dimensions of each metric of an alarm.
 func watched(t *testing.T, r rendered, alarm string) (all []string) {
 	t.Helper()
 	metrics, _ := metricsOf(t, alarm, r.Resolved.Resources[alarm])

@@ -20,20 +20,21 @@ const (
 	administers = "arn:aws:iam::aws:policy/AdministratorAccess"
 )
 
-// otherRoles are roles that the pipeline must not change: its own, and those of other stacks.
+// otherRoles are roles that the pipeline must not change: the pipeline's own roles, and those
+// of other stacks.
 var otherRoles = []string{
 	account + "role/sluice-prod-deploy", account + "role/sluice-prod-cloudformation",
 	account + "role/Administrator", account + "role/other-prod-FunctionRole-ABC",
 }
 
-// bounded returns the condition keys of a call about a role that has a boundary.
+// bounded returns the condition keys of a call about a role with a permissions boundary.
 func bounded(by string, policies ...string) map[string][]string {
 	return map[string][]string{"iam:PermissionsBoundary": {by}, "iam:PolicyARN": policies}
 }
 
-// escapes returns the calls by which an identity with p could get permissions beyond the
-// boundary: granting them to a role without the boundary, removing the boundary from a role,
-// or changing the boundary.
+// escapes returns the calls by which an identity with policy p could get permissions beyond the
+// boundary: granting them to a role without the boundary, removing the boundary from a role, or
+// changing the boundary.
 func escapes(t *testing.T, p policy) (found []string) {
 	t.Helper()
 	var calls []call
@@ -77,7 +78,7 @@ func escapes(t *testing.T, p policy) (found []string) {
 	return found
 }
 
-// The test also removes parts of the policy and adds others, and must notice each time.
+// The test also weakens the policy in several ways, to prove that it notices each of them.
 func TestThePipelineCannotExceedTheBoundary(t *testing.T) {
 	t.Parallel()
 	role := filled(t, "cloudformation-role.json")
@@ -86,7 +87,7 @@ func TestThePipelineCannotExceedTheBoundary(t *testing.T) {
 		t.Errorf("the CloudFormation role may call %s", way)
 	}
 	for _, way := range escapes(t, filled(t, "deploy-role.json")) {
-		if way != fmt.Sprintf("%s on %s with %v", passes.action, passes.resource, passes.keys) { // only CloudFormation can use the other role
+		if way != fmt.Sprintf("%s on %s with %v", passes.action, passes.resource, passes.keys) { // allowed, because only CloudFormation can use that role
 			t.Errorf("the deploy role may call %s", way)
 		}
 	}
@@ -119,7 +120,6 @@ func TestThePipelineCannotExceedTheBoundary(t *testing.T) {
 	}
 }
 
-// It must not be able to do the same to anything else in the account.
 func TestThePipelineChangesOnlyItsStack(t *testing.T) {
 	t.Parallel()
 	const here = ":us-east-1:123456789012:"
@@ -235,7 +235,7 @@ func TestTheListOfPermissionsIsThatOfThePolicies(t *testing.T) {
 	}
 }
 
-// rows returns the rows of a table of what p allows, by service.
+// rows returns Markdown table rows: what p allows, for each service in each statement.
 func rows(p policy) (all []string) {
 	short := func(arns any) string {
 		var names []string

@@ -6,8 +6,8 @@ import (
 )
 
 // With a certificate for CloudFront, the stack has a distribution that sends a secret to the
-// functions, which then take the client's address from one of its headers. Without a
-// certificate, it has neither.
+// functions, and the functions take the client's address from a header of the distribution.
+// Without a certificate, there is no distribution, and the functions expect no secret.
 func TestADistributionInFrontOfTheAPI(t *testing.T) {
 	t.Parallel()
 	const (
@@ -52,8 +52,8 @@ func TestADistributionInFrontOfTheAPI(t *testing.T) {
 		want("the record", valueAt(r["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Distribution", "DomainName"))
 		want("the record", valueAt(all[domain].Resolved.Resources["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Domain", "RegionalDomainName"))
 	}
-	// The API's default endpoint is disabled, because requests to it would bypass the
-	// distribution.
+	// With a domain name, the API's default endpoint is disabled, because requests to it would
+	// bypass CloudFront.
 	for name, closed := range map[string]any{"prod": false, domain: true, with: true} {
 		body := valueAt(all[name].Resolved.Resources["Api"].Properties, "Body")
 		endpoint := valueAt(body, "servers", 0, "x-amazon-apigateway-endpoint-configuration", "disableExecuteApiEndpoint")

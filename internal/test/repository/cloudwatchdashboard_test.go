@@ -11,9 +11,9 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// checkDashboard checks that the dashboard is valid JSON, that widgets do not overlap, and
-// that it has every alarm and only metrics that exist. The widgets of consumed units must have
-// every table and index in the budget alarms.
+// checkDashboard checks that the dashboard is valid JSON, that widgets do not overlap, and that
+// it has every alarm and only metrics that exist. The widgets of consumed units must show every
+// metric of the budget alarms.
 func checkDashboard(t *testing.T, r rendered) {
 	t.Helper()
 	body, _ := valueAt(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
@@ -83,12 +83,12 @@ func checkDashboard(t *testing.T, r rendered) {
 	}
 }
 
-// searches matches the expressions that plot a metric of every route.
+// searches matches an expression that plots a metric for each route.
 var searches = regexp.MustCompile(`SEARCH\('\{(.*?)\} Service="(.*?)" MetricName="(.*?)"'`)
 
-// expand returns the metrics of a widget. Each is an array. In it, "." stands for the element
-// at the same index of the previous array, and "..." for as many of that array's first
-// elements as make both equally long.
+// expand returns the metrics of a widget. Each is written as an array, in which "." stands for
+// the element at the same index of the previous array. "..." stands for as many of the previous
+// array's first elements as make both arrays equally long.
 func expand(metrics [][]any) (all []cloudwatch.Metric) {
 	var row []string
 	for _, m := range metrics {
@@ -111,7 +111,7 @@ func expand(metrics [][]any) (all []cloudwatch.Metric) {
 			}
 		}
 		if len(row) < 2 || len(row)%2 != 0 {
-			continue // not a namespace, a name and pairs
+			continue // not a metric, which has a namespace, a name and pairs
 		}
 		var pairs []string
 		for pair := range slices.Chunk(row[2:], 2) {

@@ -19,8 +19,7 @@ import (
 
 var operatorPages = []string{"deploy", "operate", "recover", "adopt", "move", "edge", "quotas", "keys", "pipeline", "cost", "sam-local"}
 
-// commands returns the commands in the indented blocks of the operators' pages, by their first
-// word.
+// commands returns the commands in the indented blocks of the operators' pages, by first word.
 func commands(t *testing.T) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)
@@ -41,7 +40,7 @@ func commands(t *testing.T) map[string][]string {
 	return found
 }
 
-// They have the options that the pages use.
+// The commands must also have the options that the pages use.
 func TestCommandsOfTheDocsExist(t *testing.T) {
 	t.Parallel()
 	found := commands(t)
@@ -99,8 +98,8 @@ func checkOwnCommands(t *testing.T, commands []string) {
 }
 
 // tables.yaml is for importing resources into CloudFormation: it has the parameters, the
-// conditions and all retained tables of template.yaml, and nothing that such an import does
-// not support. docs/adopt.md lists the tables.
+// conditions and all retained tables of template.yaml, and nothing that an import does not
+// support. docs/adopt.md lists the tables.
 func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	t.Parallel()
 	recipe := regexp.MustCompile(`(?m)^tables\.yaml: .*\n\t((?:.*\\\n)*.*)\$< > \$@$`).FindStringSubmatch(read(t, "Makefile"))
@@ -140,8 +139,8 @@ func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	}
 }
 
-// sections are those that a resource import supports, without the tags of intrinsic functions
-// such as !Ref.
+// sections has those sections of a template that a resource import supports. Decoding drops the
+// tags of intrinsic functions, such as !Ref.
 type sections struct {
 	Parameters map[string]any            `yaml:"Parameters"`
 	Conditions map[string]any            `yaml:"Conditions"`
@@ -156,7 +155,7 @@ func parseSections(t *testing.T, text []byte) (s sections) {
 	return s
 }
 
-// An earlier command on the same page sets them.
+// An earlier command on the same page must set each variable that a command uses.
 func TestPagesSetTheVariablesOfTheirCommands(t *testing.T) {
 	t.Parallel()
 	set := regexp.MustCompile(`\b([A-Z][A-Z_]+)=|\bfor (\w+) in`)

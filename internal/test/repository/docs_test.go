@@ -28,9 +28,9 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// docs/operate.md has a section for every alarm that each stack has, docs/alarms.md for every
-// other alarm, and neither for an alarm that the template lacks. docs/deploy.md has a row for
-// every parameter of the template, and no other rows.
+// docs/operate.md has a section for each alarm that every stack has, and docs/alarms.md has one
+// for each other alarm. Neither has a section for an alarm that the template lacks.
+// docs/deploy.md has a row for every parameter of the template, and no other rows.
 func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -74,7 +74,7 @@ func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 }
 
 // sam-local.json gives every table the name that `sluice serve --dynamodb` uses. It has only
-// variables of the template, because sam local ignores others.
+// variables that are in the template, because sam local ignores all others.
 func TestSAMLocalNamesEveryTable(t *testing.T) {
 	t.Parallel()
 	var file struct{ Parameters map[string]string }
@@ -94,7 +94,7 @@ func TestSAMLocalNamesEveryTable(t *testing.T) {
 	}
 }
 
-// docs/configuration.md lists exactly those environment variables that the code reads or the
+// docs/configuration.md lists exactly the environment variables that the code reads or the
 // template sets.
 func TestDocsListEveryEnvironmentVariable(t *testing.T) {
 	t.Parallel()
@@ -126,8 +126,8 @@ func TestDocsListEveryEnvironmentVariable(t *testing.T) {
 	same(t, "the code", slices.Collect(maps.Keys(used)), "docs/configuration.md", rows)
 }
 
-// The tree in the README names every folder of the root and no file. If it names one subfolder
-// of a folder, it names them all. Everything in the tree exists.
+// The tree in the README names every folder in the root, and no files. If it names one
+// subfolder of a folder, it names all of them. Everything in the tree exists.
 func TestReadmeShowsTheTree(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Where things are\n")
@@ -157,7 +157,6 @@ func TestReadmeShowsTheTree(t *testing.T) {
 	}
 }
 
-// The table of routes in docs/api.md names every route.
 func TestDocsNameEveryRoute(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(read(t, "docs/api.md"), "\n## Routes\n")
@@ -169,7 +168,6 @@ func TestDocsNameEveryRoute(t *testing.T) {
 	}
 }
 
-// tracked returns the paths of the files that Git tracks.
 func tracked(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "git", "ls-files").Output()

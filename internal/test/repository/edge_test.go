@@ -43,8 +43,9 @@ type edge struct {
 	} `yaml:"Resources"`
 }
 
-// The rules of the web ACL select the routes that they name, and stop a client long before it
-// uses up a route's throttle in API Gateway, but not one that makes imports at its limit.
+// Each rule of the web ACL selects the routes that its name suggests. The rules stop a client
+// before it uses up a route's throttle in API Gateway, but not a client that imports at its
+// limit.
 func TestTheEdgeStopsAClientBeforeItFillsARoute(t *testing.T) {
 	t.Parallel()
 	var e edge

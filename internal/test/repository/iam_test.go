@@ -60,7 +60,6 @@ func texts(v any) (all []string) {
 	return all
 }
 
-// actions returns patterns of actions.
 func (p policy) actions() (patterns []string) {
 	for _, s := range p.Statement {
 		patterns = append(patterns, texts(s.Action)...)
@@ -68,8 +67,8 @@ func (p policy) actions() (patterns []string) {
 	return patterns
 }
 
-// allowsService reports whether p allows an AWS service an action, or allows it to principals
-// through the service (kms:ViaService).
+// allowsService reports whether p allows an AWS service to perform an action, or allows
+// principals to perform it through the service (kms:ViaService).
 func (p policy) allowsService(service, action string) bool {
 	return slices.ContainsFunc(p.Statement, func(s statement) bool {
 		services := append(texts(s.Principal["Service"]), texts(s.Condition["StringEquals"]["kms:ViaService"])...)
@@ -109,7 +108,7 @@ func (s statement) holds(t *testing.T, keys map[string][]string) bool {
 			case "ArnEquals", "ArnLike", "StringLike":
 			case "StringEquals":
 				exact = true
-			case "ForAllValues:StringEquals": // true if there is no value
+			case "ForAllValues:StringEquals": // also true if the call has no value for the key
 				exact, every = true, true
 			default:
 				t.Fatalf("the operator %s is not known", operator)

@@ -11,9 +11,9 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// published has the AWS metrics that the template uses, by namespace and the names of their
-// dimensions. Sources: "Working with metrics for HTTP APIs" (API Gateway), "DynamoDB metrics
-// and dimensions", "Types of metrics for Lambda functions", "Available CloudWatch metrics for
+// published lists the AWS metrics that the template uses, by namespace and dimension names.
+// Sources: "Working with metrics for HTTP APIs" (API Gateway), "DynamoDB metrics and
+// dimensions", "Types of metrics for Lambda functions", "Available CloudWatch metrics for
 // Amazon SQS".
 var published = map[string]string{
 	"AWS/ApiGateway ApiId":                            "4xx 5xx Count IntegrationLatency Latency",
@@ -24,7 +24,7 @@ var published = map[string]string{
 	"AWS/SQS QueueName":                               "ApproximateNumberOfMessagesVisible",
 }
 
-// typeOf is the type of the resource that a dimension names.
+// typeOf has the type of the resource that each dimension names.
 var typeOf = map[string]string{
 	"ApiId":        "AWS::ApiGatewayV2::Api",
 	"FunctionName": "AWS::Lambda::Function",
@@ -32,8 +32,8 @@ var typeOf = map[string]string{
 	"TableName":    "AWS::DynamoDB::Table",
 }
 
-// checkMetric checks that the code or AWS publishes a metric with exactly these dimensions,
-// and that they name resources of the right types.
+// checkMetric checks that the code or AWS publishes a metric with exactly these dimensions, and
+// that the dimensions name resources of the right types.
 func checkMetric(t *testing.T, r rendered, where string, m cloudwatch.Metric) {
 	t.Helper()
 	if strings.HasPrefix(m.Namespace, "Sluice") {
@@ -62,7 +62,7 @@ func checkMetric(t *testing.T, r rendered, where string, m cloudwatch.Metric) {
 			continue
 		}
 		id, isName := value, true
-		if name == "QueueName" { // a reference to a queue is its URL
+		if name == "QueueName" { // !Ref of a queue is its URL, not its name
 			id, isName = strings.CutSuffix(value, ".QueueName")
 		}
 		if want := typeOf[name]; want == "" || !isName || r.Resolved.Resources[id].Type != want {
@@ -71,9 +71,9 @@ func checkMetric(t *testing.T, r rendered, where string, m cloudwatch.Metric) {
 	}
 }
 
-// ownMetrics returns the metrics of the code, taken from its source, and those of the metric
+// ownMetrics returns the metrics that it finds in the source code, and those of the metric
 // filters. TestLogLinesMoveTheMetrics in package functions_test checks that log lines contain
-// them with these dimensions.
+// the metrics with these dimensions.
 func ownMetrics(t *testing.T, r rendered) (metrics []cloudwatch.Metric) {
 	t.Helper()
 	service := "Service=" + r.Stack

@@ -11,12 +11,12 @@ import (
 	"unicode"
 )
 
-// everything is an argument for render with which the template has all resources.
+// everything is the render argument for a stack with all optional resources.
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
 	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret,Alarms=all,MonthlyBudget=100,PermissionsBoundaryArn=" + boundary
 
-// unused has permissions that the handlers of the resource types need only for properties that
-// this template lacks.
+// unused lists permissions that CloudFormation's resource handlers need only for properties
+// that this template does not set.
 var unused = []string{
 	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
 	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",
@@ -32,16 +32,16 @@ var unused = []string{
 	"s3:PutMetricsConfiguration", "s3:PutReplicationConfiguration",
 }
 
-// byAdministrators is what the pipeline may not do: replace boundaries, and create or delete
-// the resources that its policies name by id (docs/pipeline.md).
+// byAdministrators lists the actions that are left to administrators: to replace boundaries,
+// and to create or delete the resources that the pipeline's policies name by id
+// (docs/pipeline.md).
 var byAdministrators = []string{
 	"iam:*RolePermissionsBoundary", "acm:DeleteCertificate", "acm:RequestCertificate",
 	"cloudfront:CreateDistribution*", "cloudfront:DeleteDistribution", "cloudfront:CreateOriginRequestPolicy", "cloudfront:DeleteOriginRequestPolicy",
 }
 
-// The resource type schemas of cfn-lint list the actions that the handlers of the stack's
-// resource types need. The role can also attach the managed policies that SAM adds to the
-// functions' roles.
+// cfn-lint's schemas list the actions that CloudFormation needs for each resource type. The
+// role must also be able to attach each managed policy of the stack's roles.
 func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	t.Parallel()
 	resources := render(t, everything)[everything].Resolved.Resources
@@ -89,8 +89,8 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 }
 
 // No policy in docs/policies exceeds the IAM quota for its kind. Only the boundary allows
-// reading or writing records, and only the key policy allows all actions of a service: it
-// gives account administrators those of KMS.
+// reading or writing records. Only the key policy allows all actions of a service: it allows
+// account administrators all actions of KMS.
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("docs/policies/*.json")
@@ -130,8 +130,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	}
 }
 
-// Each service may use the key for its resources in this stack, and CloudWatch may also use it
-// to publish to the encrypted topic.
+// Each service may use the key for its resources in this stack, and CloudWatch may use it to
+// publish to the encrypted topic.
 func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	t.Parallel()
 	const key = "arn:aws:kms:us-east-1:123456789012:key/1"
@@ -181,7 +181,7 @@ func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	}
 }
 
-// Both are off by default.
+// By default, tracing is off and no concurrency is reserved.
 func TestTracingAndReservedConcurrencyAreParameters(t *testing.T) {
 	t.Parallel()
 	const on = "prod,Tracing=Active,ExportWorkerConcurrency=5"

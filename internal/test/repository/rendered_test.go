@@ -20,7 +20,7 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// environments are those of samconfig.toml.
+// environments are the environments of samconfig.toml, with expected values of parameters.
 var environments = []environment{
 	{name: "dev", gradual: "AllAtOnce", retention: "7", protected: "false"},
 	{name: "prod", gradual: "Canary10Percent5Minutes", retention: "90", protected: "true"},
@@ -55,8 +55,8 @@ func (r rendered) ofType(typ string) map[string]resource {
 	return found
 }
 
-// python runs a script of testdata in the virtual environment .cache/VENV. If that is missing,
-// the test is skipped, or fails if CI is set.
+// python runs a script in the virtual environment .cache/VENV. If that is missing, the test is
+// skipped, or fails if CI is set.
 func python(t *testing.T, venv, target string, stdin []byte, args ...string) []byte {
 	t.Helper()
 	interpreter := ".cache/" + venv + "/bin/python"
@@ -71,14 +71,14 @@ func python(t *testing.T, venv, target string, stdin []byte, args ...string) []b
 	return out.Bytes()
 }
 
-// renderings has the results of render, by argument.
+// renderings is a cache of the results of render, by argument.
 var renderings = struct {
 	sync.Mutex
 	of map[string]rendered
 }{of: make(map[string]rendered)}
 
-// render runs testdata/render.py; without arguments, for the environments of samconfig.toml.
-// Tests share the results and must not change them.
+// render runs testdata/render.py for each argument or, if there is none, for the environments
+// of samconfig.toml. Tests share the results and must not change them.
 func render(t *testing.T, arguments ...string) map[string]rendered {
 	t.Helper()
 	if len(arguments) == 0 {
@@ -215,8 +215,8 @@ func TestRenderedTemplate(t *testing.T) {
 	}
 }
 
-// checkProperties accepts only properties that package template reads or that local tables do
-// not need.
+// checkProperties checks that a table has only properties that package template reads or that
+// local tables do not need.
 func checkProperties(t *testing.T, table string, properties map[string]any) {
 	t.Helper()
 	known := []string{
@@ -235,7 +235,7 @@ func checkProperties(t *testing.T, table string, properties map[string]any) {
 	}
 }
 
-// checkRoutes checks that the routes of the API and their functions are as in the template.
+// checkRoutes checks that the API has the template's routes, each with the right function.
 func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 	t.Helper()
 	alias := regexp.MustCompile(`/functions/\$\{(\w+)Aliaslive\}/invocations$`)
@@ -264,7 +264,7 @@ func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 	same(t, "template.yaml", meant, "the rendered template", deployed)
 }
 
-// checkFunction checks the configuration, the permissions and the deployment settings.
+// checkFunction checks a function's configuration, permissions and deployment settings.
 func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environment) {
 	t.Helper()
 	resources := r.Resolved.Resources
@@ -315,8 +315,8 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	checkRole(t, resources, f)
 }
 
-// checkRole checks that a role is for this function only, and has the permissions in the
-// template and that to write to any log group, which SAM adds.
+// checkRole checks that a function's role has the permissions in the template, including those
+// for its streams, and no AWS managed policy except the one for logs, which SAM adds.
 func checkRole(t *testing.T, resources map[string]resource, f templatetest.Function) {
 	t.Helper()
 	role := resources[f.LogicalID+"Role"].Properties
@@ -348,8 +348,8 @@ func checkRole(t *testing.T, resources map[string]resource, f templatetest.Funct
 	same(t, f.LogicalID+"'s streams", meant, "its role", read)
 }
 
-// checkGrants checks that a function has exactly the permissions in the template. resource
-// converts an ARN to the form of templatetest.Grant.Resource.
+// checkGrants checks that a function has exactly the permissions in the template. The callback
+// resource converts an ARN to the form of templatetest.Grant.Resource.
 func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource func(any) string) {
 	t.Helper()
 	var meant, granted []string
@@ -372,7 +372,7 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 	same(t, f.LogicalID+" in template.yaml", meant, "its role", granted)
 }
 
-// oneOrMore returns the elements of a list, v as the only element, or nothing if v is nil.
+// oneOrMore returns a list as it is, nil for nil, and any other value as a list of one.
 func oneOrMore(v any) []any {
 	switch v := v.(type) {
 	case nil:

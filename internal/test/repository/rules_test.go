@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// With parameters that are refused, the functions would not start or a setting would have no
-// effect. The environments of samconfig.toml are accepted.
+// The rules refuse parameters with which functions would not start or a setting would have no
+// effect. They accept the environments of samconfig.toml.
 func TestRulesRefuseParametersThatDoNotFitTogether(t *testing.T) {
 	t.Parallel()
 	const (
@@ -30,7 +30,7 @@ func TestRulesRefuseParametersThatDoNotFitTogether(t *testing.T) {
 		"prod" + secret:                                                        "OriginSecret needs CloudFrontCertificateArn or ClientIpHeader",
 		"prod" + domain + secret:                                               "OriginSecret needs CloudFrontCertificateArn or ClientIpHeader", // for a stack from which only the certificate was removed
 	}
-	// Readers read at least as many shards as writers write.
+	// Lists must read at least as many shards as imports write.
 	shards := []int{1, 2, 4, 8, 16, 32, 64}
 	for i, write := range shards {
 		for _, read := range shards[:i] {

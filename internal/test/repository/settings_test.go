@@ -10,9 +10,9 @@ import (
 	"sluice"
 )
 
-// SAM publishes a new version if its description changes, but not if only the value of a
-// parameter does. So the description contains every parameter that an environment variable
-// uses.
+// SAM publishes a new version of a function if the version's description changes, but not if
+// only the value of a parameter changes. So the description must contain every parameter that
+// an environment variable uses.
 func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -34,7 +34,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	seen := 0
 	check := func(owner string, n yaml.Node) {
 		names := refs(member(member(&n, "Environment"), "Variables"))
-		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // also part of a version
+		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // both are also part of a version
 		for _, name := range names {
 			if _, parameter := doc.Parameters[name]; !parameter {
 				continue
@@ -66,7 +66,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 func TestTheLongestSettingsFitIntoTheDescriptionOfAVersion(t *testing.T) {
 	t.Parallel()
 	longest := "prod,RecordsPerSecond=1000000,ImportsPerSecond=900,RequestsPerSecond=900,ClientIpv6Prefix=128" +
-		",ClientIpHeader=" + strings.Repeat("h", 40) + ",OriginSecretLabel=" + strings.Repeat("l", 32) + // the rules forbid the header with CloudFront
+		",ClientIpHeader=" + strings.Repeat("h", 40) + ",OriginSecretLabel=" + strings.Repeat("l", 32) + // without CloudFront, which the rules forbid with ClientIpHeader
 		",FailureMode=closed,EventShards=64,EventReadShards=64,ExportJobsPerWorkspace=100,ExportFileDays=90,EventRetentionDays=36500" +
 		",AuthMode=api-key,Tracing=Disabled,KmsKeyArn=arn:aws:kms:us-east-1:123456789012:key/" + strings.Repeat("k", 54)
 	text, ok := render(t, longest)[longest].Resolved.Resources["Settings"].Properties["Value"].(string)
@@ -85,7 +85,7 @@ func member(n *yaml.Node, key string) *yaml.Node {
 	return new(yaml.Node)
 }
 
-// refs returns the names in !Ref and !Sub.
+// refs returns the names that !Ref and !Sub refer to.
 func refs(n *yaml.Node) (names []string) {
 	switch n.Tag {
 	case "!Ref":

@@ -60,7 +60,6 @@ func TestTablesAndVariablesAgree(t *testing.T) {
 	}
 }
 
-// The monitor watches the jobs of every kind.
 func TestTheMonitorWatchesEveryTableOfJobs(t *testing.T) {
 	functions := templatetest.Functions(t)
 	i := slices.IndexFunc(functions, func(f templatetest.Function) bool { return f.Name == "job-monitor" })
@@ -132,7 +131,7 @@ func same(t *testing.T, aName string, a []string, bName string, b []string) {
 	}
 }
 
-// imports runs `go list -f FORMAT` for packages and returns the words of its output.
+// imports returns the words that `go list -f FORMAT` prints for packages.
 func imports(t *testing.T, format string, patterns ...string) []string {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"list", "-f", format}, patterns...)...).Output()
@@ -142,7 +141,7 @@ func imports(t *testing.T, format string, patterns ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// No function links an embedded store, a test helper or the command line.
+// No function links an embedded store, a test helper or a package of the command line.
 func TestFunctionsLinkOnlyWhatTheyUse(t *testing.T) {
 	deps := imports(t, "{{join .Deps \" \"}}", "./functions/...")
 	for _, dep := range deps {
@@ -182,8 +181,8 @@ func TestS3IsLinkedOnlyWhereNeeded(t *testing.T) {
 	same(t, "the test", []string{"functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportwork", "cmd/sluice"}, "the users of "+s3, uses)
 }
 
-// Every function imports the packages of jobs, which also contain what runs do. The linker
-// drops that code from functions that only request or show jobs.
+// Every function imports the job packages, which also contain the code of the workers. The
+// linker drops that code from functions that only request or show jobs.
 func TestRunsOfJobsAreLinkedOnlyWhereNeeded(t *testing.T) {
 	runs := map[string]string{
 		"the life of runs": "sluice/pkg/job.(*Worker).Run",
@@ -252,7 +251,7 @@ var domain = map[string][]string{
 	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/index", "sluice/pkg/job", "sluice/pkg/record", "github.com/google/uuid"},
 }
 
-// rooms lists the packages of stores, with the libraries that only they may import.
+// rooms lists the store packages, each with the libraries that it may import.
 var rooms = map[string][]string{
 	"sluice/pkg/dynamo":    {"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go"},
 	"sluice/pkg/files":     {"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go"},

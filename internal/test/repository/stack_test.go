@@ -13,8 +13,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// notMade has types that moto cannot create. testdata/create_stack.py replaces references to
-// an alias by references to its function.
+// notMade has the resource types that moto cannot create. testdata/create_stack.py replaces a
+// reference to a function's alias with a reference to the function.
 var notMade = []string{
 	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::Budgets::Budget",
 	"AWS::CertificateManager::Certificate", "AWS::CloudFront::Distribution", "AWS::CloudFront::OriginRequestPolicy", "AWS::CloudWatch::Alarm", "AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup",
@@ -25,12 +25,12 @@ var notMade = []string{
 // stack is the output of testdata/create_stack.py.
 type stack struct {
 	Status      string
-	Types       map[string]string // logical id → type, of the created resources
+	Types       map[string]string // logical id → type of each created resource
 	Physical    map[string]string // logical id → name
 	Unsupported []string
 	Outputs     map[string]string
 	Tables      map[string]any
-	Roles       map[string][]any // logical id → policies of the stack
+	Roles       map[string][]any // logical id → policies that the stack defines
 	Functions   map[string]any
 }
 
@@ -98,8 +98,8 @@ func logical(arns map[string]string, arn string) string {
 	return arn
 }
 
-// checkTable checks keys, indexes, stream and deletion protection. moto has no TTL,
-// point-in-time recovery or encryption, which TestRenderedTemplate checks.
+// checkTable checks keys, indexes, stream and deletion protection. TestRenderedTemplate checks
+// TTL, point-in-time recovery and encryption.
 func checkTable(t *testing.T, want template.Table, got any) {
 	t.Helper()
 	text, err := json.Marshal(got)

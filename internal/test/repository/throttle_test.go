@@ -17,17 +17,17 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// resourceUnits are units by resource, such as "EntitiesTable read" or, for an index,
-// "EntitiesTable/by_type read".
+// resourceUnits has read or write units by resource, such as "EntitiesTable read" or, for an
+// index, "EntitiesTable/by_type read".
 type resourceUnits map[string]float64
 
-// pageUnits is how many read units the longest page takes: 200 records of 450 bytes, with
+// pageUnits is how many read units the largest page takes: 200 records of 450 bytes, with
 // eventually consistent reads (docs/cost.md).
 const pageUnits = 10.5
 
-// unitsOf has the most units that a request to a function can consume, without the charge and
-// the read of the API key. A record is at most 1 KB, EventShards is 1, and a list by id skips
-// no tombstones. A write in a transaction takes two units.
+// unitsOf has the maximum units that a request to each function can consume, not counting the
+// charge and the read of the API key. It assumes records of at most 1 KB, EventShards=1, and
+// lists by id that skip no tombstones. A write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {}, // see gatewayRoutes
 	"list-entity-index": {"EntitiesTable read": 1},
@@ -52,17 +52,17 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// batches write up to 100 records per request. The maximum throughput of each table limits
-// them, rather than the throttle of their route, which would have to be so low that a single
+// batches has the functions whose requests write up to 100 records. Only the maximum throughput
+// of each table limits them: a throttle on their routes would have to be so low that a single
 // client without a key could use it up.
 var batches = []string{"create-events", "upsert-entities"}
 
-// connects is how many write units of CountersTable an instance consumes when it starts; 1 if
-// absent.
+// connects is how many write units of CountersTable the start of an instance can consume; 1 for
+// functions that are absent.
 var connects = map[string]float64{"create-events": 10, "upsert-entities": 10, "usage": dynamo.UsageReaders}
 
-// rowsUnits is how many read units a full LimitsTable takes (TestReadUnitsOfAList in package
-// dynamo). An instance reads it when it starts.
+// rowsUnits is how many read units a scan of a full LimitsTable takes (TestReadUnitsOfAList in
+// package dynamo). An instance scans it when it starts.
 const rowsUnits = 30
 
 // Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon API
@@ -79,9 +79,9 @@ type apiRoute struct {
 	units         resourceUnits
 }
 
-// busiestSecond returns the most units of each resource that requests can consume in a second.
-// A token bucket admits its burst and its rate. The account admits account requests, which go
-// to the routes that take the most.
+// busiestSecond returns, for each resource, the most units that requests can consume in a
+// second. In that second, a route admits its burst and its rate. The account's quota limits the
+// requests to all routes; in the worst case, they go to the routes that take the most units.
 func busiestSecond(routes []apiRoute, account float64) map[string]float64 {
 	most := map[string]float64{"LimitsTable read": accountInstances * rowsUnits}
 	add := func(resource string, admitted float64, units func(apiRoute) float64) {
@@ -127,7 +127,7 @@ func gatewayRoutes(t *testing.T, r rendered) (routes []apiRoute) {
 			if !known {
 				t.Fatalf("unitsOf does not say what a request to %s takes", f.Name)
 			}
-			if slices.Contains(batches, f.Name) || f.Name == "list-entity" { // which may find 200 entities and read them one by one
+			if slices.Contains(batches, f.Name) || f.Name == "list-entity" { // list-entity may find 200 entities and read each by id
 				units = nil
 			}
 			if guarded[f.Name] {
@@ -163,9 +163,9 @@ func maxThroughput(t *testing.T, r rendered, resource string) float64 {
 	return n
 }
 
-// Both with the quotas of a new account and with higher ones, what API Gateway admits never
-// needs more than the maximum throughput of a table, except for the records of batches. Beyond
-// that, DynamoDB throttles, and clients get 503.
+// Even with high account quotas, the requests that API Gateway admits never need more than a
+// table's maximum throughput, above which DynamoDB throttles and clients get 503. The records
+// of batches are the exception.
 func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	t.Parallel()
 	for name, r := range render(t, "dev", "prod") {
@@ -184,7 +184,7 @@ func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
 	t.Parallel()
 	r := render(t, "prod")["prod"]
-	requests, counters := ratelimit.DefaultLimit, make(map[string]bool) // the imports count together
+	requests, counters := ratelimit.DefaultLimit, make(map[string]bool) // all imports share a counter
 	for _, route := range httpapi.Routes() {
 		if route.Class != ratelimit.Import && !counters[route.Name] {
 			counters[route.Name] = true

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The Makefile installs packages of PyPI and npm only with the hashes in tools, and runs none
+// The Makefile installs packages from PyPI and npm only with the hashes in tools, and runs none
 // of their code during installation.
 func TestToolsAreInstalledByTheirHashesAndRunNoScripts(t *testing.T) {
 	t.Parallel()
@@ -41,8 +41,8 @@ func TestToolsAreInstalledByTheirHashesAndRunNoScripts(t *testing.T) {
 	}
 }
 
-// The image is built with the Go version in the toolchain line, and from no other third-party
-// image.
+// The Docker image is built with the Go version in go.mod's toolchain line. Its only
+// third-party base image is golang.
 func TestTheImageIsBuiltWithTheToolchain(t *testing.T) {
 	t.Parallel()
 	toolchain := regexp.MustCompile(`(?m)^toolchain go(\S+)$`).FindStringSubmatch(read(t, "go.mod"))

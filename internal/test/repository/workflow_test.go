@@ -39,8 +39,8 @@ func readWorkflow(t *testing.T, path string) (w workflow, text string) {
 }
 
 // Only the job that deploys can ask for credentials of the account, and only the job that
-// releases can write to the repository. Neither runs what the tests run or have left in a
-// cache.
+// releases can write to the repository. Neither runs the tests' programs, or anything that the
+// tests left in a cache.
 func TestTheWorkflowGivesTestsNoPermissions(t *testing.T) {
 	t.Parallel()
 	w, text := readWorkflow(t, ".github/workflows/deploy.yml")

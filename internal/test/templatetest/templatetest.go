@@ -1,9 +1,10 @@
-// Package templatetest reads what only tests need of template.yaml: the routes, permissions,
+// Package templatetest reads from template.yaml what only tests need: the routes, permissions,
 // streams and tables of each function.
 //
-// It fails the test for a function or table that depends on a condition, for managed policies
-// that are not in the template, and for wildcards in policies. The only condition in a policy
-// names a partition. The tests of the rendered template check the rest.
+// It fails the test if a function or table depends on a condition, or if a function has a
+// managed policy from outside the template or a policy with a wildcard. The only condition that
+// a policy may have limits it to one partition. The tests of the rendered template check the
+// rest.
 package templatetest
 
 import (
@@ -45,7 +46,7 @@ func (r Route) Key() string {
 	return r.Method + " " + r.Path
 }
 
-// Stream is the stream of a table, whose changes Lambda passes to a function.
+// Stream is a table's stream, from which Lambda passes changes to a function.
 type Stream struct {
 	Table    string   // logical id
 	Patterns []string // event patterns in JSON, one of which a change must match; empty if every change matches
@@ -55,10 +56,10 @@ type Stream struct {
 type Grant struct {
 	Action string // such as dynamodb:Query
 
-	// Resource is the logical id of a resource and what the policy adds to its ARN:
-	// EntitiesTable, EntitiesTable/index/by_type, Files/* for the objects of a bucket,
-	// EntitiesTable/#service for one partition, or JobsTable.StreamArn for a stream, which Lambda
-	// reads on behalf of the function.
+	// Resource is the logical id of a resource, followed by what the policy adds to its ARN.
+	// Examples: EntitiesTable, EntitiesTable/index/by_type, Files/* for the objects of a
+	// bucket, EntitiesTable/#service for one partition, and JobsTable.StreamArn for a stream,
+	// which Lambda reads on behalf of the function.
 	Resource string
 }
 
@@ -172,7 +173,7 @@ func (d document) streams(function string) (streams []Stream, err error) {
 	return streams, nil
 }
 
-// grants returns the permissions in a statement: each action on each resource.
+// grants returns the permissions in a policy statement: each action on each resource.
 func (d document) grants(s map[string]values) (grants []Grant, err error) {
 	partition := ""
 	if condition := s["Condition"]; len(condition) == 1 {
@@ -206,7 +207,7 @@ func (d document) grants(s map[string]values) (grants []Grant, err error) {
 
 var arnSub = regexp.MustCompile(`^\$\{([A-Za-z0-9]+)\.Arn\}([^$]*)$`)
 
-// arn returns the resource of an ARN in the form of Grant.Resource.
+// arn converts an ARN in the template to the form of Grant.Resource.
 func (d document) arn(v yaml.Node) (string, error) {
 	id, isARN := strings.CutSuffix(v.Value, ".Arn")
 	isARN = isARN && v.Tag == "!GetAtt"
@@ -227,8 +228,7 @@ func (d document) arn(v yaml.Node) (string, error) {
 	return id + rest, nil
 }
 
-// document is a template. A yaml.Node keeps the tag of an intrinsic function in its short
-// form, such as !Ref.
+// document is a template. Its nodes keep the tags of intrinsic functions, such as !Ref.
 type document struct {
 	Globals struct {
 		Function function `yaml:"Function"`
@@ -240,8 +240,8 @@ type document struct {
 	} `yaml:"Resources"`
 }
 
-// policy returns a policy of a function: its own, or a managed policy of the template, which
-// !Ref names.
+// policy decodes a policy of a function: an inline policy, or a !Ref to a managed policy of the
+// template.
 func (d document) policy(n yaml.Node) (p policy, err error) {
 	if n.Tag != "!Ref" {
 		return p, n.Decode(&p)
@@ -285,7 +285,7 @@ type mapping struct {
 	} `yaml:"FilterCriteria"`
 }
 
-// values are the elements of a list, or a single value.
+// values has the elements of a list, or a single value.
 type values []yaml.Node
 
 func (v *values) UnmarshalYAML(n *yaml.Node) error {
