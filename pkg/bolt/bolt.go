@@ -1,6 +1,6 @@
-// Package bolt has the stores of the local server on bbolt, a file per noun. Records and jobs
-// share a database that stays open. API keys and limits have files of their own, which are
-// open only during an operation, so that commands can change them while a server runs.
+// Package bolt has the local server's stores, on bbolt. Records and jobs share a database that
+// stays open. API keys, limits and indexes have their own files, which are open only during an
+// operation, so that commands can change them while a server runs.
 package bolt
 
 import (
@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// encode keeps strings in attributes byte for byte.
+// encode preserves strings in attributes byte for byte.
 func encode(r any) ([]byte, error) {
 	value, err := json.Marshal(r, jsontext.PreserveRawStrings(true))
 	if err != nil {
@@ -21,7 +21,7 @@ func encode(r any) ([]byte, error) {
 	return value, nil
 }
 
-// putRecord replaces an existing record.
+// putRecord overwrites any existing record.
 func putRecord(b *bbolt.Bucket, key string, r any) error {
 	value, err := encode(r)
 	if err != nil {
@@ -30,10 +30,10 @@ func putRecord(b *bbolt.Bucket, key string, r any) error {
 	return b.Put([]byte(key), value)
 }
 
-// stored are the options for reading a record, which was checked before it was stored.
+// stored holds decoding options that skip checks made before a record was stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// decode returns a record that shares no memory with value. value is valid only during its
+// decode returns a record that shares no memory with value, which is valid only during its
 // transaction.
 func decode[R any](value []byte) (r R, err error) {
 	if err := json.Unmarshal(value, &r, stored); err != nil {
@@ -42,9 +42,9 @@ func decode[R any](value []byte) (r R, err error) {
 	return r, nil
 }
 
-// scan iterates over the entries of b whose keys are between low and high, inclusive, in byte
-// order. An empty bound means none, and b may be nil. Keys and values are valid only during
-// the transaction.
+// scan iterates over the entries of b with keys from low to high, inclusive, in byte order or
+// in reverse. An empty low or high means no bound, and b may be nil. Keys and values are valid
+// only during the transaction.
 func scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		if b == nil {
@@ -64,11 +64,11 @@ func scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
-// following returns the next key in byte order.
+// following appends a zero byte, which gives the next possible key in byte order.
 func following(key string) string { return key + "\x00" }
 
-// start moves c to the first entry of a scan, which may lie beyond the end of the scan. key is
-// nil after the last entry.
+// start moves c to where a scan starts. The entry there may already lie beyond the end of the
+// scan. key is nil if there is no entry.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	if ascending {
 		return c.Seek([]byte(low))

@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// openWords opens a file at path. close closes it, as does the end of the test.
+// openWords opens the file at path, which stays open until close is called or the test ends.
 func openWords(t *testing.T, path string) (words *table[string], close func()) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -144,7 +144,7 @@ func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
 	}
 }
 
-// A client may retry a write once the disk has room again.
+// A client should retry: the write can succeed when the disk has room again.
 func TestAFullDiskIsUnavailable(t *testing.T) {
 	t.Parallel()
 	words, _ := openWords(t, newFile(t))

@@ -18,23 +18,23 @@ const (
 	byAttribute = "by_attribute"
 )
 
-// Entities is an entity.Store. It is safe for concurrent use. Its records are the latest
-// changes of entities, including tombstones, in the table "entities" with these indexes:
+// Entities is an entity.Store that is safe for concurrent use. Its table "entities" has the
+// latest change of each entity, including tombstones, and these indexes:
 //
 //   - by_type has a bucket for each type, with the entities of that type by id.
-//   - by_updated_at has all records, by the text of Change.SyncPosition.
+//   - by_updated_at has all records, by the text form of Change.SyncPosition.
 //   - by_expiry has the tombstones.
-//   - by_attribute has a bucket for each indexed attribute (Declaration.Partition), with the
-//     entities that the index contains, by their keys in it.
+//   - by_attribute has a bucket for each indexed attribute, named Declaration.Partition, which
+//     maps the attribute's index keys to entity ids.
 type Entities struct {
 	table   *table[entity.Change]
 	clock   entity.Clock
 	indexes *index.Current
 }
 
-// NewEntities fails if db or its tables cannot be used. Other stores may share db, which the
-// caller closes. indexes may be nil for none. A transaction writes keys for the indexes that
-// exist when it runs.
+// NewEntities fails if db is nil. Other stores may share db, which the caller closes. indexes
+// may be nil if there are none. A write adds keys to the indexes that exist when its
+// transaction runs.
 func NewEntities(db *bbolt.DB, clock entity.Clock, indexes *index.Current) (*Entities, error) {
 	if indexes == nil {
 		indexes = new(index.Current)
@@ -56,7 +56,7 @@ func changeFields(f *fields, c *entity.Change) {
 	f.time(&c.UpdatedAt)
 	f.time(&c.DeletedAt)
 	f.time(&c.ErasedAt)
-	c.Deleted = c.Attributes == nil // only a tombstone has none
+	c.Deleted = c.Attributes == nil // only a tombstone has no attributes
 }
 
 func (s *Entities) entries(workspace string, c entity.Change) []entry {
@@ -75,7 +75,7 @@ func (s *Entities) entries(workspace string, c entity.Change) []entry {
 }
 
 // Write implements entity.Store. It reads the clock inside the transaction, so that writes are
-// committed in the order of their stamps. Each write also removes some expired tombstones.
+// committed in the order of their timestamps. Each write also removes some expired tombstones.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	var was entity.Change
 	err = s.table.update(ctx, string(w.Kind)+" entity", workspace, func(changes records[entity.Change]) (err error) {
@@ -154,8 +154,8 @@ func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, 
 		func(c entity.Change) bool { return !c.Deleted && c.CreatedAt.Compare(until) <= 0 })
 }
 
-// scanEntities iterates over the entities of a type, starting at the id low. If typ is empty,
-// it iterates over everything, including tombstones.
+// scanEntities iterates over the entities of type typ, by id, from low on. If typ is empty, it
+// iterates over all records, including tombstones.
 func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]byte, []byte] {
 	if typ == "" {
 		return scan(changes.index(byKey), low, "", true)

@@ -45,8 +45,8 @@ func TestWalksOfEntities(t *testing.T) {
 	storetest.WalkEntities(t, openEntities)
 }
 
-// bbolt has one write transaction at a time, and a merge may take long, so it happens before
-// the transaction: updates that change nothing return while the test holds one.
+// bbolt allows one write transaction at a time and a merge may be slow, so an update merges
+// first. Updates with nothing to write return even while the test holds the transaction.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"sluice/pkg/bolt"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
@@ -53,15 +55,15 @@ func TestAnEntityThatIsCreatedAgainDoesNotExpire(t *testing.T) {
 	}
 }
 
-// Creates wait while the test holds the write transaction. Their stamps must be from when they
-// are stored, because a sync that ended in between would never return records with earlier
-// ones.
+// Creates wait while the test holds the write transaction. Their timestamps must be from when
+// they are stored: a sync that ended in between would never return a record with an earlier
+// one.
 func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
 	before, after := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 2, 0, 1, 0, 0, time.UTC)
 	now := before
-	clock := func() time.Time { return now } // read only inside a write transaction
+	clock := func() time.Time { return now } // called only inside a write transaction
 	entities := openIn(t, db, entity.Clock{Now: clock})
 	events, err := bolt.NewEvents(db, clock)
 	if err != nil {
@@ -102,7 +104,7 @@ func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	}
 }
 
-// lateContext is done from the second time that somebody looks at it.
+// lateContext is done from the second call to Err on.
 type lateContext struct {
 	context.Context
 	looks int
@@ -132,10 +134,16 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	t.Parallel()
 	const tombstones = 9_000
 	s := openIn(t, openDB(t), entity.Clock{})
+	var erasures errgroup.Group
+	erasures.SetLimit(32) // they share transactions
 	for i := range tombstones {
-		if _, err := entity.Erase(t.Context(), s, "default", fmt.Sprintf("gone-%0120d", i)); err != nil {
-			t.Fatal(err)
-		}
+		erasures.Go(func() error {
+			_, err := entity.Erase(t.Context(), s, "default", fmt.Sprintf("gone-%0120d", i))
+			return err
+		})
+	}
+	if err := erasures.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	create(t, s, "first")
 	create(t, s, "last")

@@ -16,8 +16,8 @@ func attributePath(d index.Declaration) []string { return []string{byAttribute, 
 
 var errIndexRemoved = errors.New("the index has been removed")
 
-// Find implements entity.Finder. The error has kind Unavailable if the index was removed after
-// the caller had looked it up, because some of its keys may be gone.
+// Find implements entity.Finder. If the index was removed after the caller looked it up, some
+// of its keys may be gone, so the error has kind Unavailable.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	low, high := q.Bounds()
 	if low > high {
@@ -52,10 +52,10 @@ func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64,
 	return s.Count(ctx, workspace, entity.Query{Type: typ}, record.TimeOf(s.clock.Time().Add(time.Hour)))
 }
 
-// BuildKeys implements index.Keeper in one transaction.
+// BuildKeys implements index.Keeper. Each call is one transaction.
 func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (step index.Step, err error) {
 	err = s.table.update(ctx, "build index", d.Workspace, func(changes records[entity.Change]) error {
-		step = index.Step{} // the transaction may be retried
+		step = index.Step{} // start over if the transaction is retried
 		read := 0
 		for _, value := range scanEntities(changes, d.Type, following(after)) {
 			if step.More = read == limit; step.More {
@@ -81,7 +81,7 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after str
 	return step, err
 }
 
-// ClearKeys implements index.Keeper in one transaction.
+// ClearKeys implements index.Keeper. Each call is one transaction.
 func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, limit int) (found int, err error) {
 	err = s.table.update(ctx, "remove index", d.Workspace, func(changes records[entity.Change]) error {
 		b := changes.index(attributePath(d)...)

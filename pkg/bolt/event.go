@@ -17,21 +17,20 @@ const (
 	byCreatedAt = "by_created_at"
 )
 
-// Events is an event.Store. It is safe for concurrent use. The keys of its table "events" are
-// texts of Event.Position, so that a long list reads the file sequentially. The table has
-// these indexes:
+// Events is an event.Store that is safe for concurrent use. The keys of its table "events" are
+// the text form of Event.Position, so that a long list reads the file sequentially. The table
+// has these indexes:
 //
 //   - by_id has all events.
 //   - by_entity has a bucket for each entity, with the keys of its events.
-//   - by_created_at has all events, by the text of Event.SyncPosition.
+//   - by_created_at has all events, by the text form of Event.SyncPosition.
 //   - by_expiry has the events that expire.
 type Events struct {
 	table *table[event.Event]
 	now   func() time.Time
 }
 
-// NewEvents fails if db or its tables cannot be used. Other stores may share db, which the
-// caller closes.
+// NewEvents fails if db is nil. Other stores may share db, which the caller closes.
 func NewEvents(db *bbolt.DB, now func() time.Time) (*Events, error) {
 	t, err := openTable(db, "events", schema[event.Event]{func(e event.Event) string { return e.Position().String() }, eventFields, eventEntries})
 	if err != nil {
@@ -61,9 +60,9 @@ func eventEntries(_ string, e event.Event) []entry {
 	return entries
 }
 
-// Create implements event.Store. Concurrent calls share an fsync. It reads the clock inside
-// the transaction, so that events are committed in the order of their creation. Each call also
-// removes some expired events.
+// Create implements event.Store. It reads the clock inside the transaction, so that events are
+// committed in the order of their creation times. Concurrent calls share an fsync. Each call
+// also removes some expired events.
 func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
 	err = s.table.update(ctx, "create event", workspace, func(events records[event.Event]) error {
 		e := d.At(s.now())
@@ -119,7 +118,7 @@ func scanEvents(events records[event.Event], q event.Query) iter.Seq2[[]byte, []
 	return scanBetween(events, q, low, high)
 }
 
-// scanBetween is scanEvents with other bounds than q's.
+// scanBetween is like scanEvents, but with low and high in place of q's bounds.
 func scanBetween(events records[event.Event], q event.Query, low, high string) iter.Seq2[[]byte, []byte] {
 	if q.EntityID == "" {
 		return scan(events.index(byKey), low, high, q.Ascending)
@@ -127,7 +126,7 @@ func scanBetween(events records[event.Event], q event.Query, low, high string) i
 	return events.lookup(scan(events.index(byEntity, string(q.EntityID)), low, high, q.Ascending))
 }
 
-// Erase implements event.Store in one transaction.
+// Erase implements event.Store. Each call is one transaction.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
 	err = s.table.update(ctx, "erase events", workspace, func(events records[event.Event]) error {
 		of := event.Query{EntityID: event.OptionalID(q.EntityID), After: q.After, Ascending: true}
@@ -155,7 +154,7 @@ func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (
 	return erased, nil
 }
 
-// removeEmpty removes the bucket of an entity's events if it is empty, because its name is the
+// removeEmpty removes an entity's bucket of events if it is empty. The bucket's name is the
 // entity's id, which must not remain after an erasure.
 func removeEmpty(entities *bbolt.Bucket, entityID string) error {
 	b := nested(entities, entityID)

@@ -54,7 +54,7 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	}
 }
 
-// The file can grow only while no transaction reads it, and until then all requests wait.
+// The file cannot grow during a read transaction, so a long one would hold up all requests.
 func TestACountIsSeveralShortTransactions(t *testing.T) {
 	t.Parallel()
 	const n = 11_000

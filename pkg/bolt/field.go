@@ -8,14 +8,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// fields reads or writes a record field by field. One function per kind of record names its
-// fields, for both directions. With JSON, a list would take twice the processor time, and the
-// file would be half as large again. A field is a uvarint, which is a time in milliseconds or
-// the length of the text that follows.
+// fields reads or writes a record field by field. For each kind of record, one function lists
+// the fields, for reading and for writing. JSON would double the processor time of a list and
+// make the file 50 % larger. A field is stored as a uvarint: a time in milliseconds, or the
+// length of the text that follows it.
 type fields struct {
-	value   []byte // what is left to read, or what has been written
+	value   []byte // what is left to read, or what has been written so far
 	writing bool
-	err     error // of the first field that could not be read
+	err     error // why a field could not be read or written
 }
 
 var errCut = errors.New("decode record: the value is cut off")
@@ -33,8 +33,8 @@ func (f *fields) number(n *uint64) {
 	*n, f.value = read, f.value[size:]
 }
 
-// text reads or writes a string or bytes. The result shares no memory with the value, which is
-// valid only during its transaction.
+// text reads or writes a string or byte slice. What it reads shares no memory with f.value,
+// which is valid only during its transaction.
 func text[T ~string | ~[]byte](f *fields, s *T) {
 	n := uint64(len(*s))
 	f.number(&n)

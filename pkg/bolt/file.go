@@ -11,23 +11,23 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// lockTimeout is how long an operation on a lockedFile waits for another.
+// lockTimeout is how long an operation on a lockedFile waits for the lock.
 const lockTimeout = time.Second
 
-// lockedFile is a bbolt file with one bucket. bbolt locks a file while it is open, so it is
-// open only during an operation, and several processes can use it. It is safe for concurrent
-// use.
+// lockedFile is a bbolt file with one bucket. bbolt locks a file for as long as it is open, so
+// each operation opens and closes it, and several processes can take turns. A lockedFile is
+// safe for concurrent use.
 //
-// If its context is already done, a method returns an error and does nothing. After that, it
-// does not look at the context again.
+// A method checks its context only at the start. If the context is done by then, the method
+// does nothing and returns an error.
 type lockedFile struct {
-	path   string // in an existing directory
+	path   string // its directory must exist
 	bucket string
 }
 
 // view calls read with the bucket, which is nil before the first update.
 func (f lockedFile) view(ctx context.Context, op string, read func(*bbolt.Bucket) error) error {
-	// A process that was killed while creating the file leaves an empty one.
+	// A process that was killed while creating the file leaves it empty.
 	info, err := os.Stat(f.path)
 	if absent := errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0; absent && ctx.Err() == nil {
 		return read(nil)
@@ -38,7 +38,7 @@ func (f lockedFile) view(ctx context.Context, op string, read func(*bbolt.Bucket
 }
 
 // update calls write with the bucket. If necessary, it creates the bucket and the file. If
-// write fails, nothing changes.
+// write fails, its changes are rolled back.
 func (f lockedFile) update(ctx context.Context, op string, write func(*bbolt.Bucket) error) error {
 	return f.withDB(ctx, op, &bbolt.Options{Timeout: lockTimeout}, func(db *bbolt.DB) error {
 		return db.Update(func(tx *bbolt.Tx) error {

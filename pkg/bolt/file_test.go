@@ -19,7 +19,7 @@ import (
 
 type opened struct {
 	write, remove func(context.Context) error
-	read          func(context.Context) (found bool, err error) // whether the store has what write has stored
+	read          func(context.Context) (found bool, err error) // found is true between write and remove
 }
 
 func files(t *testing.T) map[string]func(path string) opened {
@@ -54,7 +54,7 @@ func files(t *testing.T) map[string]func(path string) opened {
 	}
 }
 
-// A process that was killed while creating the file leaves an empty one.
+// A process that was killed while creating the file leaves it empty.
 func TestAFileOfZeroBytesIsEmpty(t *testing.T) {
 	for name, open := range files(t) {
 		path := filepath.Join(t.TempDir(), name)
@@ -90,7 +90,7 @@ func TestOnlyAWriteCreatesAFile(t *testing.T) {
 	}
 }
 
-// A server does not keep the file open.
+// The server closes the file after each operation.
 func TestAServerAndACommandShareAFile(t *testing.T) {
 	for name, open := range files(t) {
 		path := filepath.Join(t.TempDir(), name)

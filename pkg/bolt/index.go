@@ -10,14 +10,14 @@ import (
 	"sluice/pkg/index"
 )
 
-// Indexes is an index.Store for several processes. It is safe for concurrent use. The bucket
-// "indexes" of its file maps Declaration.ID to the declaration in JSON.
+// Indexes is an index.Store that several processes can share. It is safe for concurrent use.
+// The bucket "indexes" of its file maps each Declaration.ID to the declaration as JSON.
 type Indexes struct {
 	file lockedFile
 }
 
-// NewIndexes opens nothing yet. The directory of path must exist; the first Put creates the
-// file.
+// NewIndexes does not open the file. The directory of path must exist, and the first change
+// creates the file.
 func NewIndexes(path string) (*Indexes, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")

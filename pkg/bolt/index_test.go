@@ -33,8 +33,8 @@ func TestFindEntities(t *testing.T) {
 	})
 }
 
-// A query may look up the declarations just before the server begins to remove an index. It
-// must not return only those entities whose keys are left.
+// A query may look up an index just before the server begins to remove it. It must then fail,
+// not return only the entities whose keys are left.
 func TestFindWhileTheIndexIsRemoved(t *testing.T) {
 	t.Parallel()
 	indexed := new(index.Current)

@@ -16,19 +16,18 @@ const (
 	unfinished = "unfinished"
 )
 
-// Jobs is the job.Backlog of one kind. It is safe for concurrent use. The table is named after
-// the kind, such as "report_jobs", and has these indexes:
+// Jobs is the job.Backlog of one kind of job. It is safe for concurrent use. The table is
+// named after the kind, such as "report_jobs", and has these indexes:
 //
-//   - by_position has all jobs, by the text of Job.Position.
-//   - unfinished has those that have not ended, by id.
-//   - by_expiry has those that have ended.
+//   - by_position has all jobs, by the text form of Job.Position.
+//   - unfinished has the jobs that have not ended, by id.
+//   - by_expiry has the jobs that have ended.
 type Jobs struct {
 	table *table[job.Job]
 	kind  job.Kind
 }
 
-// NewJobs fails if db or its tables cannot be used. Other stores may share db, which the
-// caller closes.
+// NewJobs fails if db is nil. Other stores may share db, which the caller closes.
 func NewJobs(db *bbolt.DB, kind job.Kind) (*Jobs, error) {
 	t, err := openTable(db, kind.Name+"_jobs", schema[job.Job]{func(j job.Job) string { return j.ID }, jobFields, jobEntries})
 	if err != nil {
@@ -37,7 +36,7 @@ func NewJobs(db *bbolt.DB, kind job.Kind) (*Jobs, error) {
 	return &Jobs{table: t, kind: kind}, nil
 }
 
-// jobFields stores a job as JSON.
+// jobFields reads or writes a job as JSON.
 func jobFields(f *fields, j *job.Job) {
 	if f.writing {
 		f.value, f.err = encode(j)
@@ -59,7 +58,7 @@ func jobEntries(_ string, j job.Job) []entry {
 	return entries
 }
 
-// Put implements job.Store. If j has ended, Put also removes some jobs that have expired.
+// Put implements job.Store. If j has ended, Put also removes some expired jobs.
 func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, err error) {
 	err = s.table.update(ctx, "put "+s.kind.String(), j.Workspace, func(jobs records[job.Job]) error {
 		was, exists, err := jobs.get(j.ID)

@@ -11,14 +11,14 @@ import (
 	"sluice/pkg/access"
 )
 
-// Keys is an access.Manager for several processes. It is safe for concurrent use. The bucket
-// "keys" of its file maps each id to its key in JSON.
+// Keys is an access.Manager that several processes can share. It is safe for concurrent use.
+// The bucket "keys" of its file maps the id of each API key to the API key as JSON.
 type Keys struct {
 	file lockedFile
 }
 
-// NewKeys opens nothing yet. The directory of path must exist; the first Create creates the
-// file.
+// NewKeys does not open the file. The directory of path must exist, and the first Create
+// creates the file.
 func NewKeys(path string) (*Keys, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
@@ -65,7 +65,7 @@ func (s *Keys) List(ctx context.Context) (list []access.Key, err error) {
 
 func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (k access.Key, err error) {
 	if _, err := s.Get(ctx, id); err != nil {
-		return access.Key{}, err // do not call Update, which would create the file
+		return access.Key{}, err // return before update, which would create the file
 	}
 	err = s.file.update(ctx, "revoke key", func(keys *bbolt.Bucket) (err error) {
 		if k, err = getKey(keys, id); err != nil {

@@ -11,14 +11,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Limits is a ratelimit.RowManager for several processes. It is safe for concurrent use. The
-// bucket "limits" of its file maps the subject of each row to the row in JSON.
+// Limits is a ratelimit.RowManager that several processes can share. It is safe for concurrent
+// use. The bucket "limits" of its file maps the subject of each row to the row as JSON.
 type Limits struct {
 	file lockedFile
 }
 
-// NewLimits opens nothing yet. The directory of path must exist; the first Put creates the
-// file.
+// NewLimits does not open the file. The directory of path must exist, and the first Put
+// creates the file.
 func NewLimits(path string) (*Limits, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
@@ -66,7 +66,7 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	})
 }
 
-// Remove implements ratelimit.RowManager. It does not create the file.
+// Remove implements ratelimit.RowManager. It never creates the file.
 func (s *Limits) Remove(ctx context.Context, subject string) error {
 	if rows, err := s.List(ctx); err != nil || len(rows) == 0 {
 		return cmp.Or(err, ratelimit.ErrNoRow)

@@ -13,13 +13,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// table is the bucket of one kind of records R, in a database that other tables share. It has
-// a bucket for each workspace, which contains a bucket for the records, by key, and one for
-// each index. An index maps its own keys to those of records, or to nothing if they are the
-// same. bbolt sorts keys by bytes. A table is safe for concurrent use.
+// table is a bucket for one kind of record, in a database that it shares with other tables. It
+// has a bucket for each workspace, which contains one bucket with the records, by key, and one
+// for each index. An index maps its own keys to record keys, or to an empty value if both are
+// the same. bbolt sorts keys by bytes. A table is safe for concurrent use.
 //
-// If its context is done when a method is called, or when its turn to write comes, the method
-// does nothing and returns an error of kind Unavailable. A transaction cannot be interrupted.
+// A method whose context is done when it is called, or when its turn to write comes, does
+// nothing and returns an error of kind Unavailable. A running transaction is not interrupted.
 type table[R any] struct {
 	db     *bbolt.DB
 	writer *writer
@@ -28,23 +28,23 @@ type table[R any] struct {
 }
 
 type schema[R any] struct {
-	key     func(R) string // an id, unless the table has the index by_id
+	key     func(R) string // the id of the record, unless the table has the index by_id
 	fields  func(*fields, *R)
-	entries func(workspace string, r R) []entry // the entries of a record in the indexes
+	entries func(workspace string, r R) []entry // the record's entries in the indexes
 }
 
 type entry struct {
 	key   string
-	index []string // path of its bucket within that of the workspace
+	index []string // path of the index's bucket within the workspace's bucket
 }
 
 const (
-	byKey    = "by_key"    // the records
-	byID     = "by_id"     // its keys are ids; in a table whose records have other keys
-	byExpiry = "by_expiry" // its keys are texts of a record.Position, whose time is that at which the record expires
+	byKey    = "by_key"    // holds the records themselves
+	byID     = "by_id"     // an index by id, for a table whose records have other keys
+	byExpiry = "by_expiry" // an index by the text form of a record.Position with the time of expiry
 )
 
-// openTable leaves it to the caller to close db.
+// openTable leaves closing db to the caller.
 func openTable[R any](db *bbolt.DB, name string, s schema[R]) (*table[R], error) {
 	if db == nil {
 		return nil, errors.New("bolt: a database is required")
@@ -52,7 +52,7 @@ func openTable[R any](db *bbolt.DB, name string, s schema[R]) (*table[R], error)
 	return &table[R]{db: db, writer: newWriter(db), name: name, schema: s}, nil
 }
 
-// update calls write in a transaction, which commits if write succeeds. See writer.update.
+// update calls write, perhaps more than once (see writer.update), and commits if it succeeds.
 func (t *table[R]) update(ctx context.Context, op, workspace string, write func(records[R]) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -95,8 +95,8 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 	return nil
 }
 
-// get reads in a transaction of its own. If there is no such record, the error has kind
-// NotFound and calls the record noun.
+// get reads a record in its own transaction. If the record does not exist, the error has kind
+// NotFound. noun, such as "event", is what errors call the record.
 func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, err error) {
 	exists := false
 	err = t.view(ctx, "get "+noun, workspace, func(all records[R]) (err error) {
@@ -109,12 +109,12 @@ func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, er
 	return r, err
 }
 
-// countLimit is how many records one transaction counts, which takes about 20 ms. While a
-// transaction reads, the file cannot grow, and if it has to, everything else waits.
+// countLimit is how many records one transaction counts, in about 20 ms. The file cannot grow
+// while a transaction reads it, so a longer transaction could hold up everything else.
 const countLimit = 5_000
 
-// count counts those records that counts accepts, among those that scan finds from low on.
-func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan func(all records[R], low string) iter.Seq2[[]byte, []byte], counts func(R) bool) (n int64, err error) {
+// count returns the number of records for which accept is true, starting at the key low.
+func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan func(all records[R], low string) iter.Seq2[[]byte, []byte], accept func(R) bool) (n int64, err error) {
 	for more := true; more && err == nil; {
 		err = t.view(ctx, op, workspace, func(all records[R]) error {
 			read := 0
@@ -128,7 +128,7 @@ func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan fu
 				if err != nil {
 					return err
 				}
-				if counts(r) {
+				if accept(r) {
 					n++
 				}
 			}
@@ -139,10 +139,10 @@ func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan fu
 	return n, err
 }
 
-// records are the records of a workspace, in a transaction.
+// records gives access to the records of one workspace within a transaction.
 type records[R any] struct {
 	*table[R]
-	bucket    *bbolt.Bucket // nil if the workspace has none
+	bucket    *bbolt.Bucket // nil if the workspace has no bucket yet
 	workspace string
 }
 
@@ -157,7 +157,7 @@ func nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
 	return b
 }
 
-// index returns nil for an index without entries.
+// index returns nil if the index has no bucket yet.
 func (s records[R]) index(path ...string) *bbolt.Bucket { return nested(s.bucket, path...) }
 
 func (t *table[R]) encode(r R) ([]byte, error) {
@@ -185,7 +185,7 @@ func (s records[R]) get(id string) (r R, exists bool, err error) {
 	return s.at(key)
 }
 
-// at is get by key.
+// at is like get, but takes the record's key instead of its id.
 func (s records[R]) at(key []byte) (r R, exists bool, err error) {
 	b := s.index(byKey)
 	if b == nil {
@@ -199,8 +199,8 @@ func (s records[R]) at(key []byte) (r R, exists bool, err error) {
 	return r, true, err
 }
 
-// fill is how full bbolt leaves a page that it splits. If keys are in order of time, that page
-// is never filled further, so the default of a half wastes space, but random keys need room.
+// fill is how full bbolt leaves a page that it splits. The default of 0.5 wastes space if keys
+// arrive in time order, because such a page gets no more entries. Random keys need some room.
 const fill = 0.7
 
 // put stores r, which must not exist yet.
@@ -222,7 +222,7 @@ func (s records[R]) put(r R) error {
 	return err
 }
 
-// add creates the bucket at path if necessary.
+// add creates the bucket at path if it does not exist.
 func (s records[R]) add(path []string, key string, value []byte) (err error) {
 	b := s.bucket
 	for _, name := range path {
@@ -234,7 +234,7 @@ func (s records[R]) add(path []string, key string, value []byte) (err error) {
 	return b.Put([]byte(key), value)
 }
 
-// remove removes r, which must exist.
+// remove requires that r exists.
 func (s records[R]) remove(r R) error {
 	err := s.index(byKey).Delete([]byte(s.key(r)))
 	for _, e := range s.entries(s.workspace, r) {
@@ -245,11 +245,11 @@ func (s records[R]) remove(r R) error {
 	return err
 }
 
-// sweepLimit is more than 1, so that writes remove expired records faster than they add new
-// ones.
+// sweepLimit is how many expired records a write removes. It is more than 1, so that writes
+// remove them faster than they add new ones.
 const sweepLimit = 10
 
-// sweep removes some of the records that expired before now.
+// sweep removes up to sweepLimit records that expired before now.
 func (s records[R]) sweep(now record.Time) error {
 	var keys [][]byte
 	for _, key := range scan(s.index(byExpiry), "", now.String(), true) {
@@ -269,7 +269,7 @@ func (s records[R]) sweep(now record.Time) error {
 	return nil
 }
 
-// lookup yields the key of each entry of an index and the value of its record.
+// For each entry of an index, lookup yields the entry's key and the value of its record.
 func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		b := s.index(byKey)
@@ -284,9 +284,9 @@ func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, 
 	}
 }
 
-// page decodes values until the page has limit records, is full (record.PageFull), or has
-// passed record.MaxPassedBytes of values that skip drops; skip may be nil. Last.ID is the key
-// of the last value that was read.
+// page decodes values and leaves out those for which skip is true; skip may be nil. A page
+// ends when it has limit records, when it is full (record.PageFull), or when values of
+// record.MaxPassedBytes were left out. Last.ID is the key of the last value read.
 func (t *table[R]) page(values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {
 	var last []byte
 	pageBytes, passed := 0, 0

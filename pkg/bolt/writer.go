@@ -8,13 +8,13 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// writer lets concurrent writes share transactions and their fsync. A write that finds no
-// transaction under way starts one, and takes along all that arrive before it commits; later
-// ones share the next. DB.Batch, in contrast, makes each write wait for others until a timer
-// ends.
+// writer lets concurrent writes share a transaction and its fsync. A write that finds no
+// transaction under way starts one, which includes all writes that arrive before it commits.
+// Later writes share the next one. DB.Batch would instead make each write wait for others
+// until a timer ends.
 type writer struct {
 	db      *bbolt.DB
-	turn    chan struct{} // a lock: its holder commits for all that wait
+	turn    chan struct{} // a lock whose holder commits all waiting writes
 	mu      sync.Mutex
 	waiting []write
 }
@@ -26,12 +26,12 @@ type write struct {
 
 func newWriter(db *bbolt.DB) *writer { return &writer{db: db, turn: make(chan struct{}, 1)} }
 
-// errSolo tells a write to retry by itself because a shared transaction failed.
+// errSolo tells a write to retry in its own transaction because the shared one failed.
 var errSolo = errors.New("repeat the write in a transaction of its own")
 
-// update is like DB.Update, but may call apply more than once. A write that fails or panics is
-// retried by itself, to get its own error, and those that shared its transaction are retried
-// without it. Only the last call takes effect.
+// update is like DB.Update, but may call apply more than once; only the last call takes
+// effect. A write that fails or panics is retried in its own transaction, to get its own
+// error. The other writes of the shared transaction are retried without it.
 func (w *writer) update(apply func(*bbolt.Tx) error) error {
 	c := write{apply, make(chan error, 1)}
 	w.mu.Lock()
@@ -58,10 +58,10 @@ func (w *writer) take() []write {
 	return writes
 }
 
-// commit applies the writes that wait, and those that arrive meanwhile, in one transaction,
-// and starts again without any that fails. The caller has the turn, and commit ends it.
+// commit applies all waiting writes, and those that arrive meanwhile, in one transaction. If a
+// write fails, commit starts again without it. The caller must hold the turn; commit ends it.
 func (w *writer) commit() {
-	writes, err := w.take(), errSolo // errSolo remains if bbolt panics
+	writes, err := w.take(), errSolo // err stays errSolo if bbolt panics
 	defer func() {
 		for _, c := range writes {
 			c.done <- err
@@ -89,7 +89,7 @@ func (w *writer) commit() {
 	}
 }
 
-// succeeds reports whether c neither failed nor panicked.
+// succeeds applies c and reports whether it neither failed nor panicked.
 func (c write) succeeds(tx *bbolt.Tx) (ok bool) {
 	defer func() { ok = recover() == nil && ok }()
 	return c.apply(tx) == nil

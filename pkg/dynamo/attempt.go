@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// attempts stops late attempts to send a stamped write. An attempt can be late because the SDK
-// retries failed writes, or because the process was suspended.
+// attempts keeps the SDK from sending a stamped write too late. An attempt can be late because
+// the SDK retries failed writes, or because the process was suspended.
 type attempts struct {
 	now   func() time.Time
 	until time.Time // no attempt is sent at this time or later

@@ -32,7 +32,7 @@ type CountersClient interface {
 //
 // An item holds the counters of one ratelimit.Key:
 //
-//	pk          S  partition key: identity#scope#minute; minute is the Unix time of its start
+//	pk          S  partition key: identity#scope#minute, with the Unix time at which the minute starts
 //	second      N  sort key: the window, as Unix time
 //	records, imports, r_list_entity, …
 //	            N  the counters
@@ -73,9 +73,9 @@ func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 	}
 }
 
-// newRetryer's retryer retries a charge once, and only if DynamoDB throttled it or no
-// connection was opened, because the charge was then certainly not applied. The SDK's default
-// retryer also retries charges that may have been applied, and so may count them twice.
+// newRetryer allows one retry of a charge, and only if the charge was certainly not applied,
+// because DynamoDB throttled it or no connection was opened. The SDK's default retryer also
+// retries charges that may have been applied, and so may count them twice.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = 2

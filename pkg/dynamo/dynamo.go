@@ -51,8 +51,8 @@ type transactor interface {
 // whether this call created it. One API call is enough, because the response to a failed put
 // contains the existing item. edit may change the put, or be nil.
 //
-// If the SDK retries a put whose response was lost, it finds its own item: created is then
-// false, and stored equals r.
+// If the SDK retries a put whose response was lost, the retry finds the item of the first
+// attempt: created is then false, and stored equals r.
 func createItem[R any](ctx context.Context, client putter, table, hashKey string, r R, item attributeValues, decode func(attributeValues) (R, error), edit func(*dynamodb.PutItemInput), opts ...func(*dynamodb.Options)) (stored R, created bool, err error) {
 	in := &dynamodb.PutItemInput{
 		TableName:                           &table,

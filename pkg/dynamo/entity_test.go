@@ -64,7 +64,7 @@ func (l *callLog) add(format string, args ...any) {
 	l.calls = append(l.calls, fmt.Sprintf(format, args...))
 }
 
-// take returns the calls since it was last called.
+// take returns the recorded calls and forgets them.
 func (l *callLog) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

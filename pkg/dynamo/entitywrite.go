@@ -16,9 +16,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// unseen has the conditions of a Write's first UpdateItem, when the item has not been read.
-// Later calls use the condition seen. An item with expires_at is a tombstone. Positions with
-// the same id sort by stamp.
+// unseen has the conditions of a Write's first UpdateItem, when the item has not been read; the
+// constant seen is the condition of all later calls. An item with expires_at is a tombstone.
+// Positions with the same id sort by stamp.
 var unseen = map[entity.Kind]string{
 	entity.CreateWrite:  "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change",
 	entity.ReplaceWrite: "attribute_not_exists(expires_at) AND " + seen,

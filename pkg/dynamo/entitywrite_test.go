@@ -23,7 +23,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// lossy forwards writes one at a time, and loses some of the responses to them.
+// lossy is an HTTP client that sends writes one at a time, and loses some of the responses.
 type lossy struct {
 	next aws.HTTPClient
 	lose func() bool // called after each write
@@ -225,7 +225,7 @@ func TestNoAttemptIsSentTooLate(t *testing.T) {
 	}
 }
 
-// serial forwards one request at a time.
+// serial is an HTTP client that sends one request at a time.
 type serial struct {
 	next aws.HTTPClient
 	then func() // called after each request

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// staleIndex runs change after each query, but returns what the query found before.
+// staleIndex is a client that calls change after each query, but returns what was found before.
 type staleIndex struct {
 	*dynamodb.Client
 	change func()

@@ -122,7 +122,7 @@ func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declarati
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, repeatConflicts)
 	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		// The SDK retries a put whose response was lost, so the stored item may be its own.
+		// The SDK retries a put whose response was lost, so the item may be from the first try.
 		if stored, err := declarationFromItem(refused.Item); err == nil && stored == d {
 			return d, nil
 		}
@@ -167,8 +167,8 @@ func declarationKey(d index.Declaration) attributeValues {
 
 const isNew = "attribute_not_exists(id)"
 
-// revisionIs returns the condition that the stored revision is d's; 0 means that none is
-// stored.
+// revisionIs returns the condition that the stored revision is d's or, if d's is 0, that nothing
+// is stored.
 func revisionIs(d index.Declaration) (condition string, values attributeValues) {
 	if d.Revision == 0 {
 		return isNew, nil

@@ -96,7 +96,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 			return j, true, nil
 		case err == nil:
 			stored, err = jobFromItem(there)
-			// The SDK retries a put whose response was lost, so the stored item may be its own.
+			// The SDK retries a put whose response was lost, so the item may be from the first try.
 			return stored, !counts(j) && reflect.DeepEqual(there, item), err
 		case errors.As(err, &conflict), errors.As(err, &cancelled) && hasCode(cancelled.CancellationReasons, passing...):
 		case record.KindOf(err) != 0:
@@ -112,7 +112,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 	return job.Job{}, false, record.UnavailableError(op, err)
 }
 
-// passing lists the codes of cancelled transactions that may succeed if retried.
+// A transaction that was cancelled with one of these codes may succeed if retried.
 var passing = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
 // A put of j also changes the number of unfinished jobs if counts returns true.
@@ -168,7 +168,7 @@ func hasCode(reasons []types.CancellationReason, codes ...string) bool {
 	return slices.ContainsFunc(reasons, func(r types.CancellationReason) bool { return slices.Contains(codes, aws.ToString(r.Code)) })
 }
 
-// count is the update of the item #unfinished in the same transaction as a put of j.
+// count returns the update of the item #unfinished for the transaction that puts j.
 func (s *Jobs) count(j job.Job) *types.Update {
 	u := &types.Update{
 		TableName:                 &s.table,

@@ -49,7 +49,6 @@ func putJob(t *testing.T, s *Jobs, j job.Job) job.Job {
 	return j
 }
 
-// loses is an HTTP client that sends every request, but loses the first responses.
 type loses struct {
 	next aws.HTTPClient
 	left atomic.Int64 // how many responses are still to be lost
@@ -99,11 +98,10 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	}
 }
 
-// cancels is a client whose first transactions are cancelled for the reasons in codes.
 type cancels struct {
 	*dynamodb.Client
-	left  int // how many transactions are still to be cancelled
-	codes []string
+	left  int      // how many transactions are still to be cancelled
+	codes []string // reasons for the cancellation
 }
 
 func (c *cancels) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
@@ -181,7 +179,7 @@ func TestItemsOfJobsHaveTheDocumentedAttributes(t *testing.T) {
 	j.Status, j.StartedAt, j.Run, j.Tries, j.Progress = job.Running, &j.CreatedAt, "r", 1, json.RawMessage(`{"after":"x"}`)
 	wants(attributeValues{"status": text("running"), "progress": text(`{"after":"x"}`), "job": text(head + `"running","created_at":"` + at + `","started_at":"` + at + `","until":"` + at + `","quota":1,"revision":2,"run":"r","tries":1,"details":{"events":5}}`)})
 
-	// A job that expired before it ended would count towards the quota forever.
+	// A job that expired before it ended would count toward the quota forever.
 	j = reports.Finish(j, job.Succeeded, noon.Add(time.Hour))
 	wants(attributeValues{
 		"status": text("succeeded"), "expires_at": number(noon.Add(time.Hour).AddDate(0, 0, 30).Unix()),
@@ -202,10 +200,9 @@ func readable(item attributeValues) map[string]any {
 	return values
 }
 
-// lists is a client that adds up the size of the items that its queries return.
 type lists struct {
 	*dynamodb.Client
-	bytes int
+	bytes int // total size of the items that queries returned
 }
 
 func (l *lists) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {

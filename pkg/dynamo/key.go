@@ -62,8 +62,8 @@ func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
 	return k, err
 }
 
-// Create implements access.Manager. If the SDK retries a put whose response was lost, it finds
-// its own key, and Create succeeds.
+// Create implements access.Manager. If the SDK retries a put whose response was lost, the retry
+// finds the new key, and Create succeeds.
 func (s *Keys) Create(ctx context.Context, k access.Key) error {
 	stored, _, err := createItem(ctx, s.client, s.table, "id", k, keyToItem(k), keyFromItem, nil)
 	if err == nil && stored.SecretHash != k.SecretHash {

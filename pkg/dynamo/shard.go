@@ -37,7 +37,7 @@ func (s Shards) checked() (Shards, error) {
 }
 
 // LoadShards reads EVENT_SHARDS (Write) and EVENT_READ_SHARDS (Read, by default the same). A
-// Lambda function sets only the variable that it needs. Errors name the variable.
+// Lambda function has only the variable that it needs. Errors name the variable.
 func LoadShards(getenv func(string) string) (Shards, error) {
 	var n [2]int
 	for i, name := range []string{"EVENT_SHARDS", "EVENT_READ_SHARDS"} {

@@ -30,7 +30,7 @@ var (
 	nextWindow   = ratelimit.Key{Identity: "192.0.2.1", Scope: "export", Window: 1_800_000_001}
 )
 
-// sequences are charges that run one after another on one store.
+// Each sequence of charges runs in order on a store of its own.
 var sequences = []struct {
 	name  string
 	steps []step
@@ -100,7 +100,7 @@ var sequences = []struct {
 	}},
 }
 
-// Counters tests a ratelimit.Store. open returns a new one without counters.
+// Counters tests a ratelimit.Store. open returns a new store without counters.
 func Counters(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	for _, tt := range sequences {
 		t.Run(tt.name, func(t *testing.T) {

@@ -51,12 +51,12 @@ var entityKind = recordKind[entity.Entity, entityStore]{
 }
 
 // OpenEntities creates an empty database and returns a function that opens it with a clock.
-// The stores are like instances of the service whose clocks differ.
+// Stores opened with different clocks stand for instances of the service.
 type OpenEntities func(t *testing.T) func(entity.Clock) (entity.Store, error)
 
-// entityStore is a store whose write times are arguments.
+// entityStore has write methods that take the time of the write.
 type entityStore struct {
-	entity.Store // its clock shows updatedAt
+	entity.Store // with a clock that shows updatedAt
 	open         func(entity.Clock) (entity.Store, error)
 }
 
@@ -74,13 +74,13 @@ func (s entityStore) at(now record.Time) entity.Store {
 	return at
 }
 
-// create creates e at e.CreatedAt.
+// create stores e as if the time were e.CreatedAt.
 func (s entityStore) create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	c, created, err := s.at(e.CreatedAt).Write(ctx, workspace, entity.Write{Kind: entity.CreateWrite, Entity: e})
 	return c.Entity, created, err
 }
 
-// replace replaces old with e at e.UpdatedAt.
+// replace replaces old with e as if the time were e.UpdatedAt.
 func (s entityStore) replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
 	_, replaced, err = s.at(e.UpdatedAt).Write(ctx, workspace, entity.Write{Kind: entity.ReplaceWrite, Entity: e, Old: old})
 	return replaced, err
@@ -159,7 +159,7 @@ func entityIDs(t *testing.T, l recordList[entity.Entity], after string, limit in
 	return ids, more
 }
 
-// testEntityOrder uses all ids of one character, and some longer ones.
+// testEntityOrder uses all ids of one character, and some longer ids.
 func testEntityOrder(t *testing.T, s entityStore) {
 	entities := []entity.Entity{plainEntity(strings.Repeat("z", record.MaxIDLength))}
 	for c := range byte(128) {
@@ -278,7 +278,7 @@ func testEntityDelete(t *testing.T, s entityStore) {
 	entityKind.want(t, s, workspace, plainEntity("a"), again, plainEntity("c"))
 }
 
-// testGetEach reads more entities than BatchGetItem takes keys, some of them twice.
+// testGetEach requests more entities than fit into a BatchGetItem call, some of them twice.
 func testGetEach(t *testing.T, s entityStore) {
 	var ids []string
 	want := make(map[string]entity.Entity)

@@ -23,8 +23,8 @@ type IndexedEntities interface {
 	index.Keeper
 }
 
-// FindEntities checks that stores find what a naive search through all entities finds, while
-// declarations, entities and their types change at random. indexed has the declarations that
+// FindEntities checks that a store finds what a naive search through all entities finds, while
+// declarations, entities and their types change at random. indexed holds the declarations that
 // the store uses when it writes. All checks share one store, each in its own workspace.
 func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) (IndexedEntities, index.Store)) {
 	indexed := new(index.Current)
@@ -62,7 +62,7 @@ var (
 	findKinds      = []index.Kind{index.Text, index.Number, index.Boolean}
 )
 
-// load makes the store use the stored declarations.
+// load makes the store use the stored declarations, and returns those of the workspace.
 func (f *finding) load(rt *rapid.T) []index.Declaration {
 	all, err := f.declarations.List(f.ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (f *finding) upsert(rt *rapid.T) {
 	f.entities[d.ID] = d
 }
 
-// object returns an object with the members in order; values keep their bytes.
+// object encodes members in the order of their names. Values keep their bytes.
 func object(members map[string]json.RawMessage) record.Attributes {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -214,7 +214,7 @@ func (f *finding) find(rt *rapid.T) {
 	}
 }
 
-// search returns the ids of matching entities, in order.
+// search returns the ids of matching entities in the order of the list.
 func (f *finding) search(q index.Query, accept func(findValue) bool) []string {
 	type match struct {
 		value findValue

@@ -101,7 +101,7 @@ func testConcurrentUpdates(t *testing.T, s entityStore) {
 
 func counted(n int) record.Attributes { return record.Attributes(fmt.Sprintf(`{"n":%d}`, n)) }
 
-// increment tries once to add 1 to the number in the entity "a".
+// increment makes one attempt to add 1 to the number in the entity "a".
 func increment(t *testing.T, s entityStore) (replaced bool, err error) {
 	was, err := s.Get(t.Context(), workspace, "a")
 	if err != nil {

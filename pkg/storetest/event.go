@@ -18,7 +18,7 @@ var (
 	last      = recordAt("9999-12-31T23:59:59.999Z")
 )
 
-// laterEvent returns the time d after noon.
+// laterEvent returns eventNoon plus d.
 func laterEvent(d time.Duration) record.Time { return record.TimeOf(eventNoon.Time().Add(d)) }
 
 var eventKind = recordKind[event.Event, eventStore]{
@@ -26,8 +26,8 @@ var eventKind = recordKind[event.Event, eventStore]{
 	id:         func(e event.Event) string { return e.ID },
 	attributes: func(e event.Event) record.Attributes { return e.Attributes },
 	plain:      func(id string) event.Event { return plainEvent(id, eventNoon) },
-	// Variants differ in time. If a store wrongly keeps several with one id, a list shows them
-	// all.
+	// Variants differ in time. If a store wrongly keeps several of them under one id, a list
+	// shows all of them.
 	variant: func(id string, n int) event.Event {
 		e := plainEvent(id, laterEvent(time.Duration(1+n)*time.Second))
 		e.Name, e.EntityID = fmt.Sprintf("variant %d", n), event.OptionalID(fmt.Sprintf("e-%d", n))
@@ -62,7 +62,7 @@ var eventKind = recordKind[event.Event, eventStore]{
 // OpenEvents creates an empty database and returns a function that opens it with a clock.
 type OpenEvents func(t *testing.T) func(now func() time.Time) (event.Store, error)
 
-// eventStore is a store whose Create takes its time from the event.
+// eventStore has a method create that takes its time from the event.
 type eventStore struct {
 	event.Store
 	open func(now func() time.Time) (event.Store, error)
@@ -82,7 +82,7 @@ func (s eventStore) at(now record.Time) event.Store {
 	return at
 }
 
-// create creates e at e.CreatedAt.
+// create stores e as if the time were e.CreatedAt.
 func (s eventStore) create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
 	d := event.Draft{ID: e.ID, Name: e.Name, EntityID: e.EntityID, OccurredAt: &e.OccurredAt, Attributes: e.Attributes}
 	if (e.ExpiresAt != record.Time{}) {
@@ -140,8 +140,8 @@ func eventIDs(events []event.Event) (ids []string) {
 	return ids
 }
 
-// testEventOrder has events with short ids and the same OccurredAt, and events whose order by
-// id differs from that by time.
+// testEventOrder uses events with short ids and the same OccurredAt, and events whose order by
+// id differs from their order by time.
 func testEventOrder(t *testing.T, s eventStore) {
 	var events []event.Event
 	for c := range byte(128) {
@@ -207,7 +207,7 @@ func testCreatesBetweenPages(t *testing.T, s eventStore) {
 	eventKind.fill(t, s, workspace,
 		plainEvent("newest", last),
 		plainEvent("new-beside", laterEvent(4*time.Second)),
-		plainEvent("a-late", after.OccurredAt), // sorts just after the cursor
+		plainEvent("a-late", after.OccurredAt), // sorts just after the last event of the first page
 		plainEvent("late", laterEvent(1500*time.Millisecond)),
 		plainEvent("oldest", first),
 	)
@@ -241,7 +241,7 @@ func testFilters(t *testing.T, s eventStore) {
 					return entityID != "" && e.EntityID != entityID || from != nil && e.OccurredAt.Compare(*from) < 0 || to != nil && e.OccurredAt.Compare(*to) >= 0
 				})
 				for _, ascending := range []bool{true, false} {
-					listEvents(t.Context(), s, workspace, event.Query{EntityID: entityID, From: from, To: to, Ascending: ascending}).check(t, want, 4)
+					listEvents(t.Context(), s, workspace, event.Query{EntityID: entityID, From: from, To: to, Ascending: ascending}).check(t, want, 7)
 				}
 			}
 		}

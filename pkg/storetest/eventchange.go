@@ -28,7 +28,7 @@ func testEventChanges(t *testing.T, s eventStore) {
 				return e.CreatedAt.Compare(from) < 0 || e.CreatedAt.Compare(end) >= 0
 			})
 			for _, descending := range []bool{false, true} {
-				changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).check(t, want, 3)
+				changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).check(t, want, 7)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// eraseAll erases an entity's events page by page.
+// eraseAll erases an entity's events page by page, and returns how many there were.
 func eraseAll(t *testing.T, s eventStore, q event.Erasure) (n int64) {
 	t.Helper()
 	for more := true; more; {
@@ -28,8 +28,8 @@ func eraseAll(t *testing.T, s eventStore, q event.Erasure) (n int64) {
 	return n
 }
 
-// testEventErase erases the events of one of two entities. Some events belong to none, and
-// some were created too late. They were not created in the order in which they occurred.
+// testEventErase erases the events of one of two entities. Some events belong to neither, and
+// some were created after q.Until. Events are not created in the order in which they occurred.
 func testEventErase(t *testing.T, s eventStore) {
 	var old, others []event.Event
 	for i := range 40 {
@@ -76,7 +76,7 @@ func testEventErase(t *testing.T, s eventStore) {
 	}
 }
 
-// testExpired creates events with the ids of earlier ones, before, at and after those expire.
+// testExpired creates an event again before, at and after the time when the first one expires.
 func testExpired(t *testing.T, s eventStore) {
 	e := plainEvent("a", eventNoon)
 	e.CreatedAt, e.ExpiresAt = eventNoon, laterEvent(time.Minute)

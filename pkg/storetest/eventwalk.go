@@ -12,11 +12,11 @@ import (
 	"sluice/pkg/record"
 )
 
-const eventWalkCount = 2_000
+const eventWalkCount = 800
 
-// WalkEvents reads lists of 2,000 events in pages of 1, 7, 50 and 200. They must be in order
-// and contain each event once. With few, it skips lists with many pages, for stores that make
-// many calls per page.
+// WalkEvents creates 2,000 events and lists them in pages of 1, 7, 50 and 200. Each list must
+// be in order and contain each event once. If few is true, lists with many pages are skipped,
+// for stores that make many calls per page.
 func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 	s := open.store(t)
 	events := manyEvents()
@@ -56,8 +56,8 @@ func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 	}
 }
 
-// manyEvents returns events of different sizes, of 25 entities and within one hour, in random
-// order. Some are at the same time.
+// manyEvents returns events of different sizes, in random order. They belong to 25 entities
+// and occurred within one hour, some of them at the same time.
 func manyEvents() []event.Event {
 	events := make([]event.Event, eventWalkCount)
 	for i := range events {

@@ -19,10 +19,10 @@ const odd = "a workspace/of ../ é"
 
 type FileStore struct {
 	exportjob.Files
-	Read func(t *testing.T, f exportjob.File) []byte // nil if there is no file
+	Read func(t *testing.T, f exportjob.File) []byte // returns nil if there is no file
 }
 
-// File stores a file of a workspace.
+// File uploads a file and returns it.
 func File(t *testing.T, files exportjob.Files, workspace, id, content string) exportjob.File {
 	t.Helper()
 	s := FileStore{Files: files}
@@ -31,7 +31,7 @@ func File(t *testing.T, files exportjob.Files, workspace, id, content string) ex
 	return f
 }
 
-// Files tests an exportjob.Files. open returns an empty one.
+// Files tests an exportjob.Files. open returns an empty store.
 func Files(t *testing.T, open func(t *testing.T) FileStore) {
 	runAll(t, open, []test[FileStore]{
 		{"a file consists of its parts in order and exists only once it is complete", testParts},
@@ -65,7 +65,7 @@ func part(seed byte, n int) []byte {
 	return b
 }
 
-// putPart uploads b as the next part of f, and returns f with it.
+// putPart uploads b as the next part of f, and returns f with that part added.
 func putPart(t *testing.T, s FileStore, f exportjob.File, b []byte) exportjob.File {
 	t.Helper()
 	n := len(f.Parts) + 1

@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// Indexes tests an index.Store. open returns an empty one.
+// Indexes tests an index.Store. open returns an empty store.
 func Indexes(t *testing.T, open func(t *testing.T) index.Store) {
 	runAll(t, open, []test[index.Store]{
 		{"a list returns the declarations as they were put, in order", testIndexesReadBack},
@@ -109,7 +109,7 @@ func testConcurrentIndexes(t *testing.T, s index.Store) {
 	}
 }
 
-// overtaken is a store that another process changes after each of the first lists.
+// overtaken is a store in which another process makes the next change after each List.
 type overtaken struct {
 	index.Store
 	changes []func()

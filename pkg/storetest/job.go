@@ -17,8 +17,8 @@ import (
 
 var reports = job.Kind{Name: "report", Keep: 24 * time.Hour}
 
-// Jobs tests a job.Backlog. open returns an empty one of a kind, whose lists must contain
-// every change at once.
+// Jobs tests a job.Backlog. open returns an empty Backlog for a kind of job. Its lists must
+// contain every change immediately.
 func Jobs(t *testing.T, open func(t *testing.T, kind job.Kind) job.Backlog) {
 	runAll(t, func(t *testing.T) job.Backlog { return open(t, reports) }, []test[job.Backlog]{
 		{name: "a job is read back as it was stored", run: testJobWhole},
@@ -47,7 +47,7 @@ func plainJob(id string) job.Job {
 	return job.Job{ID: id, Workspace: workspace, Status: job.Queued, CreatedAt: at, Until: at, Revision: 1, Quota: 100}
 }
 
-// fullJob returns a job in which every field is set.
+// fullJob returns a job with all fields set.
 func fullJob(id string) job.Job {
 	j := plainJob(id)
 	at, reason := record.TimeOf(jobsCreatedAt.Add(time.Hour)), "a <reason> & \u2028 \x00"
@@ -72,7 +72,7 @@ func putJob(t *testing.T, s job.Store, j job.Job) {
 	}
 }
 
-// replaceJob stores j as the next revision.
+// replaceJob stores j as the next revision and returns it.
 func replaceJob(t *testing.T, s job.Store, j job.Job) job.Job {
 	t.Helper()
 	j.Revision++
@@ -123,7 +123,7 @@ func testJobRepeat(t *testing.T, s job.Backlog) {
 	}
 }
 
-// Stores change jobs that have started in another way than those that begin or end.
+// Stores write a running job in a different way from a job that begins or ends.
 func testJobOneWinner(t *testing.T, s job.Backlog) {
 	for _, status := range []job.Status{job.Running, job.Cancelled} {
 		j := fullJob(string(status))
@@ -194,7 +194,7 @@ func testJobWorkspaces(t *testing.T, s job.Backlog) {
 func testJobMissing(t *testing.T, s job.Backlog) {
 	missing := func(w, id string) {
 		t.Helper()
-		for _, status := range []job.Status{job.Running, job.Cancelled} { // as in testJobOneWinner
+		for _, status := range []job.Status{job.Running, job.Cancelled} { // stores write the two in different ways
 			j := fullJob(id)
 			j.Workspace, j.Revision, j.Status = w, 2, status
 			_, getErr := s.Get(t.Context(), w, id)
@@ -237,7 +237,7 @@ func testJobPages(t *testing.T, s job.Backlog) {
 			t.Errorf("limit %d: got %+v", limit, got)
 		}
 	}
-	between := record.Position{At: record.TimeOf(jobsCreatedAt), ID: "a00"} // a position at which there is no job
+	between := record.Position{At: record.TimeOf(jobsCreatedAt), ID: "a00"} // no job has this position
 	page, err := s.List(t.Context(), workspace, &between, 1)
 	if err != nil || len(page.Records) != 1 || page.Records[0].ID != "a0" || !page.More {
 		t.Errorf("after a position without a job: %+v, error %v", page.Records, err)

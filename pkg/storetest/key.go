@@ -27,7 +27,7 @@ func newKey(t *testing.T, k access.Key, n int) access.Key {
 
 var plainKey = access.Key{Workspace: "default", Scopes: []access.Scope{access.Export}}
 
-// Keys tests an access.Manager. open returns one without keys.
+// Keys tests an access.Manager. open returns a Manager without keys.
 func Keys(t *testing.T, open func(t *testing.T) access.Manager) {
 	runAll(t, open, []test[access.Manager]{
 		{name: "get returns a key as it was created", run: testKeyReadBack},

@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rowsAt is the time of the rows. If it were in the past, DynamoDB might remove those that
-// have expired.
+// rowsAt is when the rows are updated. It is the present, because DynamoDB may remove rows
+// that have already expired.
 var rowsAt = time.Now().UTC().Truncate(time.Second)
 
 func block(cidr string) netip.Prefix { return netip.MustParsePrefix(cidr) }
@@ -41,7 +41,7 @@ func wantRows(t *testing.T, s ratelimit.RowStore, want ...ratelimit.Row) {
 	}
 }
 
-// Limits tests a ratelimit.RowManager. open returns one without rows.
+// Limits tests a ratelimit.RowManager. open returns a RowManager without rows.
 func Limits(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 	runAll(t, open, []test[ratelimit.RowManager]{
 		{"a list returns the rows as they were put, in the order of their subjects", testRowsReadBack},

@@ -12,15 +12,15 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// By default, rapid tries 100 sequences (flag -rapid.checks). They are short, so that even
-// over a network they take only seconds.
+// By default, rapid tries 100 sequences (flag -rapid.checks). They are short, so that they
+// take only seconds even over a network.
 const (
 	mostSteps  = 20 // most charges in a sequence
 	mostAtOnce = 12 // most concurrent charges
 )
 
 // runProperties tests random charges. All sequences share a store, so each uses addresses of
-// its own. Failure messages do not contain these, because rapid compares the messages of
+// its own. Failure messages leave out the addresses, because rapid compares the messages of
 // repeated runs.
 func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	var sequences atomic.Int64
@@ -109,7 +109,7 @@ func chargeWithoutLoss(t *testing.T, s ratelimit.Store, sequences *atomic.Int64)
 
 var counterNames = []string{"records", "imports", "r_list_entity", "r_create_event"}
 
-// drawCosts draws one or two costs, many of them just within or just above the limit.
+// drawCosts draws one or two costs. Many of them are just within or just above the limit.
 func drawCosts(rt *rapid.T, limits *rapid.Generator[int64]) []ratelimit.Cost {
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom(counterNames), 1, 2, rapid.ID[string]).Draw(rt, "names")
 	slices.Sort(names)
@@ -134,8 +134,8 @@ type place struct {
 // model has the expected counters.
 type model map[place]map[string]int64
 
-// charge does the arithmetic of Store.Charge. An amount of 0 fits even above a limit that was
-// lowered.
+// charge does the arithmetic of Store.Charge. An amount of 0 fits even if the limit has been
+// lowered below what was used.
 func (m model) charge(at place, costs []ratelimit.Cost) (admitted bool) {
 	for _, c := range costs {
 		if c.Amount > 0 && m[at][c.Rule.Counter]+c.Amount > c.Rule.Limit {

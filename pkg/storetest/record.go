@@ -36,11 +36,11 @@ type recordKind[R any, S recordStore[R]] struct {
 }
 
 type recordList[R any] struct {
-	compare func(a, b R) int // by the order of the list
+	compare func(a, b R) int // orders records as the list does
 	page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
-// changesOf returns the list that q selects, as read by a store's method Changes.
+// changesOf returns the list that q requests. changes is a store's method Changes.
 func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Context, changes func(context.Context, string, record.SyncQuery) (record.Page[R], error), workspace string, q record.SyncQuery) recordList[R] {
 	return recordList[R]{
 		compare: func(a, b R) int {
@@ -61,8 +61,8 @@ func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Contex
 	}
 }
 
-// read returns the page after the record *after, or the first one if after is nil. It fails
-// the test if the page is not in order, or is empty although more is true.
+// read returns the page after a record, or the first page if after is nil. It fails the test
+// if the page is not in order, or is empty although more is true.
 func (l recordList[R]) read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	t.Helper()
 	page, more, err := l.page(after, limit)
@@ -83,8 +83,8 @@ func (l recordList[R]) read(t *testing.T, after *R, limit int) (page []R, more b
 	return page, more
 }
 
-// walk returns all pages after the record *after, or the whole list if after is nil. It fails
-// the test if more is true on the last page with records.
+// walk returns all pages after a record, or the whole list if after is nil. It fails the test
+// if a page is empty although more was true on the previous page.
 func (l recordList[R]) walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	t.Helper()
 	for {
@@ -100,8 +100,8 @@ func (l recordList[R]) walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	}
 }
 
-// check reads the list once for each limit, the most records on a page. The pages must contain
-// want in order, and be as few as possible.
+// check reads the whole list with each limit, the maximum number of records on a page. The
+// pages must contain the wanted records in order, and be as few as possible.
 func (l recordList[R]) check(t *testing.T, want []R, limits ...int) {
 	t.Helper()
 	want = slices.SortedFunc(slices.Values(want), l.compare)
@@ -119,8 +119,8 @@ func (l recordList[R]) check(t *testing.T, want []R, limits ...int) {
 	}
 }
 
-// run tests what stores of entities and of events have in common. open returns an empty one,
-// whose lists must contain every new record at once.
+// run tests what stores of entities and of events have in common. open returns an empty store,
+// whose lists must contain every new record immediately.
 func (k recordKind[R, S]) run(t *testing.T, open func(t *testing.T) S) {
 	runAll(t, open, []test[S]{
 		{"an " + k.noun + " is read back as it was created", k.testReadBack},
@@ -315,8 +315,8 @@ func (k recordKind[R, S]) testNotFound(t *testing.T, s S) {
 func (k recordKind[R, S]) testPages(t *testing.T, s S) {
 	var records []R
 	for i := range 12 {
-		// Every three successive records have the same variant, so that some pages end between two
-		// of them.
+		// Each variant is used three times in a row, so that some pages end between records of the
+		// same variant.
 		records = append(records, k.variant(fmt.Sprintf("%02d", 99-i), i/3))
 	}
 	k.fill(t, s, workspace, records...)

@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Usage tests a ratelimit.UsageStore. open returns an empty Store and the UsageStore that
+// Usage tests a ratelimit.UsageStore. open returns an empty Store, and the UsageStore that
 // reads its counters.
 func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
 	t.Run("counters are returned by window and name", func(t *testing.T) { usageByWindow(t, open) })
@@ -61,7 +61,7 @@ func usageByWindow(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratel
 	for _, tt := range []struct {
 		scopes []ratelimit.Scope
 		last   ratelimit.Window
-		want   []map[string]int64 // of the last two windows
+		want   []map[string]int64 // counters of the last two windows
 	}{
 		{[]ratelimit.Scope{here.Scope, otherScope.Scope}, nextWindow.Window, []map[string]int64{
 			{"records": 9, "r_list_entity": 1, "r_get_entity": 1, "imports": 1, "r_create_event": 1}, {"records": 3, "r_list_entity": 1}}},
