@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// keyring is the table of API keys of a deployment.
+// keyring is a deployment's table of API keys.
 type keyring struct {
 	*dynamo.Keys
 	table string
@@ -35,11 +35,11 @@ func (d *deployment) guard(t *testing.T) keyring {
 	if k.Keys, err = dynamo.NewKeys(dynamolocal.Client(t), k.table); err != nil {
 		t.Fatal(err)
 	}
-	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE="+k.table) // the last value of a variable applies
+	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE="+k.table) // overrides AUTH_MODE=none
 	return k
 }
 
-// create creates an API key and returns its token.
+// create returns the token of a new API key.
 func (k keyring) create(t *testing.T, workspace string, scopes ...access.Scope) string {
 	t.Helper()
 	return k.createLike(t, access.Key{Workspace: workspace, Scopes: scopes})
@@ -55,12 +55,12 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 	return token.Reveal()
 }
 
-// publicReads is how many records the function of a public route reads for a request.
+// publicReads is how many records a public route's function reads per request.
 var publicReads = map[string]int{"health": 2}
 
 // checkInvalidKeys sends ev with each kind of invalid API key. A function that requires a key
-// must use only the tables of keys and counters. The function of a public route must neither
-// check the key nor use the table of keys.
+// must use only the tables of keys and counters. A public route's function must neither check
+// the key nor use the table of keys.
 func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
@@ -90,7 +90,7 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 		name, key string
 		status    int
 		code      string
-		reads     int // number of reads of the table of keys
+		reads     int // how often the table of keys is read
 	}{
 		{"no key", "", 401, "missing_key", 0},
 		{"malformed", "Bearer " + good[:len(good)-1], 401, "invalid_key", 0},
@@ -140,7 +140,7 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 	}
 }
 
-// checkSeparation checks that a key of another workspace cannot read any of the records.
+// checkSeparation checks that a key of another workspace cannot read the test's records.
 func (k keyring) checkSeparation(t *testing.T, instances map[string]*lambdatest.Instance) {
 	t.Helper()
 	other := "Bearer " + k.create(t, "other", access.Export)
@@ -160,8 +160,8 @@ func (k keyring) checkSeparation(t *testing.T, instances map[string]*lambdatest.
 	}
 }
 
-// A new instance rejects a revoked key at once. The tests of package access, which have a fake
-// clock, show that a cached key is read again after a minute.
+// A new instance rejects a revoked key immediately. The tests of package access, which have a
+// fake clock, show that a cached key is read again after a minute.
 func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -195,8 +195,8 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 }
 
-// They are charged like any other request: each window with a refusal has admitted exactly
-// 200.
+// Requests with invalid keys are charged like any others: each window with a refusal admits
+// exactly 200 of them.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -257,8 +257,8 @@ func TestUnreadableKeysAre503WithNothingDone(t *testing.T) {
 	invoke(t, instance, ev, http.StatusCreated)
 }
 
-// Only functions of public routes start without a table of keys, unless AUTH_MODE says
-// otherwise.
+// Without a table of keys, only functions of public routes start, unless AUTH_MODE turns API
+// keys off.
 func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))

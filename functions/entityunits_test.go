@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// The calls and units of EntitiesTable and its indexes, for entities that take at most 1 KB.
+// The test counts units of EntitiesTable and its indexes, for entities that take at most 1 KB.
 func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -24,8 +24,7 @@ func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
 	for _, function := range []string{"create-entity", "update-entity", "delete-entity", "upsert-entities"} {
 		instances[function] = d.start(t, function, 1)[0]
 	}
-	// Including the name, the keys and the other attributes, the item is a little smaller than 1
-	// KB.
+	// With its keys and other attributes, the item is a little smaller than 1 KB.
 	attributes := `{"note":"` + strings.Repeat("x", 700) + `"}`
 	var hundred []string
 	for i := range 100 {
@@ -35,14 +34,14 @@ func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
 	for _, step := range []struct {
 		function, body string
 		status         int
-		want           string // calls of each operation on EntitiesTable, and their units
+		want           string // each operation on EntitiesTable with its calls and units
 	}{
 		{"create-entity", create, 201, "UpdateItem 1 3"},
 		{"update-entity", `{"id":"ada","attributes":{"n":1}}`, 200, "GetItem 1 1, UpdateItem 1 4"},
 		{"delete-entity", `{"id":"ada"}`, 200, "UpdateItem 1 4"},
-		{"create-entity", create, 201, "UpdateItem 1 4"}, // over a tombstone
+		{"create-entity", create, 201, "UpdateItem 1 4"}, // replaces a tombstone
 		{"delete-entity", `{"id":"ada","events":true}`, 202, "UpdateItem 1 4"},
-		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 201, "BatchGetItem 1 0, UpdateItem 100 300"}, // DynamoDB takes a unit for each item that does not exist, DynamoDB Local does not
+		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 201, "BatchGetItem 1 0, UpdateItem 100 300"}, // DynamoDB charges a unit for each item that does not exist; DynamoDB Local charges none
 		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 200, "BatchGetItem 1 100"},
 	} {
 		path := "/" + strings.ReplaceAll(step.function, "-", "_")

@@ -39,7 +39,7 @@ func erasedEvents(t *testing.T) int {
 	return n
 }
 
-// items returns all items of a table except the id of the service.
+// items returns all items of a table except the one with the service's id.
 func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 	t.Helper()
 	pages := dynamodb.NewScanPaginator(dynamolocal.Client(t), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
@@ -55,7 +55,7 @@ func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 	return all
 }
 
-// text returns an attribute of an item that is a string or a number.
+// text returns a string or number attribute of an item, or "" if it has another type.
 func text(item map[string]types.AttributeValue, name string) string {
 	switch v := item[name].(type) {
 	case *types.AttributeValueMemberS:
@@ -74,8 +74,8 @@ func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.T
 	}
 }
 
-// The worker is killed during the erasure, and runs again. After that, the tables contain only
-// the tombstone and the job.
+// The worker is killed during the erasure and then runs again. After that, the tables contain
+// only the tombstone and the job.
 func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	t.Parallel()
 	const id = "ada-4711"
@@ -128,7 +128,7 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	wantErased(t, d, jobs, table, id)
 }
 
-// halfAPartition is half of the write units that a partition takes per second.
+// halfAPartition is half of the 1,000 write units per second that a partition supports.
 const halfAPartition = 500
 
 func TestConcurrentErasuresLeaveHalfOfAPartitionToNewEvents(t *testing.T) {
@@ -142,8 +142,8 @@ func TestConcurrentErasuresLeaveHalfOfAPartitionToNewEvents(t *testing.T) {
 	}
 }
 
-// killWorker kills a worker as soon as when returns true.
-func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() bool) {
+// killWorker kills a worker as soon as due returns true.
+func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, due func() bool) {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() {
@@ -152,7 +152,7 @@ func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() b
 	}()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for !when() {
+	for !due() {
 		select {
 		case err := <-ended:
 			t.Fatalf("the worker ended (error %v) before it could be killed", err)

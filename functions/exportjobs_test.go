@@ -19,8 +19,8 @@ import (
 	"sluice/pkg/job"
 )
 
-// Five instances get 50 concurrent requests for new jobs, and create as many as the quota
-// allows. The jobs are cancelled, and everything is repeated.
+// Five instances receive 50 concurrent requests for new jobs, and create only as many jobs as
+// the quota allows. After those are cancelled, the instances can create as many again.
 func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -57,8 +57,8 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	}
 }
 
-// Lambda retries a run that was killed. Once all runs were killed, the job fails and no longer
-// counts towards the quota.
+// Lambda retries a killed run. When all of a job's allowed runs have been killed, the job
+// fails and no longer counts toward the quota.
 func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -87,7 +87,7 @@ func TestWhatExportFunctionsMayDo(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
 	binaries := map[string]string{"export-starter": x.starter, "export-worker": x.worker}
-	ordered := make(map[string]any) // by id; all jobs settle at the same time
+	ordered := make(map[string]any) // by id; all created before the first run, because a job waits record.SyncLag
 	for function := range binaries {
 		for i, order := range []string{
 			`"resource":"entity","format":"ndjson"`, `"resource":"entity","format":"csv","filters":{"type":"t"}`,

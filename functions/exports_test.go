@@ -35,7 +35,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// As in template.yaml.
+// These are the timeouts in template.yaml.
 const (
 	starterTimeout = 48 * time.Second
 	workerTimeout  = 15 * time.Minute
@@ -51,13 +51,13 @@ func exportRecords(t testing.TB) int {
 	return n
 }
 
-// imported is when the events were created, and when the first three of them occurred.
+// imported is when all events were created, and when the first three of them occurred.
 var imported = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// eventsOf returns a function that returns the i-th event in the order of an export. The
-// attributes have this many random bytes, in base64, which barely compress, so a file of many
-// events has several parts. Events 0 to 2 occurred at the same time, 3 to 5 a millisecond
-// later, and so on.
+// eventsOf returns a function that returns the i-th event in the order of an export. random is
+// the number of random bytes in an event's attributes. They are in base64 and barely compress,
+// so a file of many events has several parts. Events 0 to 2 occurred at the same time, events
+// 3 to 5 a millisecond later, and so on.
 func eventsOf(random int) func(i int) event.Event {
 	return func(i int) event.Event {
 		text := make([]byte, random)
@@ -70,7 +70,7 @@ func eventsOf(random int) func(i int) event.Event {
 	}
 }
 
-// An importedEvent takes 2 KB, so 10,000 of them fill three parts of a file.
+// An event of importedEvent takes 2 KB, so 10,000 of them fill three parts of a file.
 var importedEvent = eventsOf(1500)
 
 func line(t testing.TB, e event.Event) []byte {
@@ -96,7 +96,7 @@ func (b *batches) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...fun
 	return new(dynamodb.PutItemOutput), nil
 }
 
-// write writes the queued items until the queue is closed.
+// write stores the queued items until b.items is closed.
 func (b *batches) write(ctx context.Context) error {
 	var puts []types.WriteRequest
 	for open := true; open; {
@@ -157,7 +157,7 @@ type exports struct {
 	client          *dynamodb.Client
 	starter, worker string // paths of the binaries
 	jobs            *dynamo.Jobs
-	fast, slow      *stream // of the starter and of the worker
+	fast, slow      *stream // streams of the starter and the worker
 	create          *lambdatest.Instance
 	get             *lambdatest.Instance
 	files           func() int // counts objects and uploads in the bucket
@@ -200,7 +200,7 @@ func (x *exports) order(t *testing.T, id, rest string) any {
 	return x.fast.next(t)
 }
 
-// exportJob is a stored job, with what lists show of it and where its next run continues.
+// exportJob is a stored job with its decoded members: what lists show and what runs save.
 type exportJob struct {
 	job.Job
 	shown    exportjob.Job
@@ -224,7 +224,7 @@ func (x *exports) job(t *testing.T, id string) (j exportJob) {
 	return j
 }
 
-// run runs a function in a new process until it has processed the event.
+// run starts a function in a new process and waits until it has processed the event.
 func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration) *lambdatest.Instance {
 	t.Helper()
 	instance := lambdatest.Start(t, binary, x.env...)
@@ -234,13 +234,13 @@ func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration
 	return instance
 }
 
-// runUntil kills the worker as soon as killed returns true for the stored job.
-func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportJob) bool) {
+// runUntil kills the worker as soon as due returns true for the stored job.
+func (x *exports) runUntil(t *testing.T, ev any, id string, due func(exportJob) bool) {
 	t.Helper()
-	killWorker(t, lambdatest.Start(t, x.worker, x.env...), ev, func() bool { return killed(x.job(t, id)) })
+	killWorker(t, lambdatest.Start(t, x.worker, x.env...), ev, func() bool { return due(x.job(t, id)) })
 }
 
-// file downloads the file of a succeeded job.
+// file returns the decompressed file of a job, which must have succeeded.
 func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/export_job/"+id, "192.0.2.1", "")
@@ -256,7 +256,7 @@ func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // only read
+	t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // the body is only read
 	if resp.StatusCode != http.StatusOK || resp.ContentLength != *j.SizeBytes {
 		t.Fatalf("status %d, %d bytes; the job says %d", resp.StatusCode, resp.ContentLength, *j.SizeBytes)
 	}
@@ -267,7 +267,7 @@ func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	return unzip
 }
 
-// wantLines checks that a file has exactly the first n imported events, in order.
+// wantLines checks that a file contains exactly the first n imported events, in order.
 func wantLines(t *testing.T, file io.Reader, n int) {
 	t.Helper()
 	lines := bufio.NewReader(file)
@@ -285,8 +285,8 @@ func wantLines(t *testing.T, file io.Reader, n int) {
 	}
 }
 
-// TestLargeExports exports EXPORT_RECORDS events, and compares the peak of the worker's memory
-// with that during an export of at most 50,000.
+// TestLargeExports exports EXPORT_RECORDS events, and compares the worker's peak memory with
+// that of an export of at most 50,000 events.
 func TestLargeExports(t *testing.T) {
 	t.Parallel()
 	const shards = 2
@@ -294,12 +294,12 @@ func TestLargeExports(t *testing.T) {
 	engine := dynamolocal.Start(t) // not shared, because stopping an engine is faster than deleting a large table
 	x := deployExports(t, engine, shards)
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
-	// All jobs settle while the first subtest runs.
+	// A job waits record.SyncLag before it runs, so these are created before the first subtest.
 	lanes := x.order(t, "two-lanes", `"resource":"event","format":"csv"`)
 	killed := x.order(t, "killed", `"resource":"event","format":"ndjson"`)
 	small := min(50_000, n/2)
 	var measured []any
-	for i, records := range []int{small, small, n} { // twice, because the garbage collector varies the peak
+	for i, records := range []int{small, small, n} { // small twice, because garbage collection makes the peak vary
 		to, err := json.Marshal(importedEvent(records).OccurredAt)
 		if err != nil {
 			t.Fatal(err)
@@ -307,7 +307,7 @@ func TestLargeExports(t *testing.T) {
 		measured = append(measured, x.order(t, fmt.Sprint("memory-", i), fmt.Sprintf(`"resource":"event","format":"ndjson","filters":{"to":%s}`, to)))
 	}
 
-	t.Run("a job that is cancelled", func(t *testing.T) { // first, because it checks at its end that the bucket is empty
+	t.Run("a job that is cancelled", func(t *testing.T) { // runs first, because the bucket must be empty at its end
 		const id = "cancelled"
 		cancel := x.start(t, "cancel-export-job", 1)[0]
 		ev := x.order(t, id, `"resource":"event","format":"ndjson"`)
@@ -337,7 +337,7 @@ func TestLargeExports(t *testing.T) {
 			return dynamoproxy.Fault{}
 		})
 		slow := *x
-		slow.env = append(slices.Clone(x.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
+		slow.env = append(slices.Clone(x.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // overrides the earlier value
 		slow.run(t, x.starter, lanes, starterTimeout)
 		j := x.job(t, id)
 		t.Logf("the starter left the job %s with %d records in %d parts", j.Status, j.progress.Records+j.progress.Survey.Records, len(j.progress.Parts))

@@ -23,8 +23,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// faultSeconds is how long each fault lasts: the environment variable FAULT_SECONDS, by
-// default 2 seconds.
+// faultSeconds is how long each fault lasts: FAULT_SECONDS seconds, by default 2.
 func faultSeconds(t *testing.T) time.Duration {
 	d, err := time.ParseDuration(cmp.Or(os.Getenv("FAULT_SECONDS"), "2") + "s")
 	if err != nil || d < time.Second {
@@ -37,7 +36,7 @@ func faultSeconds(t *testing.T) time.Duration {
 type scenario struct {
 	name  string
 	begin func()
-	end   func() // ends the fault
+	end   func()
 }
 
 func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engine) []scenario {
@@ -79,9 +78,9 @@ type storm struct {
 	mu           sync.Mutex
 	statuses     map[int]int
 	windows      map[ratelimit.Class]map[ratelimit.Window]int64 // admitted cost by class and window
-	acknowledged []string                                       // ids of events whose creation was acknowledged (201)
+	acknowledged []string                                       // ids of events whose creation was acknowledged (201 or 200)
 	longest      time.Duration
-	firstPass    time.Time // the first admitted request since firstPass was last reset
+	firstPass    time.Time // when a request was first admitted after the last reset
 }
 
 func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id string) {
@@ -92,7 +91,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	start := time.Now()
 	resp, err := instance.Invoke(context.WithoutCancel(s.t.Context()), ev)
 	if err != nil {
-		s.t.Error(err) // such as no response within the function's timeout
+		s.t.Error(err) // for example, no response within the function's timeout
 		return
 	}
 	reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)

@@ -23,7 +23,7 @@ type frozenRoute struct {
 }
 
 var frozenRoutes = []frozenRoute{
-	// not-found calls DynamoDB for the charge first, which the SDK does not retry.
+	// not-found's first call to DynamoDB is the charge, which the SDK does not retry.
 	{function: "not-found", status: http.StatusNotFound, request: func(string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
 	}},
@@ -44,7 +44,7 @@ var frozenRoutes = []frozenRoute{
 	{function: "list-event", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("GET", "/event?limit=1", "192.0.2.5", "")
 	}},
-	// get-entity first reads the entity.
+	// get-entity's first call to DynamoDB reads the entity.
 	{function: "get-entity", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
 		ev := lambdatest.Event("GET", "/entity/e0", "192.0.2.6", "")
 		ev.PathParameters = map[string]string{"id": "e0"}
@@ -52,10 +52,10 @@ var frozenRoutes = []frozenRoute{
 	}},
 }
 
-// frozenBatch is how many events are in a request to create-events.
+// frozenBatch is how many events a request to create-events contains.
 const frozenBatch = 10
 
-// frozenCase is what happens to all connections between two requests.
+// frozenCase says what happens to all connections between two requests to an instance.
 type frozenCase struct {
 	freeze bool
 	cut    dynamoproxy.Cut
@@ -68,13 +68,13 @@ var frozenCases = []frozenCase{
 	{freeze: false, cut: dynamoproxy.RST, rounds: 1},
 	{freeze: true, cut: dynamoproxy.FIN, rounds: 3},
 	{freeze: true, cut: dynamoproxy.RST, rounds: 3},
-	// After a Silent cut, the client cannot see that a connection is dead. It avoids the
-	// connection only because that has been idle for 10 s.
+	// A client cannot see a Silent cut. It avoids the dead connection only because of the idle
+	// timeout of 10 s.
 	{freeze: true, cut: dynamoproxy.Silent, rounds: 1, idle: 10*time.Second + 500*time.Millisecond},
 }
 
 // Connections to DynamoDB are cut while an instance is idle or frozen. The next request must
-// not fail, and none may be charged twice.
+// not fail, and no request may be charged twice.
 func TestFrozenInstances(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
@@ -100,7 +100,7 @@ func TestFrozenInstances(t *testing.T) {
 	}
 }
 
-// deployFrozen makes functions call DynamoDB through a proxy for scheme, http or https.
+// deployFrozen makes functions call DynamoDB through a proxy; scheme is http or https.
 func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) {
 	t.Helper()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -114,11 +114,10 @@ func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) 
 	} else {
 		proxy = dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	}
-	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
+	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // overrides the earlier value
 	return d, proxy
 }
 
-// frozen counts requests and created events.
 type frozen struct {
 	t         *testing.T
 	proxy     *dynamoproxy.Proxy

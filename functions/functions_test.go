@@ -39,7 +39,7 @@ func deploy(t *testing.T, endpoint string) deployment {
 	return deployOn(t, dynamolocal.Shared(t), endpoint)
 }
 
-// deployOn creates tables on engine. The functions call it at endpoint.
+// deployOn creates tables on engine, which the functions reach at endpoint.
 func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deployment {
 	t.Helper()
 	d := deployment{
@@ -88,7 +88,7 @@ type window struct {
 
 type outcome struct{ admitted, refused int }
 
-// demand is the load of a flood.
+// demand says what flood sends and when it stops.
 type demand struct {
 	full  int // stop when more windows than this have a refusal
 	most  int // stop after this number of requests; 0 for no maximum
@@ -96,9 +96,9 @@ type demand struct {
 	cost  func(events.APIGatewayV2HTTPResponse) int64 // of an admitted request; 1 if nil
 }
 
-// flood invokes all instances at once, with one event at a time on each, and counts the
-// outcomes by window, until more than d.full windows have a refusal. After a refusal, a worker
-// waits for refusedRest.
+// flood invokes all instances concurrently, each with one event at a time, and counts the
+// outcomes by window. It stops at d.full or d.most. After a refusal, a worker rests for
+// refusedRest.
 func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelimit.Window]window {
 	t.Helper()
 	if d.cost == nil {
@@ -141,7 +141,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelim
 	for worker, instance := range instances {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				// What is in progress when the flood stops is completed and counted.
+				// A request in progress when the flood stops is still completed and counted.
 				resp, err := instance.Invoke(context.WithoutCancel(ctx), d.event(worker, n))
 				if err != nil {
 					t.Error(err)
@@ -160,8 +160,8 @@ func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelim
 	return windows
 }
 
-// refusedRest leaves processor time to other tests. Eight workers still send eight times as
-// many requests as the limit.
+// refusedRest leaves processor time for other tests. Eight workers can still send 1,600
+// requests a second, eight times the default limit.
 const refusedRest = 5 * time.Millisecond
 
 func rest(status int) {
@@ -170,7 +170,7 @@ func rest(status int) {
 	}
 }
 
-// counter returns a counter of key, or 0 if it does not exist.
+// counter returns the value of a counter, or 0 if it does not exist.
 func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 {
 	t.Helper()
 	out, err := dynamolocal.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{
@@ -207,14 +207,13 @@ func count(t *testing.T, table string) (n int) {
 	return n
 }
 
-// calls counts charges by window, and queries of records.
 type calls struct {
 	mu      sync.Mutex
 	charges map[ratelimit.Window]int
 	reads   int // queries of records
 }
 
-// countCalls counts the calls of functions that are started after it.
+// countCalls counts the calls of the functions that are started later.
 func (d *deployment) countCalls(t *testing.T) *calls {
 	t.Helper()
 	c := &calls{charges: make(map[ratelimit.Window]int)}
@@ -233,13 +232,13 @@ func (d *deployment) countCalls(t *testing.T) *calls {
 			c.reads++
 		}
 	})
-	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
+	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // overrides the earlier value
 	return c
 }
 
-// This holds however fast the machine is: a refusal shows that the limit was reached, and
-// counters never decrease. In each window, the functions make one call for each admitted
-// request, and at most one more per instance.
+// The speed of the machine does not matter: a refusal proves that the limit was reached, and
+// counters never decrease. In each window, the functions make one charge call per admitted
+// request, plus at most one per instance.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	const address, processes, windowsWanted, limit = "198.51.100.7", 8, 5, 80
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -267,16 +266,16 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 		cost: func(resp events.APIGatewayV2HTTPResponse) int64 { return int64(strings.Count(resp.Body, `"id":`)) },
 	})
 	admitted := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Scope: "export"}, "records", 196, processes)
-	// Each instance reads the indexed attributes when it starts, and may read one more page in a
+	// Each instance reads the indexed attributes when it starts, and may read one extra page per
 	// window before it knows that the limit is exhausted.
 	if most := admitted + (len(windows)+1)*processes; calls.reads > most {
 		t.Errorf("%d reads, want at most %d", calls.reads, most)
 	}
 }
 
-// wantWindows checks that no window has admitted more than limit, that each one with a refusal
-// has admitted exactly limit, and that the stored counters and the calls agree. It returns how
-// many requests were admitted.
+// wantWindows checks that no window admitted more than the limit, that every window with a
+// refusal admitted exactly the limit, and that the stored counters and the charge calls agree.
+// It returns the number of admitted requests.
 func (d *deployment) wantWindows(t *testing.T, windows map[ratelimit.Window]window, calls *calls, key ratelimit.Key, counter string, limit int64, processes int) (admitted int) {
 	t.Helper()
 	calls.mu.Lock()
@@ -302,7 +301,7 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	const calls = 25
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
-	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // the row causes no further calls per request
+	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // a row adds no calls per request
 	create := d.start(t, "create-event", 1)[0]
 	list := d.start(t, "list-event", 1)[0]
 	scan := dynamoproxy.Call{Operation: "Scan", Table: d.limits}
@@ -330,8 +329,8 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	}
 }
 
-// For its first request, a function uses only connections that its init has opened, and it
-// uses exactly the permissions of its policy.
+// The test also shows that a function's first request opens no connection, and that a function
+// needs exactly the permissions of its policy.
 func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	spec, err := openapitest.Load()
 	if err != nil {
@@ -354,8 +353,8 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"list-entity", "GET", "/entity", "", 200, `"next_cursor":null`},
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
-		// Several shards are queried concurrently, which takes more connections than init opens.
-		// Filtered by entity, the list is a single query.
+		// The first list is filtered by entity, so it takes a single query. Without that filter, the
+		// shards are queried concurrently, on more connections than init opens.
 		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
@@ -421,11 +420,11 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {
-		instance, first, early := instances[s.function], false, 0 // early: connections of init
+		instance, first, early := instances[s.function], false, 0 // early: connections opened by init
 		if instance == nil {
 			first = true
 			proxies[s.function] = dynamoproxy.Start(t, dynamolocal.Endpoint(t))
-			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxies[s.function].URL) // the last value of a variable applies
+			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxies[s.function].URL) // overrides the earlier value
 			instance = d.start(t, s.function, 1)[0]
 			instances[s.function] = instance
 			early = proxies[s.function].Opened()
@@ -463,10 +462,10 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	keys.checkSeparation(t, instances)
 }
 
-// checkConnections checks that the init of an instance opens exactly want connections, and its
-// first request none. On a busy machine, net/http sometimes drops a connection because the
-// response arrives before the request is completely written, so one of three instances must
-// pass.
+// checkConnections checks that init opens as many connections as wanted, and that the first
+// request opens none. On a busy machine, net/http sometimes drops a connection because the
+// response arrives before the request is completely written, so it is enough if one of three
+// instances passes.
 func (d deployment) checkConnections(t *testing.T, function string, ev events.APIGatewayV2HTTPRequest, want int) {
 	t.Helper()
 	var opened []int
@@ -486,7 +485,7 @@ func (d deployment) checkConnections(t *testing.T, function string, ev events.AP
 	t.Errorf("%s opens %v connections until its first response, want %d", function, opened, want)
 }
 
-// The next request reuses the connections of the concurrent calls.
+// A request reuses the connections that concurrent calls of earlier requests opened.
 func TestConnectionsAreKept(t *testing.T) {
 	const lists, atOnce = 30, 16
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -496,8 +495,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	for range lists {
 		invoke(t, instance, lambdatest.Event("GET", "/event", "192.0.2.1", ""), http.StatusOK)
 	}
-	// If another connection becomes idle before a new one is ready, net/http uses that one, but
-	// opens the new one nevertheless, so there can be more connections than concurrent calls.
+	// While net/http dials, another connection may become idle. net/http then uses the idle one,
+	// but still completes the dial, so there can be more connections than concurrent calls.
 	if n := proxy.Opened(); n > 3*atOnce {
 		t.Errorf("%d lists of %d calls at once made %d connections", lists, atOnce, n)
 	} else {
@@ -508,7 +507,7 @@ func TestConnectionsAreKept(t *testing.T) {
 func TestUnreachableCountersCause503WithNothingDone(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
-	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:9") // the last value of a variable applies
+	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:9") // overrides the earlier value
 	for function, ev := range map[string]events.APIGatewayV2HTTPRequest{
 		"create-event": lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"name":"n"}`),
 		"list-entity":  lambdatest.Event("GET", "/entity", "192.0.2.1", ""),

@@ -17,8 +17,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// With the permissions in template.yaml, it reports the age of the oldest job of any kind: it
-// notices an erasure whose run was killed and whose stream no longer reaches a worker.
+// With the permissions in template.yaml, the monitor reports the oldest job of any kind. So it
+// notices an erasure whose run was killed and which the stream no longer delivers.
 func TestTheJobMonitorNoticesAnErasureThatStopped(t *testing.T) {
 	t.Parallel()
 	exports, erasures := dynamolocal.Table(t, "ExportJobsTable"), dynamolocal.Table(t, "ErasureJobsTable")

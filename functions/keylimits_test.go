@@ -30,9 +30,9 @@ func keyed(ev events.APIGatewayV2HTTPRequest, token string) events.APIGatewayV2H
 
 func identityOf(token string) string { return "key:" + strings.Split(token, "_")[1] }
 
-// Eight processes get imports with one key from three addresses. Each full window has admitted
-// exactly the key's limit, over all addresses together, while requests with another key count
-// for their addresses.
+// Eight processes receive imports that use one key from three addresses. Each full window
+// admits exactly the key's limit, summed over all addresses. Requests with a second key, which
+// has no row, count for their addresses.
 func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	const processes, windowsWanted, limit = 8, 5, 50
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -40,7 +40,7 @@ func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	team, other := keys.create(t, "mine", access.Import), keys.create(t, "mine", access.Import)
 	d.setRow(t, identityOf(team), ratelimit.Limits{Imports: limit})
 	beside := d.start(t, "create-event", 1)[0]
-	calls := d.countCalls(t) // of the instances started below
+	calls := d.countCalls(t) // counts only the calls of the instances started below
 	instances := d.start(t, "create-event", processes)
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -53,7 +53,7 @@ func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 			if err != nil || resp.StatusCode != http.StatusCreated || resp.Headers["X-RateLimit-Limit"] != "200" {
 				t.Errorf("another key at the same address: %d %s, %v", resp.StatusCode, resp.Body, err)
 			}
-			<-time.After(10 * time.Millisecond) // at most a hundred a second
+			<-time.After(10 * time.Millisecond) // at most a hundred requests a second
 		}
 		ended <- n
 	}()
@@ -69,9 +69,9 @@ func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	}
 }
 
-// A key's row changes while eight processes serve requests with that key from three addresses,
-// and some processes are frozen for longer than the maximum age of rows. No window admits more
-// than the larger limit, and every request that begins after the maximum age gets the new one.
+// The row of a key changes under load from three addresses, while some of the eight processes
+// are frozen for longer than the maximum age of rows. No window admits more than the larger of
+// the old and new limits. When a change is older than the maximum age, the new limit applies.
 func TestTheLimitOfAKeyChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	const processes, maxAge, settled = 8, time.Second, 3 * time.Second
@@ -107,8 +107,8 @@ func TestTheLimitOfAKeyChangesUnderLoad(t *testing.T) {
 	checkWindows(t, outcomes(t, done), changes, maxAge)
 }
 
-// They name a key with a row, but have a wrong secret. They do not touch the key's counters,
-// and each instance reads the key once.
+// The tokens name a key that has a row, but contain a wrong secret. They do not change the
+// key's counters, and each instance reads the key only once a minute.
 func TestForgedTokensCountForTheirAddress(t *testing.T) {
 	const address, processes, forged, limit = "198.51.100.7", 4, 1_000, 80
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -123,7 +123,7 @@ func TestForgedTokensCountForTheirAddress(t *testing.T) {
 			reads.Add(1)
 		}
 	})
-	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
+	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // overrides the earlier value
 	begin := time.Now()
 	windows := flood(t, d.start(t, "create-event", processes), demand{full: math.MaxInt, most: forged, event: func(int, int) events.APIGatewayV2HTTPRequest {
 		_, other := secrettest.New(t, access.Key{Workspace: "mine", Scopes: access.Scopes()}, time.Now())

@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rows is the store that "sluice limits" uses.
+// rows opens the store that "sluice limits" uses.
 func (d deployment) rows(t *testing.T) *dynamo.Limits {
 	t.Helper()
 	s, err := dynamo.NewLimits(dynamolocal.Client(t), d.limits)
@@ -56,11 +56,11 @@ type exchange struct {
 type load struct {
 	mu    sync.Mutex
 	done  []exchange
-	added chan struct{}     // receives a value after a request was added to done
+	added chan struct{}     // receives a value after an exchange is added to done
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// waitUntil returns once a request that started after begun is complete.
+// waitUntil returns when a request that began after this time is complete.
 func (l *load) waitUntil(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {
@@ -79,13 +79,13 @@ func (l *load) waitUntil(t *testing.T, begun time.Time) {
 	}
 }
 
-// nowhere requests GET /nowhere from an address.
+// nowhere makes startLoad send GET /nowhere from an address.
 func nowhere(address string) func(int) events.APIGatewayV2HTTPRequest {
 	return func(int) events.APIGatewayV2HTTPRequest { return lambdatest.Event("GET", "/nowhere", address, "") }
 }
 
-// startLoad invokes each instance again and again, with pauses. event returns request n of an
-// instance.
+// startLoad invokes each instance repeatedly, with a pause after each request. event returns
+// the n-th request to an instance.
 func startLoad(t *testing.T, instances []*lambdatest.Instance, event func(n int) events.APIGatewayV2HTTPRequest, pause time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,7 +126,6 @@ func startLoad(t *testing.T, instances []*lambdatest.Instance, event func(n int)
 	return l
 }
 
-// outcomes counts exchanges by window.
 func outcomes(t *testing.T, done []exchange) map[ratelimit.Window]outcome {
 	t.Helper()
 	windows := make(map[ratelimit.Window]outcome)
@@ -150,9 +149,9 @@ type change struct {
 	limit        int // the new limit
 }
 
-// Rows are added, changed and removed while eight processes get requests from one address.
-// Each window with a refusal has admitted exactly the current limit or, during a change, at
-// most the larger one.
+// Rows are added, changed and removed while eight processes receive requests from one address.
+// Each window with a refusal admits exactly the current limit or, during a change, at most the
+// larger of the old and new limits.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge, settled = "198.51.100.7", 8, time.Second, 3 * time.Second
@@ -185,13 +184,13 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	usage := proxy.Usage()
 	charges, reads := usage[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}].Calls, usage[dynamoproxy.Call{Operation: "Scan", Table: d.limits}].Calls
 	t.Logf("%d requests, %d charges, %d reads of the rows in %v", len(done), charges, reads, time.Since(begin))
-	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 3 { // the third call, during each init, is for the service's id
+	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 3 { // the third kind of call, which init makes, is for the service's id
 		t.Errorf("%d requests made the calls %v; at most %d reads of the rows are needed", len(done), usage, most)
 	}
 }
 
-// checkInForce checks that the new limit applied to each request that started at least maxAge
-// after a change.
+// checkInForce checks that each request that began at least maxAge after a change, and more
+// than a second before the next one, got the new limit.
 func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.Duration) {
 	t.Helper()
 	for i, c := range changes {
@@ -211,8 +210,8 @@ func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.D
 	}
 }
 
-// checkWindows checks that a window with a refusal has admitted exactly the limit or, during a
-// change, at most the larger one.
+// checkWindows checks that each window with a refusal admitted exactly the limit or, during a
+// change, at most the larger of the old and new limits.
 func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []change, maxAge time.Duration) {
 	t.Helper()
 	const slow = time.Second // longest time from the start of a request to its charge
@@ -243,7 +242,7 @@ func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []
 	}
 }
 
-// The maximum age is 60 seconds by default.
+// The test sets the maximum age, which is 60 seconds by default, to 3 seconds.
 func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge = "198.51.100.7", 3, 3 * time.Second
@@ -269,7 +268,7 @@ func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
 	}
 }
 
-// Every request is admitted, and the metric counts those above the limit.
+// Every request is admitted, and the metric Observed counts the requests above the limit.
 func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	t.Parallel()
 	const address, processes, limit = "198.51.100.7", 8, 25
@@ -305,7 +304,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	}
 }
 
-// The rows have expired while the instance was frozen.
+// The rows expire while the instance is frozen.
 func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second
@@ -329,7 +328,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	}
 }
 
-// The last known rows apply, or else the defaults. The log says so, and no request fails.
+// The last known rows apply or, if there are none, the defaults, and no request fails.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second

@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// metrics returns the metrics of the stack sluice-test that the last line of a log changes.
+// metrics returns the names of the sluice-test stack's metrics that a log's last line changes.
 func metrics(t *testing.T, log string) (names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
@@ -34,7 +34,7 @@ func metrics(t *testing.T, log string) (names []string) {
 	return names
 }
 
-// maxLine is the longest that the log line of a request without an error may be, in bytes.
+// maxLine is the maximum size in bytes of the log line of a request with a status below 500.
 const maxLine = 550
 
 // The scenarios of TestAlarmsThatRollBack in package repository_test depend on these lines.
@@ -57,8 +57,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 		"without a key":            {list, dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "ClientErrors", "Requests"}},
 		"unreachable counters":     {list, unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
 		"a forged line of the log": {forged, dynamolocal.Endpoint(t), nil, http.StatusBadRequest, []string{"Allowed", "ChargeLatency", "ClientErrors", "Requests"}},
-		// The instance counts in its own memory and admits this request, but cannot read the records
-		// (503).
+		// The instance counts in its own memory and admits the request, but cannot read the records.
 		"with the failure mode open": {list, unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +91,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}
 }
 
-// The entity's stamp is further ahead than two clocks may differ.
+// One entity's stamp is an hour ahead, which is more than clocks may differ.
 func TestLogLineOfAClockFault(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -120,12 +119,12 @@ func TestLogLineOfAClockFault(t *testing.T) {
 	}
 }
 
-// The line changes the metric JobFailures once.
+// Exactly one log line changes the metric JobFailures.
 func TestLogLineOfAFailedExportJob(t *testing.T) {
 	t.Parallel()
 	const shards, perEvent = 1, 500
 	x := deployExports(t, dynamolocal.Shared(t), shards)
-	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // with more attributes than a CSV file can have columns
+	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // their attributes need more columns than a CSV file can have
 		attributes := make(map[string]int, perEvent)
 		for n := range perEvent {
 			attributes[fmt.Sprintf("a%d", i*perEvent+n)] = n

@@ -10,7 +10,7 @@ import (
 )
 
 // checkGrants checks that template.yaml grants exactly the permissions on tables and indexes
-// that the calls through the proxy needed. Lambda itself reads the streams.
+// that the calls through the proxy needed. It ignores streams, which Lambda itself reads.
 func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	t.Helper()
 	functions := templatetest.Functions(t)
@@ -20,7 +20,7 @@ func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	}
 	var needed []templatetest.Grant
 	for _, a := range proxy.Accesses() {
-		// A test's table is named after its logical id, with a random suffix.
+		// The name of a test's table is its logical id and a random suffix.
 		resource, _, _ := strings.Cut(a.Table, "-")
 		if a.Index != "" {
 			resource += "/index/" + a.Index

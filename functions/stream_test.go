@@ -15,8 +15,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// stream reads the changes of a table as Lambda does for a function: from the first change on,
-// one per event, without those that the filter in template.yaml drops.
+// stream reads a table's changes as Lambda does for a function: from the first change on, one
+// per event, and only those that match the filter in template.yaml.
 type stream struct {
 	client   *dynamodbstreams.Client
 	arn      *string
@@ -55,8 +55,8 @@ func openStream(t testing.TB, engine *dynamolocal.Engine, table, function string
 	return s
 }
 
-// poll starts from the beginning of the stream each time, because a position in it expires
-// after a few minutes.
+// poll starts at the beginning of the stream each time, because an iterator expires after a
+// few minutes.
 func (s *stream) poll(t testing.TB) {
 	t.Helper()
 	stream, err := s.client.DescribeStream(t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: s.arn})
@@ -85,7 +85,7 @@ func (s *stream) poll(t testing.TB) {
 	}
 }
 
-// take adds a change if it is new and matches the filter.
+// take adds a change to s.waiting if it is new and matches the filter.
 func (s *stream) take(t testing.TB, r streamtypes.Record) {
 	t.Helper()
 	if s.seen[*r.EventID] {
@@ -101,7 +101,7 @@ func (s *stream) take(t testing.TB, r streamtypes.Record) {
 	}
 }
 
-// next returns the first waiting change as an event, and waits if there is none.
+// next waits for a change, removes it from s.waiting and returns it as an event.
 func (s *stream) next(t testing.TB) any {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -118,7 +118,7 @@ func (s *stream) next(t testing.TB) any {
 	return map[string]any{"Records": []any{change}}
 }
 
-// image converts an item or its key to the JSON of an event.
+// image converts an item or a key to its JSON form in an event.
 func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]any {
 	t.Helper()
 	image := make(map[string]any)
@@ -137,7 +137,7 @@ func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]
 	return image
 }
 
-// matches reports whether value matches pattern, an object whose leaves are lists of allowed
+// matches filters as Lambda does: a pattern is an object whose leaves are lists of allowed
 // values.
 func matches(pattern, value any) bool {
 	switch p := pattern.(type) {

@@ -16,8 +16,8 @@ import (
 
 // Maximum read units of GET /usage.
 const (
-	idleUnits = 13 // without requests
-	busyUnits = 22 // for an address that used every route in each of the 60 seconds
+	idleUnits = 13 // for an address without requests
+	busyUnits = 22 // for an address that used every route in each of the last 60 seconds
 )
 
 func TestUsageCostsFewReadUnits(t *testing.T) {
@@ -47,8 +47,8 @@ func TestUsageCostsFewReadUnits(t *testing.T) {
 	}
 }
 
-// useEveryRoute counts 200 requests to each route, 200 records and 200 imports in each of the
-// last 60 seconds and the next ten.
+// useEveryRoute charges 200 requests to each route, 200 records and 200 imports in each of the
+// last 60 seconds and in each of the next ten.
 func useEveryRoute(t *testing.T, d deployment, address string) {
 	t.Helper()
 	store, err := dynamo.NewCounters(dynamolocal.Client(t), d.counters)

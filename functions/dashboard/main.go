@@ -1,5 +1,5 @@
-// Command dashboard serves the page (GET /dashboard and GET /dashboard/{proxy+}), redirects
-// browsers from GET / to it, and sets or deletes the session cookie (POST and DELETE
+// Command dashboard serves the dashboard (GET /dashboard and GET /dashboard/{proxy+}),
+// redirects browsers from GET / to it, and sets or deletes the session cookie (POST and DELETE
 // /dashboard/session).
 package main
 

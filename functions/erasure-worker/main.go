@@ -1,4 +1,4 @@
-// Command erasure-worker erases the events of entities. The stream of the erasure jobs' table
+// Command erasure-worker erases the events of deleted entities. The stream of ErasureJobsTable
 // invokes it.
 package main
 

@@ -1,6 +1,5 @@
-// Command export-starter runs new export jobs, which arrive on the stream of their table. It
-// writes the whole file of a small job, and begins that of a large one, which export-worker
-// completes.
+// Command export-starter runs new export jobs, which arrive on the stream of ExportJobsTable.
+// It completes small jobs, and begins large jobs, which export-worker completes.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Command export-worker completes large export jobs that export-starter has begun. The stream
-// of their table invokes it.
+// of ExportJobsTable invokes it.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command job-monitor measures how old the oldest unfinished job of any kind is. A schedule
+// Command job-monitor measures the age of the oldest unfinished job of any kind. A schedule
 // invokes it every five minutes.
 package main
 

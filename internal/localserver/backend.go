@@ -42,14 +42,14 @@ type backend struct {
 	exportJobs  job.Backlog
 	erasureJobs job.Backlog
 	serviceID   func(context.Context) (string, error)
-	settle      time.Duration // how long after a record was created all indexes contain it
+	settle      time.Duration // time from the creation of a record until all indexes contain it
 	keys        access.Store
 	limits      ratelimit.RowStore
 	indexes     *indexes     // builds the indexes of this backend; nil if "sluice indexes" does
-	records     string       // where the records are, for the output
-	countersIn  string       // where the counters are, for the output
+	records     string       // where the records are; printed at start
+	countersIn  string       // where the counters are; printed at start
 	keyFlags    string       // the flags with which "sluice keys" manages this backend's API keys
-	writable    func() error // says why the disk takes no more data; nil if the records are not on it
+	writable    func() error // returns why the disk takes no more data; nil if the records are not on a local disk
 	close       func() error
 }
 
@@ -60,8 +60,8 @@ func openBackend(ctx context.Context, getenv func(string) string, o Options, clo
 	return openEmbedded(o.DataDir, clock)
 }
 
-// openEmbedded keeps records in files in dir, which it creates if necessary, and counters in
-// memory.
+// openEmbedded keeps records in files in dir and counters in memory. It creates dir if
+// necessary.
 func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	dir, err := filepath.Abs(dir) // so that printed commands work in other directories
 	if err != nil {
@@ -80,7 +80,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	}
 	counters := memory.NewCounters()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters, BatchWriters: httpapi.MaxBatch}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), writable: func() error { return probe(dir) }, close: db.Close}
-	// Stamps are in the order of transactions, truncated to the millisecond.
+	// Stamps follow the order of transactions and are truncated to the millisecond.
 	b.settle = time.Millisecond
 	var errs [7]error
 	var id string
@@ -113,8 +113,8 @@ func (b *backend) openIndexed(dir string, db *bbolt.DB, clock entity.Clock) erro
 	return b.indexes.load(context.Background())
 }
 
-// probe writes a page to a file in dir and removes it again. Writing a record would not show
-// that the disk is full if the record fits into a page that bbolt has freed.
+// probe writes a page to a file in dir and then removes the file. Storing a record would not
+// always show that the disk is full: the record may fit into a page that bbolt has freed.
 func probe(dir string) error {
 	name := filepath.Join(dir, probeFile)
 	err := os.WriteFile(name, make([]byte, 4096), 0o600)
@@ -124,7 +124,7 @@ func probe(dir string) error {
 	return err
 }
 
-// shellWord returns dir as one word for a POSIX shell.
+// shellWord quotes dir for a POSIX shell if necessary.
 func shellWord(dir string) string {
 	if strings.ContainsFunc(dir, func(r rune) bool {
 		return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -134,7 +134,7 @@ func shellWord(dir string) string {
 	return dir
 }
 
-// openDynamoDB keeps all data in tables at a DynamoDB endpoint.
+// openDynamoDB keeps all data except export files in tables at a DynamoDB endpoint.
 func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string, clock entity.Clock) (*backend, error) {
 	t, err := openTables(ctx, getenv, endpoint, nil)
 	if err != nil {
@@ -175,8 +175,8 @@ func (b *backend) openIndexedTable(t tables, cfg dynamo.EntitiesConfig) error {
 	return err
 }
 
-// OpenTable returns a client of a DynamoDB endpoint, and the name of the table that has a
-// logical id in the template. It creates the table if necessary. If name is empty, it is the
+// OpenTable returns a client for a DynamoDB endpoint and the name of the table with this
+// logical id in the template. It creates the table if necessary. An empty name selects the
 // table that a server with this endpoint uses.
 func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logicalID, name string) (*dynamodb.Client, string, error) {
 	t, err := openTables(ctx, getenv, endpoint, map[string]string{logicalID: name})
@@ -187,7 +187,7 @@ func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logica
 }
 
 // dynamoDBClient uses the environment variables of the AWS SDK. Region and credentials have
-// defaults, because DynamoDB Local accepts any.
+// defaults, because DynamoDB Local accepts any values.
 func dynamoDBClient(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
 	var opts []func(*config.LoadOptions) error
 	if getenv("AWS_REGION") == "" {
@@ -209,9 +209,9 @@ type tables struct {
 }
 
 // openTables opens tables, and creates those that are missing. selected maps logical ids to
-// names; nil selects all tables of the template. If a name is empty, it is the value of the
-// table's environment variable (template.Table.EnvVar) or, if that is empty too, "sluice-" and
-// the logical id.
+// names; nil selects all tables of the template. An empty name stands for the value of the
+// table's environment variable (template.Table.EnvVar) or, if that is empty too, for "sluice-"
+// and the logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	client, err := dynamoDBClient(ctx, getenv, endpoint)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// layout is the version of a data directory: the names of its files and their buckets, keys
-// and values. If a change would make this build and earlier ones misread each other's files,
-// it needs a new version.
+// layout is the version of a data directory's format: the names of its files and their
+// buckets, keys and values. It must change whenever this build and earlier builds would
+// otherwise misread each other's files.
 const layout = "5"
 
 // layoutFile contains the version and is created first. serviceFile contains the id of the
-// service. If there is none, a server creates it.
+// service; a server creates it if it is missing.
 const (
 	layoutFile  = "layout"
 	serviceFile = "service"
@@ -29,11 +29,11 @@ const (
 	keysFile    = "keys.db"
 	limitsFile  = "limits.db"
 	indexesFile = "indexes.db"
-	probeFile   = "health.tmp" // exists only for a moment
+	probeFile   = "health.tmp" // exists only during a health check
 )
 
-// CreateDir creates the data directory if necessary. It fails if dir has data in a layout that
-// this build does not know.
+// CreateDir creates the data directory if necessary. It fails if dir has a layout that this
+// build does not know, or data without a layout.
 func CreateDir(dir string) error {
 	known, err := checkDir(dir)
 	if err != nil || known {
@@ -45,8 +45,8 @@ func CreateDir(dir string) error {
 	return os.WriteFile(filepath.Join(dir, layoutFile), []byte(layout), 0o600)
 }
 
-// checkDir reports whether dir has the layout of this build. It fails if dir has data in
-// another layout.
+// checkDir reports whether dir has the layout of this build. It fails if dir has another
+// layout, or data without a layout.
 func checkDir(dir string) (known bool, err error) {
 	// Look at the data first, because another process may be creating the directory.
 	used := HasData(dir) || exists(dir, keysFile) || exists(dir, limitsFile) || exists(dir, indexesFile)
@@ -70,7 +70,7 @@ func exists(dir, file string) bool {
 	return err == nil
 }
 
-// serviceID returns the id of the service whose data is in dir.
+// serviceID returns the id of the service whose data is in dir, and creates it if necessary.
 func serviceID(dir string) (string, error) {
 	path := filepath.Join(dir, serviceFile)
 	text, err := os.ReadFile(path)
@@ -88,7 +88,7 @@ func serviceID(dir string) (string, error) {
 func HasData(dir string) bool { return exists(dir, recordsFile) }
 
 // OpenKeys opens the API keys in the data directory dir, which a running server may be using.
-// The first key creates the file.
+// Storing the first key creates the file.
 func OpenKeys(dir string) (access.Manager, error) {
 	if _, err := checkDir(dir); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func OpenKeys(dir string) (access.Manager, error) {
 }
 
 // OpenLimits opens the rows of limits in the data directory dir, which a running server may be
-// using. The first row creates the file.
+// using. Storing the first row creates the file.
 func OpenLimits(dir string) (ratelimit.RowManager, error) {
 	if _, err := checkDir(dir); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func OpenLimits(dir string) (ratelimit.RowManager, error) {
 }
 
 // OpenIndexes opens the indexed attributes in the data directory dir, which a running server
-// may be using. The first one creates the file.
+// may be using. Storing the first attribute creates the file.
 func OpenIndexes(dir string) (index.Store, error) {
 	if _, err := checkDir(dir); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// listen starts newServer with shorter timeouts and small write buffers. closed receives a
-// value for each connection that the server closes.
+// listen starts the server of newServer with shorter timeouts and small write buffers. closed
+// receives a value for each connection that the server closes.
 func listen(t *testing.T, handler http.Handler, write time.Duration) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,10 +44,10 @@ func listen(t *testing.T, handler http.Handler, write time.Duration) (addr strin
 	return listener.Addr().String(), closing
 }
 
-// liveHeap is in bytes, after a garbage collection.
+// liveHeap returns the size of the heap in bytes after a garbage collection.
 func liveHeap() int64 {
 	runtime.GC()
-	runtime.GC() // frees pooled objects, which the first only marks
+	runtime.GC() // frees pooled objects, which survive the first collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -13,22 +13,22 @@ const (
 	indexPoll    = time.Second // how often the server checks whether declarations have changed
 	indexTimeout = 5 * time.Second
 
-	// indexPage is how many entities one transaction indexes, while other writes wait.
+	// indexPage is how many entities one transaction indexes. Other writes wait for it.
 	indexPage = 1000
 
-	// indexShare is the share of the time spent on building an index, so that other writes find
-	// room between its transactions.
+	// indexShare is the fraction of the time in which the server builds indexes. It leaves the
+	// rest to other writes.
 	indexShare = 0.25
 )
 
 // indexes builds and removes the indexes of an embedded store. Only this process writes
 // entities, and each transaction uses the declarations in current, so a change of state takes
-// effect at once.
+// effect immediately.
 type indexes struct {
 	store   index.Store
 	current *index.Current
 	builder *index.Builder
-	resting map[string]time.Time // by Declaration.ID, until when it is left alone: a build that fails must not hold up others
+	resting map[string]time.Time // by Declaration.ID: when to retry a failed build, which must not hold up other builds
 }
 
 func newIndexes(store index.Store, keeper index.Keeper, current *index.Current) *indexes {
@@ -67,8 +67,8 @@ func (x *indexes) run(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// step reads the declarations and works on one that is not ready. worked is false if there is
-// none.
+// step reads the declarations and works on one that is not ready. worked is false if all are
+// ready or resting.
 func (x *indexes) step(ctx context.Context) (worked bool, err error) {
 	if err := x.load(ctx); err != nil {
 		return false, err

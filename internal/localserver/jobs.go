@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	exportsAtOnce  = 2 // in addition to those in their first turn
+	exportsAtOnce  = 2 // in addition to the jobs in their first turn
 	exportsTurn    = 5 * time.Second
 	erasuresAtOnce = 4
 )
 
-// background runs the jobs of all kinds, builds indexes, and serves the files of jobs.
+// background runs the jobs of all kinds, builds indexes, and serves export files.
 type background struct {
 	runners  []*job.Runner
-	indexes  *indexes // nil for none
+	indexes  *indexes // nil if the server builds none
 	building sync.WaitGroup
 	files    *files.Dir
-	days     int // for how many days files are kept
+	days     int // how many days export files are kept
 	logger   *slog.Logger
 }
 
-// openBackground sets the stores of jobs and links in b.stores. The export files are in a
-// subdirectory of dir.
+// openBackground sets the stores of jobs and of export links in b.stores. The export files are
+// in a subdirectory of dir.
 func openBackground(b *backend, dir string, getenv func(string) string, logger *slog.Logger) (*background, error) {
 	days, err := exportjob.ParseFileDays(cmp.Or(getenv("EXPORT_FILE_DAYS"), "7"))
 	if err != nil {
@@ -68,8 +68,8 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	return &background{runners: []*job.Runner{exports, erasures}, indexes: b.indexes, files: files, days: days, logger: logger}, nil
 }
 
-// start runs jobs, beginning with those that an earlier process left unfinished, and removes
-// old files, until ctx is done.
+// start runs jobs, builds indexes and removes old files in the background until ctx is done.
+// Jobs that an earlier process left unfinished come first.
 func (b *background) start(ctx context.Context) error {
 	for _, r := range b.runners {
 		if err := r.Start(ctx); err != nil {

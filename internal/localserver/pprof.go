@@ -23,7 +23,7 @@ func startProfiles(addr string, stdout io.Writer) (stop func(), err error) {
 		return nil, fmt.Errorf("--pprof: %w", err)
 	}
 	server := &http.Server{ReadHeaderTimeout: readHeaderTimeout}
-	go server.Serve(listener) //nolint:errcheck // returns an error when it is closed
+	go server.Serve(listener) //nolint:errcheck // fails when the server is closed
 	fmt.Fprintf(stdout, "Profiles are at http://%s/debug/pprof/\n", listener.Addr())
 	return func() { server.Close() }, nil //nolint:errcheck // nothing depends on it
 }

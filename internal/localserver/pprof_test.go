@@ -24,10 +24,10 @@ func TestProfilesAreOnLoopbackOnly(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%v, error %v", resp, err)
 	}
-	resp.Body.Close() //nolint:errcheck // was only read
+	resp.Body.Close() //nolint:errcheck // the body was only read
 	stop()
 	if resp, err := http.Get(url); err == nil {
-		resp.Body.Close() //nolint:errcheck // was only read
+		resp.Body.Close() //nolint:errcheck // the body was only read
 		t.Error("profiles are still served")
 	}
 }

@@ -24,16 +24,16 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// drainTimeout is how long Run, when it ends, waits for requests in progress.
+// drainTimeout is how long Run waits for requests in progress before it returns.
 const drainTimeout = 10 * time.Second
 
-// gcPercent is the default target of the garbage collector, which GOGC overrides. Go's default
-// of 100 would save only about 10 MB, because the live heap is small, but would collect many
-// times per second under load.
+// gcPercent is the garbage collector's target unless GOGC is set. Go's default of 100 would
+// save only about 10 MB, because the live heap is small, but cause many collections per second
+// under load.
 const gcPercent = 400
 
 // The server disconnects clients that send a request or read a response too slowly.
-// writeTimeout counts from the request header. It is longer than readTimeout, so that the
+// writeTimeout starts after the request header. It is longer than readTimeout, so that the
 // server can still send a 408 if a request body stalls.
 const (
 	readHeaderTimeout = 10 * time.Second
@@ -45,8 +45,8 @@ const (
 type Options struct {
 	Addr string // host:port to listen on
 
-	// DataDir has the export files and, if DynamoDB is empty, all other data except the counters,
-	// which are in memory. Run creates it if necessary.
+	// DataDir contains the export files and, if DynamoDB is empty, all other data except the
+	// counters, which are in memory. Run creates it if necessary.
 	DataDir string
 
 	// DynamoDB is the URL of a DynamoDB endpoint for all data except export files, or empty.
@@ -57,8 +57,8 @@ type Options struct {
 }
 
 // Run runs the server until ctx is done, and then finishes the requests in progress and closes
-// the stores. getenv returns environment variables, which are the same as in a deployment. Run
-// prints the address to stdout and logs to stderr.
+// the stores. It gets the environment variables from getenv; they are the same as in a
+// deployment. Run prints the address to stdout and logs to stderr.
 func Run(ctx context.Context, getenv func(string) string, o Options, stdout, stderr io.Writer) (err error) {
 	level := slog.LevelWarn
 	if o.Verbose {

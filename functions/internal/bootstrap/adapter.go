@@ -26,7 +26,7 @@ const maxResponse = 6_291_556
 // maxBody leaves 64 KiB for headers.
 const maxBody = maxResponse - 64<<10
 
-// A function responds to API Gateway events (payload format 2.0) with the handlers of package
+// A function passes API Gateway events (payload format 2.0) to the handlers of package
 // httpapi. It takes care of what is specific to API Gateway: the stage in the path, the
 // decoded path, the request id, the source address and the maximum size of a response.
 type function struct {
@@ -51,12 +51,12 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 	return routes.ProxyWithContext(ctx, ev)
 }
 
-// convertible returns an event that the adapter can convert to an HTTP request. If it cannot
-// convert ev, ok is false, and the returned event is a GET of / with those headers and cookies
-// of ev that are valid.
+// convertible returns an event that the adapter can convert to an HTTP request. If ev is not
+// such an event, ok is false, and the result is a GET of / with the valid headers and cookies
+// of ev.
 //
-// The adapter prints the decoded path of an event that it cannot convert. A client could put
-// log lines into that path, and thus change metrics.
+// The adapter prints the decoded path of an event that it cannot convert. Without convertible,
+// a client could put log lines into that path and so change metrics.
 func convertible(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (_ events.APIGatewayV2HTTPRequest, ok bool) {
 	headers, cookies := maps.Clone(ev.Headers), slices.Clone(ev.Cookies)
 	maps.DeleteFunc(headers, func(name, value string) bool { return hasControl(name) || hasControl(value) })
@@ -83,9 +83,9 @@ func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' })
 }
 
-// fits reports whether Lambda accepts a response with this body. The runtime encodes the body
-// as a JSON string, without escaping HTML, and as base64 if it is not UTF-8. The string is at
-// most 6 times as long as the body, so most bodies need not be encoded to find out.
+// fits reports whether Lambda accepts a response with this body. The runtime encodes UTF-8 as
+// a JSON string, without escaping HTML, and any other body as base64. Either is at most six
+// times as long as the body, so most bodies need not be encoded to find out.
 func fits(body []byte) bool {
 	switch {
 	case len(body) < maxBody/6:
@@ -99,8 +99,8 @@ func fits(body []byte) bool {
 	return e.Encode(string(body)) == nil && encoded.Len() <= maxBody
 }
 
-// fromGateway gives requests the form in which net/http's server would pass them. r.RequestURI
-// keeps the stage, which links need.
+// fromGateway gives requests the form that net/http's server would give them, except that
+// r.RequestURI keeps the stage, which links need.
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
@@ -120,8 +120,8 @@ type headWriter struct{ http.ResponseWriter }
 
 func (headWriter) Write(b []byte) (int, error) { return len(b), nil }
 
-// trimStage removes the stage, with which every path from API Gateway begins unless the stage
-// is $default.
+// trimStage removes the stage from the beginning of a path. API Gateway adds it to every path,
+// unless the stage is $default.
 func trimStage(path, stage string) string {
 	rest, ok := strings.CutPrefix(path, "/"+stage)
 	if stage == "" || stage == "$default" || !ok || rest != "" && rest[0] != '/' {
@@ -130,7 +130,7 @@ func trimStage(path, stage string) string {
 	return cmp.Or(rest, "/")
 }
 
-// requestID returns API Gateway's id for a request.
+// requestID returns the id that API Gateway gave the request.
 func requestID(r *http.Request) string {
 	event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
 	return event.RequestID

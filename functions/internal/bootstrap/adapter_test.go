@@ -30,7 +30,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC) }
 
-// A service invokes functions with embedded stores.
+// A service invokes functions in this process, with embedded stores.
 type service struct {
 	limiter *ratelimit.Limiter
 	stores  httpapi.Stores
@@ -73,7 +73,7 @@ func (s *service) invoke(t *testing.T, name string, ev events.APIGatewayV2HTTPRe
 	return resp
 }
 
-// sample returns an event that the repository has for `sam local invoke`.
+// sample returns a function's event from events/, which is there for `sam local invoke`.
 func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../../events", name+".json"))
@@ -117,7 +117,7 @@ func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	}
 }
 
-// API Gateway would forward the body of a response to HEAD, so there must be none.
+// API Gateway would forward the body of a response to HEAD, so the function must return none.
 func TestAResponseToHEADHasNoBody(t *testing.T) {
 	s := newService(t)
 	ev := sample(t, "openapi")
@@ -166,7 +166,7 @@ func TestALinkKeepsTheStage(t *testing.T) {
 	}
 }
 
-// malformed has functions that make an event impossible to convert to an HTTP request.
+// malformed has changes after which an event cannot be converted to an HTTP request.
 var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
 	"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },
 	"an invalid host":           func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.DomainName = "[::1" },
@@ -235,7 +235,7 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 }
 
 // API Gateway sends these requests to the default route, although their normalized form
-// matches a route. A 405 would tell the client to use the method that it has used.
+// matches a route. A 405 would tell the client to use the very method that it used.
 func TestARequestThatMatchesARouteOnlyAfterNormalizationIs404(t *testing.T) {
 	s := newService(t)
 	// In the second case, the client sent GET /%65ntity.
@@ -291,7 +291,7 @@ func asRuntime(t *testing.T, body []byte) int {
 	return len(out)
 }
 
-// There is no room for more than the headers.
+// A body of the maximum size leaves room only for the headers.
 func TestABodyFitsIfLambdaAcceptsIt(t *testing.T) {
 	for _, tt := range []struct {
 		unit    string
@@ -348,15 +348,15 @@ func TestALargeListOfMarkupIsReturned(t *testing.T) {
 	}
 }
 
-// giant has entities larger than Lambda accepts.
+// giant has an entity that is too large for a response of a Lambda function.
 type giant struct{ entity.Store }
 
 func (giant) Get(context.Context, string, string) (entity.Entity, error) {
 	return entity.Entity{ID: "giant", Attributes: record.Attributes(`{"a":"` + strings.Repeat("a", maxBody) + `"}`)}, nil
 }
 
-// The client would get a 502 from Lambda. The log has the status that the client gets, and the
-// request is charged for no record.
+// If Lambda rejected the response, the client would get a 502. The log has the status that the
+// client gets, and no record is charged.
 func TestAResponseThatLambdaRejectsIsA500(t *testing.T) {
 	s := newService(t)
 	s.stores.Entities = giant{}

@@ -15,18 +15,18 @@ import (
 
 const (
 	// maxIdleConns is how many idle connections are kept per host. A list of events makes up to
-	// this many concurrent calls. With the SDK's default of 10, the client would then close 6 of
-	// 16 connections and open new ones for the next request.
+	// this many concurrent calls. With the SDK's default of 10, the client would close 6 of 16
+	// connections after each list and open new ones for the next.
 	maxIdleConns = 16
 
-	// idleConnTimeout is shorter than any server's. net/http compares it with the wall clock
-	// before it reuses a connection, so it includes the time during which Lambda has frozen the
-	// instance.
+	// idleConnTimeout is shorter than any server's. net/http measures the idle time by the wall
+	// clock before it reuses a connection, so the time for which Lambda froze the instance counts
+	// too.
 	idleConnTimeout = 10 * time.Second
 )
 
 // LoadAWS returns the SDK's default configuration with an HTTP client for instances that
-// Lambda freezes between invocations. docs/decisions/0007-warm-connection.md has the reasons.
+// Lambda freezes between invocations. See docs/decisions/0007-warm-connection.md.
 func LoadAWS(ctx context.Context) (aws.Config, error) {
 	return config.LoadDefaultConfig(ctx,
 		config.WithHTTPClient(httpClient()),
@@ -49,10 +49,10 @@ func addRepeatUnsent(stack *middleware.Stack) error {
 }
 
 // repeatUnsent sends a request on another connection if the server has closed the idle one
-// that net/http chose. It looks before net/http writes to that connection, and closes it, so
-// the server cannot receive the request there. So even a request that must be applied only
-// once can be repeated safely. Each repetition takes one idle connection from the pool, and
-// when the pool is empty, net/http opens a new one.
+// that net/http chose. It checks this before net/http writes to the connection, and then
+// closes the connection, so the server cannot receive the request there. That makes it safe to
+// repeat even a request that must be applied only once. Each repetition takes an idle
+// connection from the pool, and when the pool is empty, net/http opens a new one.
 func repeatUnsent(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	for {
 		unsent := false

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A server that closes the connection after reading a request may have applied it.
+// A server that reads a request and then closes the connection may have applied the request.
 func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 	var mu sync.Mutex
 	requests, seen := 0, make(map[string]bool)
@@ -68,7 +68,7 @@ func TestClosedByPeer(t *testing.T) {
 		{"closed", func(_ net.Conn, server *net.TCPConn) error { return server.Close() }, true},
 		{"half closed", func(_ net.Conn, server *net.TCPConn) error { return server.CloseWrite() }, true},
 		{"reset", func(_ net.Conn, server *net.TCPConn) error {
-			server.SetLinger(0) //nolint:errcheck // then Close sends a RST
+			server.SetLinger(0) //nolint:errcheck // makes Close send a RST
 			return server.Close()
 		}, true},
 		{"unread data", func(_ net.Conn, server *net.TCPConn) error {

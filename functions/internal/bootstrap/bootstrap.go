@@ -1,6 +1,6 @@
-// Package bootstrap runs the functions of the routes on AWS Lambda. It reads the
-// configuration, opens the stores of counters, limits and API keys, and adapts API Gateway
-// events to the handlers of package httpapi.
+// Package bootstrap runs each route's function on AWS Lambda. It reads the configuration,
+// opens the stores of counters, limits and API keys, and adapts API Gateway events to the
+// handlers of package httpapi.
 package bootstrap
 
 import (
@@ -29,25 +29,25 @@ import (
 // connect fails, the first request opens the connections that it needs.
 const connectTimeout = time.Second
 
-// Clients are the AWS clients, and the clock, with which a function opens its stores.
+// Clients has the AWS clients and the clock with which a function opens its stores.
 type Clients struct {
 	AWS      aws.Config
 	DynamoDB *dynamodb.Client
 	Clock    entity.Clock
 }
 
-// Start runs a function, such as "list-entity", with the stores that open opens. It does not
-// return. If the function cannot be set up, it exits the process.
-func Start(name string, open ...Opener) {
-	f, err := newFunction(context.Background(), name, os.Getenv, open)
+// Start runs a function, such as "list-entity", with the stores that the openers open. It does
+// not return: if the function cannot be set up, it exits the process.
+func Start(name string, openers ...Opener) {
+	f, err := newFunction(context.Background(), name, os.Getenv, openers)
 	if err != nil {
 		log.Fatal(err)
 	}
 	lambda.Start(f.Invoke)
 }
 
-// newFunction reads its configuration from the environment variables of template.yaml and
-// those of the SDK, and connects to DynamoDB.
+// newFunction reads the environment variables that template.yaml sets and those of the AWS
+// SDK, and connects to DynamoDB.
 func newFunction(ctx context.Context, name string, getenv func(string) string, openers []Opener) (*function, error) {
 	cfg, err := httpapi.LoadConfig(getenv)
 	if err != nil {
@@ -94,8 +94,8 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	// This does not run concurrently with connect, which reuses the connection that Refresh
-	// opened.
+	// Refresh must not run concurrently with connect, which reuses the connection that Refresh
+	// opens.
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
@@ -106,16 +106,16 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 }
 
 // connections is how many connections a function opens during init; 1 if absent. Each costs a
-// write unit of CountersTable, and a thousand instances may start at once, so batches open the
-// rest of httpapi.BatchWriters when they need them.
+// write unit of CountersTable, and a thousand instances may start at the same time, so a batch
+// opens more connections, up to httpapi.BatchWriters, only when it needs them.
 var connections = map[string]int{
 	"create-events":   10,
 	"upsert-entities": 10,
 	"usage":           dynamo.UsageReaders,
 }
 
-// connect opens count connections to DynamoDB, at least one, for the first request. One of
-// them is used to read the id and then the indexed attributes.
+// connect opens connections to DynamoDB for the first request: count, but at least one. One of
+// them is used to read the service's id and then the indexed attributes.
 func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -133,8 +133,8 @@ func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.Service
 	return calls.Wait()
 }
 
-// authenticator returns nil if API keys are off, or if the function has no table of keys,
-// which is allowed only if its routes are public.
+// authenticator returns nil if API keys are off or the function has no table of keys. Only the
+// function of a public route may have none.
 func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
 	if cfg.AccessOff || table == "" {
 		return nil, nil

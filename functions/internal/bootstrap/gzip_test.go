@@ -23,7 +23,7 @@ func compressed(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// Bodies that are not text are base64 in API Gateway events.
+// Bodies that are not text are base64-encoded in API Gateway events.
 func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	s := newService(t)
 	for i := range 10 {
@@ -39,7 +39,7 @@ func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	ev.RawQueryString, ev.QueryStringParameters = "", nil
 	delete(ev.Headers, "accept-encoding")
 	plain := s.invoke(t, "list-entity", ev)
-	// The adapter splits this header into two values.
+	// The adapter splits this header into two values, at the comma.
 	ev.Headers["accept-encoding"] = "deflate, gzip;q=0.8"
 	resp := s.invoke(t, "list-entity", ev)
 	if !resp.IsBase64Encoded || resp.Headers["Content-Encoding"] != "gzip" || resp.Headers["Vary"] != "Accept-Encoding" {

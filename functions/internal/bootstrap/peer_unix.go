@@ -26,7 +26,7 @@ func closedByPeer(conn net.Conn) bool {
 	open := false
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
-		// The descriptor is in non-blocking mode, like all of package net.
+		// Recvfrom does not block, because descriptors of package net are in non-blocking mode.
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
 		open = err == syscall.EAGAIN
 	})

@@ -12,11 +12,11 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// Opener opens a store into a field of stores. The names of tables come from environment
-// variables that template.yaml sets.
+// Opener opens one or more stores and sets their fields in stores. The names of tables come
+// from environment variables that template.yaml sets.
 type Opener func(c Clients, stores *httpapi.Stores) error
 
-// Entities is for functions that neither write entities nor find them by attributes.
+// Entities is for functions that neither set attributes nor find entities by them.
 func Entities(c Clients, stores *httpapi.Stores) (err error) {
 	stores.Entities, err = dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock, nil)
 	return err

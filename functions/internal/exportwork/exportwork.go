@@ -1,4 +1,4 @@
-// Package exportwork opens what runs of export jobs need, for the two functions that run them.
+// Package exportwork opens the stores for the two functions that run export jobs.
 package exportwork
 
 import (

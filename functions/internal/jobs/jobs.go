@@ -1,4 +1,4 @@
-// Package jobs runs and watches background jobs of any kind as Lambda functions.
+// Package jobs sets up the Lambda functions that run and watch background jobs.
 package jobs
 
 import (
@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// margin is how long before the function's timeout the context of a run ends, so that the run
-	// can finish what it is doing and save its progress.
+	// margin is the time between the end of a run's context and the function's timeout, in which
+	// the run finishes its current step and saves its progress.
 	margin = 30 * time.Second
 
 	// attempts is how many times an AWS call is tried. It is high because a failed run repeats
@@ -29,9 +29,9 @@ const (
 	attempts = 8
 )
 
-// Start runs the jobs of a kind that arrive on the stream of its table. They read indexes, so
-// they start record.SyncLag after they were requested. open opens the stores that the work
-// needs. Start does not return. If the function cannot be set up, it exits the process.
+// Start runs the jobs of one kind that arrive on the stream of its table. They read indexes,
+// so each starts only record.SyncLag after it was requested. open opens the stores that they
+// need. Start does not return: if the function cannot be set up, it exits the process.
 func Start(kind job.Kind, open func(bootstrap.Clients) (job.Work, error)) {
 	clients, jobs, err := connect(context.Background(), kind, os.Getenv)
 	if err != nil {
@@ -59,8 +59,8 @@ func connect(ctx context.Context, kind job.Kind, getenv func(string) string) (bo
 	return clients, jobs, err
 }
 
-// handler calls run for the job of each record of a stream, one after another. After an error,
-// Lambda delivers the records again.
+// handler calls run for the job in each record of a stream event, one at a time. After an
+// error, Lambda delivers the records again.
 func handler(run func(ctx context.Context, workspace, id string) error) func(context.Context, events.DynamoDBEvent) error {
 	return func(ctx context.Context, ev events.DynamoDBEvent) error {
 		if deadline, ok := ctx.Deadline(); ok {

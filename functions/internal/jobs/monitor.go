@@ -15,7 +15,7 @@ import (
 
 // StartMonitor runs the function that measures the age of the oldest unfinished job. It reads
 // the tables of all kinds, so it notices a job that has stopped for any reason, such as a
-// failing worker or a stream that does not reach it. StartMonitor does not return. If the
+// failing worker or a stream that invokes no worker. StartMonitor does not return: if the
 // function cannot be set up, it exits the process.
 func StartMonitor(kinds ...job.Kind) {
 	m := monitor{service: os.Getenv("SERVICE_NAME"), now: time.Now, logger: slog.New(slog.NewJSONHandler(os.Stdout, nil))}
@@ -43,10 +43,10 @@ type watched struct {
 	}
 }
 
-// handle logs the metric OldestUnfinishedSeconds in the CloudWatch embedded metric format, and
-// the age for each kind. It is 0 if no job is unfinished. If a table cannot be read, handle
-// logs nothing and returns the error. Source: CloudWatch User Guide, "Specification: Embedded
-// metric format".
+// handle logs the age of each kind's oldest unfinished job, and the highest age as the metric
+// OldestUnfinishedSeconds. An age is 0 if no job is unfinished. If a table cannot be read,
+// handle logs nothing and returns the error. Source: CloudWatch User Guide, "Specification:
+// Embedded metric format".
 func (m monitor) handle(ctx context.Context) error {
 	const metric = "OldestUnfinishedSeconds"
 	now, oldest := m.now(), 0.0

@@ -25,7 +25,6 @@ func (o oldest) OldestUnfinished(context.Context) (record.Time, bool, error) {
 	return o.created, o.ok, o.err
 }
 
-// watch returns a monitor of two kinds of jobs. It writes to log.
 func watch(log *bytes.Buffer, now time.Time, reports, copies oldest) monitor {
 	return monitor{
 		kinds:   []watched{{job.Kind{Name: "report"}, reports}, {job.Kind{Name: "copy"}, copies}},

@@ -25,10 +25,10 @@ type Process struct {
 	kill   func()
 	log    lockedBuffer
 	exited chan struct{} // closed when the program has exited
-	err    error         // of cmd.Wait; valid after exited is closed
+	err    error         // from cmd.Wait; valid after exited is closed
 }
 
-// Start collects standard output and standard error. If cmd.Stdout is set, it gets both too.
+// Start collects standard output and standard error. If cmd.Stdout is set, it gets them too.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // the program may have exited
@@ -48,9 +48,9 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// tied runs its arguments, a program, until the standard input of the script is closed. Only
-// the test process has the other end of that pipe, so the program ends with the test process,
-// even if that is killed.
+// tied runs the program in its arguments until the script's standard input is closed. Only the
+// test process has the other end of that pipe, so the program ends when the test process does,
+// even if the test process is killed.
 const tied = `
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -60,8 +60,8 @@ exec 3<&-
 wait "$program"
 `
 
-// StartTied starts a program that ends with the test process, even if that is killed. It needs
-// sh, whose process id PID returns.
+// StartTied starts a program that ends when the test process ends or is killed. It needs sh;
+// PID returns the process id of sh.
 func StartTied(program string, args ...string) (*Process, error) {
 	cmd := exec.Command("sh", append([]string{"-c", tied, filepath.Base(program), program}, args...)...)
 	stdin, err := cmd.StdinPipe()
@@ -100,8 +100,8 @@ func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(c
 
 const printTimeout = time.Minute
 
-// ReadyText waits until the program has printed a match of pattern, and returns the first
-// submatch. It fails as Ready does.
+// ReadyText waits until the program has printed a match for pattern, and returns the first
+// submatch. It fails like Ready.
 func (p *Process) ReadyText(ctx context.Context, pattern string) (submatch string, err error) {
 	expression := regexp.MustCompile(pattern)
 	err = p.Ready(ctx, printTimeout, func(context.Context) error {
@@ -119,8 +119,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Memory returns a field of /proc/PID/status in bytes, such as VmHWM, the peak of the
-// program's memory. It needs Linux.
+// Memory returns a field of /proc/PID/status in bytes, such as VmHWM, the program's peak
+// memory. It needs Linux.
 func (p *Process) Memory(field string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *Process) Memory(field string) (bytes int64, err error) {
 	return kilobytes << 10, nil
 }
 
-// Exited is closed when the program has exited. Log then has all of its output.
+// Exited returns a channel that is closed when the program has exited and Log is complete.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Wait returns the error of exec.Cmd.Wait.

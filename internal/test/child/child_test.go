@@ -24,7 +24,7 @@ func (r *recorder) end(format string, args []any) {
 	}
 }
 
-// Otherwise, tests whose engine is missing would pass unnoticed where it matters.
+// In CI, a skipped test would go unnoticed.
 func TestAMissingProgramSkipsATestButFailsItInCI(t *testing.T) {
 	for ci, want := range map[string]string{"": "skipped: ", "true": "failed: "} {
 		t.Setenv("CI", ci)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Require skips the test if err says that a program is missing, or fails it if CI is set. help
-// says how to install the program.
+// Require skips the test if err, which says that a program is missing, is not nil. If CI is
+// set, it fails the test instead. help says how to install the program.
 func Require(t testing.TB, err error, help string) {
 	t.Helper()
 	if err == nil {
@@ -30,7 +30,7 @@ func Cached(t testing.TB, path string) string {
 	return filepath.Join(ModuleRoot(t), ".cache", path)
 }
 
-// ModuleRoot returns the directory of go.mod. Tests run in the directory of their package.
+// ModuleRoot returns the directory that contains go.mod, at or above the working directory.
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -50,8 +50,8 @@ func ModuleRoot(t testing.TB) string {
 }
 
 // OnFreePort calls start with a free port. If start returns ErrExited, another program may
-// have taken that port, so OnFreePort tries up to five others. While the reservation is open,
-// other test processes do not choose the port.
+// have taken that port, so OnFreePort tries another, up to five in all. Other test processes
+// do not choose the port until the reservation is closed.
 func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	var errs []error
 	for range 5 {
@@ -71,10 +71,9 @@ func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	return nil, errors.Join(errs...)
 }
 
-// freePort returns a port below the range from which operating systems choose those of
-// outgoing connections, so none of them can take it while the program is not listening. The
-// reservation is a listener on the next higher port: another test process that tries the same
-// pair cannot listen there.
+// freePort returns a port below the range that operating systems use for outgoing connections,
+// so no such connection can take it before the program listens. The reservation is a listener
+// on the next higher port, so another test process cannot reserve the same pair.
 func freePort() (port int, reservation io.Closer, err error) {
 	const low, high, tries = 20000, 30000, 100
 	var last error

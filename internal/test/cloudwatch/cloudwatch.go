@@ -1,6 +1,6 @@
 // Package cloudwatch says which metrics a log line changes, through the metric filters of
-// template.yaml and the embedded metric format. It knows as much of the syntax of filters as
-// the template uses, and fails the test for anything else.
+// template.yaml and the embedded metric format. It supports only the filter syntax that the
+// template uses, and fails the test for any other.
 package cloudwatch
 
 import (
@@ -25,7 +25,7 @@ type Metric struct {
 	Dimensions      string // Name=Value pairs, sorted and separated by commas
 }
 
-// MetricOf takes dimensions as Name=Value.
+// MetricOf takes the dimensions as Name=Value pairs, in any order.
 func MetricOf(namespace, name string, pairs ...string) Metric {
 	slices.Sort(pairs)
 	return Metric{Namespace: namespace, Name: name, Dimensions: strings.Join(pairs, ",")}
@@ -70,7 +70,7 @@ func Filters(t testing.TB, stack string) (filters []Filter) {
 	return filters
 }
 
-// Metrics returns what a line in a log group adds to metrics.
+// Metrics returns the metrics that a log line changes, and what it adds to each of them.
 func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]float64 {
 	t.Helper()
 	var event map[string]any
@@ -89,8 +89,8 @@ func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]f
 // comparison matches a comparison in a pattern, such as $.record.status = "error".
 var comparison = regexp.MustCompile(`\$\.([\w.]+) (=|>=|<) ("[^"]*"|\d+)`)
 
-// matches replaces each comparison in the pattern by its result and evaluates the rest as a Go
-// expression. Source: CloudWatch Logs User Guide, "Filter pattern syntax".
+// matches replaces each comparison in the pattern with its result and evaluates the rest as a
+// Go expression. Source: CloudWatch Logs User Guide, "Filter pattern syntax".
 func (f Filter) matches(t testing.TB, event map[string]any) bool {
 	t.Helper()
 	results := comparison.ReplaceAllStringFunc(f.pattern, func(text string) string {
@@ -105,8 +105,8 @@ func (f Filter) matches(t testing.TB, event map[string]any) bool {
 	return constant.BoolVal(value)
 }
 
-// holds compares the member at a path with a number or a quoted text, in which * stands for
-// any text. It returns false if the member has another type.
+// holds compares the member at a path with a number or a quoted string. In a string, * stands
+// for any text. holds returns false if the member has another type.
 func holds(event map[string]any, path, operator, operand string) bool {
 	var at any = event
 	for name := range strings.SplitSeq(path, ".") {
@@ -142,8 +142,8 @@ func Evaluate(t testing.TB, expression string) constant.Value {
 	return v.Value
 }
 
-// embedded returns the metrics in the embedded metric format. Source: CloudWatch User Guide,
-// "Specification: Embedded metric format".
+// embedded returns the metrics of a line in the embedded metric format. Source: CloudWatch
+// User Guide, "Specification: Embedded metric format".
 func embedded(t testing.TB, line string, event map[string]any) map[Metric]float64 {
 	t.Helper()
 	var emf struct {

@@ -1,9 +1,9 @@
 // Package dynamolocal runs DynamoDB Local for tests, as a child process that ends with the
 // test process.
 //
-// "make dynamodb-local" fetches its jars and native libraries into .cache/dynamodb-local, for
-// which the environment variable DYNAMODB_LOCAL can name another directory. Without them or
-// Java 17, tests that need them are skipped, or fail if the environment variable CI is set.
+// "make dynamodb-local" fetches the jars and native libraries into .cache/dynamodb-local. The
+// environment variable DYNAMODB_LOCAL can name another directory. If the files or Java 17 are
+// missing, tests that use the engine are skipped, or fail if the variable CI is set.
 package dynamolocal
 
 import (
@@ -62,8 +62,8 @@ func Client(t testing.TB, options ...func(*dynamodb.Options)) *dynamodb.Client {
 	return Shared(t).Client(options...)
 }
 
-// Table creates a table as defined in template.yaml, which lasts until the end of the test,
-// and returns its unique name.
+// Table creates a table as defined in template.yaml and returns its unique name. The table
+// lasts until the end of the test.
 func Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	return Shared(t).Table(t, logicalID)
@@ -75,7 +75,7 @@ func Start(t testing.TB) *Engine {
 	return startIn(t, "")
 }
 
-// StartDurable starts an engine for one test, whose tables are in a file and survive Restart.
+// StartDurable is like Start, but keeps tables in a file, so that they survive Restart.
 func StartDurable(t testing.TB) *Engine {
 	t.Helper()
 	return startIn(t, t.TempDir())
@@ -100,7 +100,7 @@ func (e *Engine) Restart(t testing.TB) {
 	}
 }
 
-// Client returns a client with the defaults of the SDK, which options change. The engine need
+// Client returns a client with the SDK's defaults, which options can change. The engine need
 // not be running.
 func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{

@@ -50,14 +50,14 @@ func start(install installation, dir string) (e *Engine, err error) {
 	return e, nil
 }
 
-// run waits until the process can list tables.
+// run starts the process and waits until it can list tables.
 func (e *Engine) run() error {
-	// On two cores and without a warm code cache, the C1 compiler and the serial collector start
-	// in two thirds of the time. Tests then run as fast as with the defaults.
 	storage := []string{"-inMemory"}
 	if e.dir != "" {
 		storage = []string{"-dbPath", e.dir}
 	}
+	// With the C1 compiler and the serial collector, the engine starts in two thirds of the time
+	// (on two cores, with a cold code cache). Tests run as fast as with the defaults.
 	p, err := child.StartTied(e.install.java, append([]string{
 		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dsqlite4java.library.path=" + e.install.dir,
@@ -82,8 +82,8 @@ func (e *Engine) run() error {
 	return err
 }
 
-// Stop kills the engine. Its connections break, tables in memory are lost, and once Stop has
-// returned, nothing listens on its port.
+// Stop kills the engine. Its connections break, and tables in memory are lost. When Stop
+// returns, nothing listens on the port.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	p := e.process

@@ -13,8 +13,8 @@ type Access struct {
 	Table  string
 	Index  string // "" for the table itself
 
-	// Partition is the partition of EntitiesTable if its name begins with '#', which no
-	// workspace's name does; "" for any other partition.
+	// Partition is the accessed partition of EntitiesTable if it belongs to no workspace, that is,
+	// if its name begins with '#'; "" for any other partition.
 	Partition string
 }
 
@@ -65,7 +65,7 @@ func partition(body map[string]any) string {
 	return ""
 }
 
-// Accesses returns what all calls so far have needed, sorted.
+// Accesses returns the permissions that all calls so far needed, sorted.
 func (p *Proxy) Accesses() []Access {
 	p.mu.Lock()
 	defer p.mu.Unlock()

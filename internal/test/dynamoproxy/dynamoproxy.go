@@ -63,7 +63,7 @@ func Start(t testing.TB, endpoint string) *Proxy {
 	return p
 }
 
-// StartTLS is like Start. It also returns the path of a PEM file with the proxy's certificate.
+// StartTLS is like Start, but with TLS; certificate is the path of the proxy's PEM file.
 func StartTLS(t testing.TB, endpoint string) (p *Proxy, certificate string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler()) // only for its certificate, which is valid for 127.0.0.1
@@ -167,8 +167,8 @@ func callOf(r *http.Request, body map[string]any) Call {
 	return Call{Operation: operation, Table: table}
 }
 
-// count also makes the engine report the consumed capacity. That invalidates the signature,
-// which DynamoDB Local does not verify.
+// count counts a call, and rewrites its body so that the engine reports the consumed capacity.
+// That invalidates the signature, which DynamoDB Local does not verify.
 func (p *Proxy) count(r *http.Request) (Call, error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -195,7 +195,7 @@ func (p *Proxy) count(r *http.Request) (Call, error) {
 	return call, nil
 }
 
-// meter adds the capacity that a response reports to the usage.
+// meter adds a response's consumed capacity to the usage.
 func (p *Proxy) meter(resp *http.Response) error {
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -213,11 +213,11 @@ func (p *Proxy) meter(resp *http.Response) error {
 		TableName     string
 		CapacityUnits float64
 	}
-	var of []capacity // one for each table of a batch, otherwise a single one
+	var of []capacity // one per table of a batch, otherwise one
 	if json.Unmarshal(body.ConsumedCapacity, &of) != nil {
 		of = make([]capacity, 1)
 		if json.Unmarshal(body.ConsumedCapacity, &of[0]) != nil {
-			return nil // an error has no capacity
+			return nil // an error response reports no capacity
 		}
 	}
 	empty := 0
@@ -230,8 +230,8 @@ func (p *Proxy) meter(resp *http.Response) error {
 	return nil
 }
 
-// Observe makes the proxy call watch with each call and, if it has one, its primary key. Calls
-// of watch may be concurrent.
+// Observe makes the proxy pass each call to watch, with its primary key if it has one. watch
+// may be called concurrently.
 func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 // Fault is what the proxy does with a call. The zero Fault forwards it unchanged.
 type Fault struct {
 	Delay time.Duration // before the call is forwarded
-	Skip  bool          // the call is not forwarded; only together with Drop or Error
+	Skip  bool          // the call is not forwarded; requires Drop or Error
 	Drop  bool          // the connection is closed without a response
 	Error string        // the response is this DynamoDB exception
 }
 
-// For Fault.Error.
+// Values of Fault.Error.
 const (
 	InternalServerError = "InternalServerError"                    // status 500: the call may have been applied
 	Throttled           = "ProvisionedThroughputExceededException" // status 400: the call has not been applied
-	Conflict            = "TransactionConflictException"           // the same
+	Conflict            = "TransactionConflictException"           // status 400: the call has not been applied
 )
 
 // SetFault makes fault choose the fault of each call; nil for no faults.

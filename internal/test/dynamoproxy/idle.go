@@ -12,10 +12,10 @@ import (
 // Cut is how an idle connection ends.
 type Cut string
 
-// How servers and networks end connections that have been idle for long.
+// How servers and networks end connections that have been idle for a long time.
 const (
-	FIN    Cut = "FIN"  // the server closes it
-	RST    Cut = "RST"  // the server resets it
+	FIN    Cut = "FIN"  // the server closes the connection
+	RST    Cut = "RST"  // the server resets the connection
 	Silent Cut = "none" // the client notices nothing until it writes, and then gets a RST, as behind a NAT gateway
 )
 

@@ -9,9 +9,9 @@ import (
 	"sluice/internal/test/child"
 )
 
-// Freeze suspends the process once it polls for its next event, as Lambda does between
-// invocations, and returns when all threads have stopped. Invoke and Handle resume it. Freeze
-// needs Unix.
+// Freeze suspends the process when it polls for its next event, as Lambda does between
+// invocations, and returns when all threads have stopped. Invoke and Handle resume the
+// process. Freeze needs Unix.
 func (i *Instance) Freeze(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

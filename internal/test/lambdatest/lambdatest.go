@@ -27,7 +27,7 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// Timeout is the timeout in template.yaml of a function with a route.
+// Timeout is the timeout that template.yaml sets for functions with routes.
 const Timeout = 10 * time.Second
 
 // Build returns the path of a function's binary. The first call in a process builds all
@@ -38,7 +38,7 @@ func Build(t testing.TB, function string) string {
 	dir := filepath.Join(child.ModuleRoot(t), "bin", "functions")
 	built.Lock()
 	defer built.Unlock()
-	if !built.all { // also after a build that failed, because its binaries are outdated
+	if !built.all { // a failed build is retried, because it leaves old binaries
 		Compile(t, child.ModuleRoot(t), "sluice/functions/...", runtime.GOARCH, dir+"/")
 		built.all = true
 	}
@@ -50,8 +50,8 @@ var built struct {
 	all bool
 }
 
-// Compile builds packages for Lambda and a GOARCH, with the flags of the deployment, to path:
-// a binary, or a directory if it ends with a slash. dir is a directory of the module.
+// Compile builds packages for a GOARCH with the flags of the deployment. path is the binary to
+// write, or a directory if it ends in a slash. dir is a directory of the module.
 func Compile(t testing.TB, dir, packages, goarch, path string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, packages)
@@ -67,7 +67,7 @@ type Instance struct {
 	mu      sync.Mutex // held while an event is processed
 	events  chan invocation
 	results chan result
-	freezes chan chan error // for Freeze
+	freezes chan chan error // requests from Freeze; each is a channel for the result
 	polled  chan struct{}   // closed when the process first asks for an event
 	api     *httptest.Server
 }
@@ -82,7 +82,7 @@ type result struct {
 	failed bool // the function reported an error instead of a response
 }
 
-// Start is Run, but the instance lasts until the end of the test.
+// Start is like Run, but also stops the instance at the end of the test.
 func Start(t testing.TB, binary string, env ...string) *Instance {
 	t.Helper()
 	i, err := Run(binary, env...)
@@ -96,8 +96,8 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 	return i
 }
 
-// Run starts a binary with the variables in env ("NAME=value"), those of the Runtime API and
-// fake credentials.
+// Run starts a binary. Its environment has the variables in env ("NAME=value"), those of the
+// Runtime API and fake credentials.
 func Run(binary string, env ...string) (*Instance, error) {
 	i := &Instance{events: make(chan invocation), results: make(chan result), freezes: make(chan chan error), polled: make(chan struct{})}
 	i.api = httptest.NewServer(i.runtimeAPI())
@@ -173,7 +173,7 @@ func (i *Instance) runtimeAPI() http.Handler {
 var ErrFailed = errors.New("the function failed")
 
 // Ready waits until init is complete and the process polls for its first event. It fails with
-// child.ErrExited if the process exits, and it fails if init takes longer than Timeout.
+// child.ErrExited if the process exits, and with another error if init exceeds Timeout.
 func (i *Instance) Ready(ctx context.Context) error {
 	return i.Process.Ready(ctx, Timeout, func(ctx context.Context) error {
 		select {
@@ -186,8 +186,7 @@ func (i *Instance) Ready(ctx context.Context) error {
 	})
 }
 
-// Invoke sends a request event. Concurrent calls run one after another. It fails as Handle
-// does.
+// Invoke sends a request event. Concurrent calls run one after another. It fails like Handle.
 func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (resp events.APIGatewayV2HTTPResponse, err error) {
 	body, err := i.Handle(ctx, ev, Timeout)
 	if err != nil {
