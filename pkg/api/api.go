@@ -1,4 +1,4 @@
-// Package api has JSON types that the server encodes and the Go client decodes: problem details,
+// Package api holds JSON types that the server encodes and the Go client decodes: problem details,
 // lists, usage, and the results of batches and deletions. The types of records and jobs are in
 // packages of their own.
 package api
@@ -30,7 +30,7 @@ type List[T any] struct {
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
 	// SyncedUntil is the time from which the next synchronization starts. The pages of this list
-	// contain every change before it. Only lists of changes in ascending order have it.
+	// contain every change before that time. Only lists of changes in ascending order set it.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 
@@ -71,10 +71,10 @@ type EntityIndex struct {
 	Done      float64     `json:"done"`  // share of the index that is built, from 0 to 1
 }
 
-// Usage has the limits of an address or API key, and what it has used in the last minute.
+// Usage describes the limits of an address or API key, and its usage in the last minute.
 type Usage struct {
 	Counted string        `json:"counted"` // whose usage: "address:…" or "key:…"
-	Address string        `json:"address"` // the address in the query, or else the caller's, as it is counted: an IPv4 address or an IPv6 prefix
+	Address string        `json:"address"` // the caller's address, or the address in the query if there is one; IPv6 is cut to a prefix
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe", as in ratelimit.Action
 	Limit   int64         `json:"limit"`   // the lowest value in Limits
 	Limits  UsageLimits   `json:"limits"`

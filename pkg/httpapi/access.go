@@ -122,7 +122,7 @@ func token(r *request) (text string, fromCookie, ok bool) {
 	return cookie.Value, true, true
 }
 
-// credentials returns the API key in r, or an error. A page of another origin can make a browser
+// credentials returns the API key in r, or an error. A page from another origin can make a browser
 // send the session cookie, so the cookie of such a request is accepted only if the method is safe
 // (GET, HEAD, OPTIONS).
 func credentials(r *request) (string, error) {
@@ -140,7 +140,7 @@ func credentials(r *request) (string, error) {
 	return text, nil
 }
 
-// checkOrigin rejects a request from a page of another origin, unless its method is safe.
+// checkOrigin rejects a cross-origin request, unless its method is safe.
 func checkOrigin(r *request) error {
 	if err := new(http.CrossOriginProtection).Check(r.Request); err != nil {
 		r.log.refused = refusedCrossOrigin

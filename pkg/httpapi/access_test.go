@@ -85,7 +85,7 @@ func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) 
 	return "Bearer " + token.Reveal()
 }
 
-// wrong changes the last character of an API key, which is part of its secret.
+// wrong returns key with a different last character, which is part of the secret.
 func wrong(key string) string {
 	last := "2"
 	if strings.HasSuffix(key, last) {
@@ -344,7 +344,7 @@ func TestWorkspacesAreApart(t *testing.T) {
 	}
 }
 
-// A page of another origin can make a browser send the cookie. Such a request must not change
+// A page from another origin can make a browser send the cookie. Such a request must not change
 // anything.
 func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {

@@ -152,8 +152,8 @@ func (b *batch) failure() error {
 	return errors.Join(errs...)
 }
 
-// response has the status that all results share, or 207 if they differ. If they share an error
-// status, the body is a problem that contains the results.
+// response returns the status that all results share, or 207 if they differ. If the shared status
+// is an error, the body is a problem that contains the results.
 func (b *batch) response() (response, error) {
 	status := b.results[0].Status
 	for _, r := range b.results {

@@ -19,7 +19,7 @@ import (
 )
 
 type outcome struct {
-	Status  int    `json:"status"` // only if the body is a problem
+	Status  int    `json:"status"` // set only if the body is a problem
 	Code    string `json:"code"`
 	Results []struct {
 		Index   int `json:"index"`
@@ -205,8 +205,8 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 	}
 }
 
-// crowd counts concurrent calls. The first call waits for a second, so that the count does not
-// depend on the scheduler.
+// crowd counts concurrent calls. The first call waits until another call joins it, so that the
+// count does not depend on the scheduler.
 type crowd struct {
 	mu        sync.Mutex
 	now, most int

@@ -91,14 +91,14 @@ func (e *environment) duration(name string, otherwise, least, most time.Duration
 	return d
 }
 
-// choice reads a variable with two possible values, and reports whether it has the second. The
-// first is the default.
-func (e *environment) choice(name, otherwise, other string) bool {
+// choice reports whether a variable is set to otherValue. An empty variable counts as
+// defaultValue, and any third value is an error.
+func (e *environment) choice(name, defaultValue, otherValue string) bool {
 	value := e.getenv(name)
-	if value != "" && value != otherwise && value != other {
-		e.fail("%s=%q must be %s or %s", name, value, otherwise, other)
+	if value != "" && value != defaultValue && value != otherValue {
+		e.fail("%s=%q must be %s or %s", name, value, defaultValue, otherValue)
 	}
-	return value == other
+	return value == otherValue
 }
 
 // minOriginSecret is a length in bytes.
@@ -122,8 +122,8 @@ func (e *environment) originSecrets() []string {
 }
 
 // Limiter returns a limiter that keeps its counters in store and looks up the limits of an
-// identity in rows. With FailOpen, it uses the counters of fallback while store fails. These must
-// be local to the process.
+// identity in rows. With FailOpen, it charges fallback while store fails; fallback must keep its
+// counters within the process.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *ratelimit.RowCache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {

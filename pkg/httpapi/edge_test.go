@@ -234,7 +234,7 @@ func TestAnUpdateCannotGrowAnEntityAboveTheLimit(t *testing.T) {
 // The tests of package record cover more time formats.
 func TestTimes(t *testing.T) {
 	a := newRoomyAPI(t)
-	for text, want := range map[string]string{ // the time stored, by the time sent; "" if that is invalid
+	for text, want := range map[string]string{ // from the time in the request to the stored time; "" if the request is invalid
 		"2026-01-02T15:04:05Z":        "2026-01-02T15:04:05.000Z",
 		"2026-01-02T15:04:05.1Z":      "2026-01-02T15:04:05.100Z",
 		"2026-01-02T15:04:05.123999Z": "2026-01-02T15:04:05.123Z",

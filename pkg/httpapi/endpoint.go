@@ -28,7 +28,7 @@ const storeTimeout = record.WriteTimeout
 // service (500). The response is ignored if there is an error.
 type action func(s *service, r *request) (response, error)
 
-// request has the state of an HTTP request, which [endpoint.ServeHTTP] fills in step by step.
+// request is the state of an HTTP request. [endpoint.ServeHTTP] fills it in step by step.
 type request struct {
 	*http.Request
 	id       string
@@ -117,8 +117,8 @@ func (e *endpoint) begin(ctx context.Context, hr *http.Request) *request {
 	return r
 }
 
-// end must be deferred. If ServeHTTP panicked, it responds with 500. It always writes the log
-// line.
+// end must be deferred. It always writes the log line, and responds with 500 if ServeHTTP
+// panicked.
 func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	if v := recover(); v != nil {
 		r.decision = e.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: e.route.Name, Class: ratelimit.General}})
@@ -167,8 +167,8 @@ func (e *endpoint) precheck(r *request) error {
 	return refusal(d, r.counted)
 }
 
-// maxRecords returns how many records an export can return at most: 1 if its path has an id, and
-// otherwise the length of a page, or 0 if the query has an invalid limit.
+// maxRecords returns the maximum number of records in the response to an export: 1 if the path has
+// an id, and otherwise the length of a page, or 0 if the query has an invalid limit.
 func (e *endpoint) maxRecords(r *request) int64 {
 	if strings.Contains(e.route.Path, "{") {
 		return 1
@@ -177,7 +177,7 @@ func (e *endpoint) maxRecords(r *request) int64 {
 	return int64(p.limit(e.maxPage(r.counted)))
 }
 
-// charge charges a request. The number of records counts only for an export.
+// charge charges a request. It ignores records unless the route is an export.
 func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	begun := time.Now()
 	d, err := e.limiter.Charge(ctx, ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: int64(records)})

@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// charges counts calls, and panics if its store is nil.
+// charges is a store that counts its calls. It panics if the Store inside it is nil.
 type charges struct {
 	ratelimit.Store
 	calls int

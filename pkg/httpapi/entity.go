@@ -111,7 +111,7 @@ func upsertEntities(s *service, r *request) (response, error) {
 	})
 }
 
-// upserted has the last known state of an entity: as it was read before the batch, or as an
+// upserted is the last known state of an entity: as it was read before the batch, or as an
 // earlier element with the same id left it.
 type upserted struct {
 	entity *entity.Entity // nil if it does not exist

@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// fuzzed has the handlers of an API without limits, by route name.
+// fuzzed maps route names to the handlers of an API without limits.
 type fuzzed map[string]http.Handler
 
 func newFuzzed(f *testing.F) fuzzed {

@@ -59,7 +59,7 @@ func bomb(t testing.TB, n int) string {
 	return b.String()
 }
 
-// postCoded posts a body with a Content-Encoding, in base64 as API Gateway passes it on.
+// postCoded posts a body with a Content-Encoding. API Gateway passes such a body on in base64.
 func (a service) postCoded(t testing.TB, route, path, coding, body string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", path, "192.0.2.1", base64.StdEncoding.EncodeToString([]byte(body)))
@@ -156,7 +156,7 @@ func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	}
 }
 
-// acceptedAs requests a list with the accept values as Accept-Encoding headers.
+// acceptedAs requests a list with one Accept-Encoding header for each element of accept.
 func (a service) acceptedAs(t *testing.T, target string, accept ...string) (resp events.APIGatewayV2HTTPResponse, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	ev = lambdatest.Event("GET", target, "192.0.2.1", "")

@@ -227,7 +227,7 @@ func TestUsageOfOthersNeedsTheScopeOperator(t *testing.T) {
 	for _, tt := range []struct {
 		key, query string
 		status     int
-		code       string // of the problem, or who is counted
+		code       string // code of the problem, or the counted identity
 		records    int64  // the records limit
 	}{
 		{counted, "", 200, "key:" + idOf(counted), 9},

@@ -12,19 +12,19 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// logEntry is what the log line needs besides the other fields of a request.
+// logEntry holds what the log line needs in addition to the other fields of request.
 type logEntry struct {
 	begun     time.Time
 	limitsErr error         // why the rows of limits were not current, or not all valid
 	sourceErr error         // why the id of the service was not current
-	charged   bool          // whether the counters were called
+	charged   bool          // whether the counter store was called
 	latency   time.Duration // of that call
 	chargeErr error
 	keyID     string // of the caller, even if the key is not valid; not a secret
 	refused   string // why the caller was rejected
 	status    int    // of the response
 	records   int    // in the response
-	err       error  // of an error response
+	err       error  // cause of an error response
 }
 
 const metricsNamespace = "Sluice"
@@ -38,8 +38,8 @@ const metricsNamespace = "Sluice"
 //	Observed                          requests that exceed a limit and pass only because of ActionObserve
 //	RefusedByRecords, …Imports, …Requests
 //	                                  refusals by rule; one refusal may count for several rules
-//	LocalRefusals                     refusals without a call to the counters
-//	ChargeLatency                     milliseconds spent calling the counters; absent without a call
+//	LocalRefusals                     refusals without a call to the counter store
+//	ChargeLatency                     milliseconds spent in the counter store; absent without a call
 //	ChargeFailures                    charges that failed
 //	FailedOpen                        requests decided by the fallback or the action of a row because
 //	                                  the charge failed

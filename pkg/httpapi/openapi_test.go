@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	// The tests together must produce every response that openapi.yaml describes.
+	// Together, the tests must produce every response that openapi.yaml describes.
 	if code == 0 && runsAll() {
 		if unseen := spec.Unseen(); len(unseen) > 0 {
 			fmt.Fprintf(os.Stderr, "FAIL: openapi.yaml describes responses that no test produces:\n\t%s\n", strings.Join(unseen, "\n\t"))

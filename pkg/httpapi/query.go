@@ -62,8 +62,8 @@ func (s *service) maxPage(identity string) int {
 	return int(min(maxPageLength, limits.Records))
 }
 
-// limit reads the query parameter "limit", a number from 1 to maxPageLength. The result is at most
-// maxPage; 0 if the parameter is invalid.
+// limit reads the query parameter "limit", a number from 1 to maxPageLength. It returns at most
+// maxPage, or 0 if the parameter is invalid.
 func (p *parameters) limit(maxPage int) int {
 	if !p.values.Has("limit") {
 		return min(defaultPageLength, maxPage)
@@ -107,7 +107,7 @@ func (p *parameters) instant(name string) *record.Time {
 	return &t
 }
 
-// choice reports whether a parameter has otherValue. An absent parameter has defaultValue.
+// choice reports whether a parameter is otherValue. An absent parameter counts as defaultValue.
 func (p *parameters) choice(name, defaultValue, otherValue string) bool {
 	if !p.values.Has(name) {
 		return false

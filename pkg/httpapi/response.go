@@ -119,8 +119,8 @@ func requestPath(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
-// createResponse has status 201 for a new record, and 200 for a record that was already stored
-// with the same content.
+// createResponse returns 201 for a new record, and 200 for a record that was already stored with
+// the same content.
 func createResponse[T any](stored T, isNew bool, err error) (response, error) {
 	return response{status: createdStatus(isNew), body: stored}, err
 }

@@ -110,7 +110,7 @@ func getOpenAPI(s *service, r *request) (response, error) {
 
 // notFound serves the default route. It responds with 405 if the path has a route with another
 // method, and otherwise with 404. OPTIONS gets 204 if the path has a route: browsers send it before
-// they let a page of another origin call that route. API Gateway adds the CORS headers.
+// they let a page from another origin call that route. API Gateway adds the CORS headers.
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {

@@ -53,7 +53,7 @@ func cookieName(r *request) string {
 	return sessionCookie
 }
 
-// session returns an empty response that sets the cookie, unless it is nil.
+// session returns an empty response, which sets the cookie unless cookie is nil.
 func session(cookie *http.Cookie) response {
 	out := response{status: http.StatusNoContent}
 	if cookie != nil {

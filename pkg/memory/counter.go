@@ -15,7 +15,7 @@ import (
 const (
 	minute     = ratelimit.Window(ratelimit.UsageWindows) // in windows; a window of this age or older is dropped
 	retained   = 3                                        // in windows; a window up to this age is kept, because charges can arrive late
-	maxHistory = 1 << 15                                  // most keys kept in windows older than retained
+	maxHistory = 1 << 15                                  // maximum number of keys kept in windows older than retained
 )
 
 var errDropped = errors.New("the counters of the window were dropped")

@@ -14,7 +14,7 @@ import (
 // 10.2.3), and 0 would make clients retry immediately.
 const RetryAfter = int(WindowLength / time.Second)
 
-// Decision says whether a request may pass, and has the counter of each rule that applies. A
+// Decision says whether a request may pass, and holds the counter of each rule that applies. A
 // refusal is a Decision, not an error.
 type Decision struct {
 	Allowed  bool

@@ -9,7 +9,7 @@ import (
 // counter, it calls the store.
 const maxKnown = 1 << 15
 
-// known remembers the counters of requests that exhausted a counter or were refused in the
+// known remembers the counters of requests that were refused, or that exhausted a counter, in the
 // current window. Counters only grow within a window, so a cost that does not fit now cannot
 // fit until the window ends. Identities within their limits take no memory. known is safe for
 // concurrent use.

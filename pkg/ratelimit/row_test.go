@@ -135,8 +135,8 @@ func TestWhoIsCounted(t *testing.T) {
 	for _, tt := range []struct {
 		address, key string
 		now          time.Time
-		want         string // who is counted
-		records      int64  // limit of records in the row of want; 0 if there is none
+		want         string // identity that is counted
+		records      int64  // records limit in that identity's row; 0 if there is none
 	}{
 		{"203.0.113.1", "", rowStart, "203.0.113.1", 0},
 		{"203.0.113.1", "other", rowStart, "203.0.113.1", 0},

@@ -110,7 +110,7 @@ func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 }
 
 // Freezing an instance also stops its monotonic clock, so the cache does not use that clock. A
-// test cannot stop it, so this one only lets time pass.
+// test cannot stop the clock, so this test only lets time pass.
 func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
@@ -215,7 +215,7 @@ func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 	})
 }
 
-// Once every six seconds, one request waits for a second. All other requests fail immediately.
+// Once every six seconds, one request waits for one second. All other requests fail immediately.
 func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: time.Hour}

@@ -31,10 +31,10 @@ func NewRows(rows []Row) (*Rows, error) {
 	return t, nil
 }
 
-// Counted returns the identity under which a request is counted. That is its API key, if the
-// key has a row that has not expired, and otherwise its address, which must be in the form that
-// ParseAddress returns. Requests from a blocked address are always counted under the address,
-// so that no key gets past the block.
+// Counted returns the identity under which a request is counted. That is its API key if the key
+// has an unexpired row, and otherwise its address. Requests from a blocked address are always
+// counted under the address, so that no key gets past the block. The address must be in the form
+// that ParseAddress returns.
 func (t *Rows) Counted(address, keyID string, now time.Time) string {
 	key := KeyIdentity(keyID)
 	if _, ok := t.Find(key, now); !ok {

@@ -173,7 +173,7 @@ func sameRules(rules []rule, d ratelimit.Decision) bool {
 	})
 }
 
-// violatedBy returns the policies whose limits the charge exceeds, by the store's result.
+// violatedBy returns the policies whose limits the charge exceeds according to the store's result.
 func violatedBy(c *call) (policies []string) {
 	for i, r := range c.rules {
 		if r.cost > 0 && c.result.Used[i]+r.cost > r.limit {

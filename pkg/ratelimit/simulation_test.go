@@ -28,7 +28,7 @@ const (
 	simulatedSeedsRace = 300 // with -race or -short
 )
 
-// One seed in 200 allows crowd instances or more; all other seeds allow at most 40.
+// One seed in 200 allows at least this many instances. All other seeds allow at most 40.
 const crowd = 1000
 
 // TestSimulation runs many Limiters over one store. The network between them is slow, loses
@@ -197,8 +197,8 @@ func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	return policies
 }
 
-// rule is the limit that a rule sets for a request, and the cost of the request under it. The
-// simulation derives both from the specification, without the code under test.
+// rule is one limit on a request, and the cost of the request under that limit. The simulation
+// derives both from the specification, without the code under test.
 type rule struct {
 	policy, name string
 	cost, limit  int64
@@ -227,7 +227,7 @@ type world struct {
 	outage     struct{ from, to time.Time } // period in which every connection is refused
 
 	mu        sync.Mutex
-	instances []*instance // without those that have crashed
+	instances []*instance // only running instances
 	calls     []*call
 	applied   ledger // costs that the store added
 	highest   ledger // highest limit with which each counter was charged
@@ -273,7 +273,7 @@ type call struct {
 	route   string
 	rng     *rand.Rand
 
-	limits ratelimit.Limits // in force at the precheck, and later at the charge
+	limits ratelimit.Limits // set before Precheck, and again before Charge
 	rules  []rule
 
 	charged   bool          // the store was called
@@ -608,7 +608,7 @@ func (w *world) serve(c *call) {
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, began)
 
-	// Simulate the work after the charge, and the sending of the response.
+	// Simulate doing the work and sending the response.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// UsageWindows is how many windows Usage covers: those of one minute. A Store should keep its
-// counters for that long.
+// UsageWindows is how many windows Usage covers: the windows of one minute. A Store should keep
+// its counters for that long.
 const UsageWindows = int(time.Minute / WindowLength)
 
 // FirstUsageWindow returns the oldest window that Usage covers if last is the newest.
@@ -16,7 +16,7 @@ func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) +
 // UsageStore reads the counters of a Store. Implementations must be safe for concurrent use.
 type UsageStore interface {
 	// Used returns an identity's counters in the listed scopes for each of UsageWindows windows,
-	// oldest first; last is the newest. Each window has a map from counter name to value, which
+	// oldest first; last is the newest. Each window has a map from counter name to value; the map
 	// is nil or empty if there are no counters. No two scopes share a counter name. The most
 	// recent charges may be missing.
 	Used(ctx context.Context, identity string, scopes []Scope, last Window) ([]map[string]int64, error)
