@@ -35,8 +35,8 @@ const (
 // Scopes returns the scopes that a key can have, sorted.
 func Scopes() []Scope { return []Scope{Dashboard, Erase, Export, Import, Operator} }
 
-// DefaultWorkspace is the workspace of new keys by default, and of all records if API keys are
-// off.
+// DefaultWorkspace is the workspace of a new key unless the operator chooses another, and of all
+// records if API keys are off.
 const DefaultWorkspace = "default"
 
 const (
@@ -107,7 +107,6 @@ const maxNameLength = 128
 
 const maxFrom = 50
 
-// validate returns an error that says which field of k is not valid.
 func (k Key) validate() error {
 	if !IsID(k.ID) {
 		return fmt.Errorf("%q is not the id of a key", k.ID)

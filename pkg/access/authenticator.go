@@ -75,7 +75,7 @@ type Decision struct {
 // 8,000 are in use. It is safe for concurrent use.
 type Authenticator struct {
 	store Store
-	now   func() time.Time   // without the monotonic clock
+	now   func() time.Time   // without a monotonic clock reading
 	reads singleflight.Group // in progress, by id
 
 	mu     sync.Mutex
@@ -180,8 +180,8 @@ func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	(*entries)[id] = e
 }
 
-// read caches what it reads. It turns a panic in the store into an error, because a panic
-// within singleflight would end the process.
+// read also adds the result to the cache. It turns a panic in the store into an error, because
+// a panic within singleflight would end the process.
 func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error) {
 	defer func() {
 		if p := recover(); p != nil {

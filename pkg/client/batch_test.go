@@ -61,7 +61,6 @@ func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(status, b.String()), nil
 }
 
-// sent is the result for an event or an entity.
 type sent struct {
 	id      string
 	created bool

@@ -41,7 +41,6 @@ func (c cutOff) Read(p []byte) (int, error) {
 }
 func (cutOff) Close() error { return nil }
 
-// hang blocks until the client gives up.
 func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
@@ -57,7 +56,6 @@ func (hangingBody) Close() error { return nil }
 
 const stored = `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`
 
-// failing lists services that fail every call.
 var failing = map[string]struct {
 	serve roundTrip
 	tries int // with the default bounds

@@ -14,7 +14,7 @@ const (
 	maxSkew = 100 * time.Millisecond
 )
 
-// clock estimates how far the service's clock is ahead of the client's. The estimate is a
+// A clock estimates how far the service's clock is ahead of the client's. The estimate is a
 // lower bound, so that the client can tell when a window has certainly begun. The service's
 // time starts at the Unix epoch, and the client's time starts when the Client is created.
 //
@@ -32,7 +32,7 @@ var unknown = clock{ahead: math.MinInt64 / 2}
 // observe improves the bound using a response. sent and received say, in the client's time,
 // when the request was sent and its response received. reset is the Unix time at which the
 // response's window ends. setBack reports whether the service's clock was set back after the
-// last response, so that known counters are no longer valid.
+// last response. If so, the known counters are no longer valid.
 func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool) {
 	end := time.Duration(reset) * time.Second
 	low, high := end-time.Second-received, end-sent
@@ -44,8 +44,8 @@ func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool
 	return setBack
 }
 
-// locate finds, for now in the client's time, the latest window that has certainly begun and
-// the step within that window, from 0 to steps-1.
+// locate returns the latest window that has certainly begun, and the step within that window,
+// from 0 to steps-1. now is in the client's time.
 func (c *clock) locate(now time.Duration, steps int64) (window, step int64) {
 	n := int64(now+c.ahead) / (int64(time.Second) / steps)
 	return n / steps, n % steps

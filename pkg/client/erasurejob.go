@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/erasurejob"
 )
 
-// EraseEntity deletes an entity and starts an erasure job, whose ID and Status it returns. The
+// EraseEntity deletes an entity, starts an erasure job and returns the job's ID and Status. The
 // job erases all events of the entity that were created before the call, even if the entity
 // itself does not exist.
 //

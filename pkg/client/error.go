@@ -24,7 +24,7 @@ type Error struct {
 	Code       string              // for programs, such as not_found
 	Detail     string              // for people
 	Fields     []record.FieldError // invalid fields of the request
-	RetryAfter time.Duration       // as in the last response; 0 if absent, at most one year
+	RetryAfter time.Duration       // how long the service asks to wait; 0 if it does not say, at most one year
 	RequestID  string              // as in the last response, for the operator of the service; may be empty
 	Err        error               // network, context or decoding error; otherwise nil
 
@@ -38,7 +38,7 @@ var (
 	ErrRefused  = errors.New("the service refused the request (429)") // status 429
 )
 
-// Is makes errors.Is find ErrNotFound, ErrConflict and ErrRefused, by e's status and code.
+// Is lets errors.Is recognize ErrNotFound, ErrConflict and ErrRefused by e's status and code.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound:

@@ -67,7 +67,7 @@ func (c *Client) CreateEvent(ctx context.Context, d event.Draft) (stored event.E
 
 // CreateEvents creates up to MaxBatch events, of up to MaxBatchBytes in total, with one import
 // request. It returns one result per event, in order, even if there is an error. Events that
-// fail with a retryable error are sent again. All requests count towards Config.MaxTries.
+// fail with a retryable error are sent again. All requests count toward Config.MaxTries.
 //
 // If the service rejects an event for good, the error is only in the event's result. If
 // CreateEvents gives up on other events, it returns an error, which is also in their results.

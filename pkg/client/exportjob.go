@@ -97,15 +97,15 @@ func await[J any](ctx context.Context, get func(context.Context, string) (J, err
 const downloadRoute = "download"
 
 // DownloadExport writes the file of an export job, which is compressed with gzip, to w,
-// starting at offset. It returns how many bytes it wrote, even if there is an error. Without
-// an error, w has the rest of the file, up to the job's SizeBytes; the caller must check the
+// starting at offset. It returns how many bytes it wrote, even if there is an error. If there
+// is none, w has the rest of the file, up to the job's SizeBytes; the caller must check the
 // content. If the job has no file, or offset is outside the file, the error is an *Error with
 // a Detail.
 //
 // After an interruption, or if no data arrives for Config.TryTimeout, DownloadExport continues
-// at the same byte with a new link. It returns the last error after Config.MaxTries tries in a
-// row, or after Config.MaxElapsed, without a further byte. It returns an error from w
-// immediately.
+// at the same byte with a new link. It gives up and returns the last error if Config.MaxTries
+// tries in a row, or all tries within Config.MaxElapsed, bring no further byte. It returns an
+// error from w immediately.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
 	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
 	for {
@@ -133,7 +133,7 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 	}
 }
 
-// downloadable returns an error if the file of j cannot be read from offset on.
+// downloadable returns an error if j has no file that can be read from offset.
 func downloadable(j exportjob.Job, offset int64) error {
 	e := &Error{Route: downloadRoute}
 	switch {

@@ -22,7 +22,7 @@ const (
 	spreadSteps = 4
 )
 
-// pacer delays requests until the limits have room for them.
+// A pacer delays requests until the limits have room for them.
 //
 // The service counts requests in windows, which are the seconds of its own clock. Every
 // response shows the end of its window (X-RateLimit-Reset) and what is left of each rule in
@@ -62,7 +62,7 @@ type charge struct {
 }
 
 type rule struct {
-	line     chan struct{}   // a lock that the next request to be sent holds, while the others wait for it
+	line     chan struct{}   // lock held by the request that is sent next; other requests wait for the lock
 	limit    int64           // per window; 0 until a response has shown it
 	inFlight int64           // total cost of the requests that have no response yet
 	used     map[int64]int64 // how much of the limit was used in each window, as shown in responses
@@ -95,7 +95,7 @@ func (p *pacer) rule(c charge) *rule {
 	return r
 }
 
-// enter waits until the request may be sent, and returns the time. The request waits in the
+// enter waits until the request may be sent, and returns that time. The request waits in the
 // queue (rule.line) of the last charge. enter lowers the costs of the charges to what is left.
 // It fails if ctx is done, or immediately if an earlier response requires a wait longer than
 // maxWait. If it succeeds, the caller must call leave.

@@ -134,7 +134,7 @@ var paced = map[string]struct {
 	"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
 	"only the older headers":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
 	"lost responses":            {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},
-	// A client cannot see the requests of others before they are counted.
+	// A client cannot see other clients' requests before the service has counted them.
 	"two clients at one address":  {goroutines: 4, clients: 2, latency: 4 * ms, ahead: []time.Duration{0}, refused: 0.02},
 	"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
 }
@@ -185,8 +185,7 @@ func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	}
 }
 
-// listing makes s serve lists. found is how many records match; a list returns at most its
-// limit.
+// found is how many records match each list; a list returns at most its limit.
 func (s *limited) listing(found int64) {
 	s.charge = func(r *http.Request) ratelimit.Request {
 		limit, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)

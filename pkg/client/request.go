@@ -38,9 +38,9 @@ type (
 )
 
 // Usage returns what an address or API key has used in the last 60 seconds; the most recent
-// requests may be missing. identity is the address, or key:<id> for an API key, and the
-// caller's key then needs the scope operator. If identity is empty, Usage returns the usage of
-// the identity by which the caller is counted.
+// requests may be missing. identity is an address, or key:<id> for an API key. If it is empty,
+// Usage returns the usage of the identity by which the caller is counted; otherwise, the
+// caller's key needs the scope operator.
 func (c *Client) Usage(ctx context.Context, identity string) (u Usage, err error) {
 	query := values("address", identity)
 	if id, ok := strings.CutPrefix(identity, "key:"); ok {

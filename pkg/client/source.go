@@ -34,7 +34,7 @@ func (c *Client) Source(ctx context.Context) (source string, err error) {
 	return source, err
 }
 
-// checkSource fails if the response names another source than the one that Source returned.
+// checkSource fails if the response names a source other than the one that Source returned.
 func (c *Client) checkSource(header http.Header) *Error {
 	want, got := c.source.Load(), header.Get(sourceHeader)
 	if want == nil || got == "" || got == *want {

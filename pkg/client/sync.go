@@ -47,7 +47,7 @@ func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Pa
 // EntityChangeQuery: SyncedUntil is the CreatedSince of the next synchronization.
 type EventChangeQuery struct {
 	CreatedSince Time   // only events created from this time on
-	EntityID     string // only events of this entity, but those of other entities also count towards the limits; empty for all entities
+	EntityID     string // only events of this entity, although events of other entities also count toward the limits; empty for all entities
 	Limit        int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor       string // NextCursor of the previous page; empty for the first page
 }
@@ -61,8 +61,8 @@ func (q EventChangeQuery) values() url.Values {
 	return v
 }
 
-// ListEventChanges returns one page. Each event costs one record, even an event of an entity
-// other than q.EntityID, which is left out of the page.
+// ListEventChanges returns one page. It leaves out the events of entities other than q.EntityID,
+// but they also cost one record each.
 func (c *Client) ListEventChanges(ctx context.Context, q EventChangeQuery) (Page[event.Event], error) {
 	p, err := getPage[event.Change](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 	events := Page[event.Event]{NextCursor: p.NextCursor, SyncedUntil: p.SyncedUntil}

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/pace.json")
 
-// trace records a pacer's decisions in a random run. Times are nanoseconds of its clock.
+// trace has a pacer's decisions in a random run. Times are nanoseconds of the pacer's clock.
 type trace struct {
 	Share float64 `json:"share"`
 	Rate  int     `json:"rate"`
@@ -39,7 +39,7 @@ type step struct {
 }
 
 // Pacers in other languages replay the traces in testdata/pace.json to show that they decide
-// as this one does. After a change of the pacer, write the file with -update.
+// as this one does. After a change to the pacer, rewrite the file with -update.
 func TestThePacerDecidesLikeItsTraces(t *testing.T) {
 	var traces []trace
 	for seed, tr := range []trace{{Share: 1}, {Share: 0.9}, {Share: 0.5, Rate: 20}} {

@@ -32,7 +32,7 @@ type CountersClient interface {
 //
 // An item holds the counters of one ratelimit.Key:
 //
-//	pk          S  partition key: identity#scope#minute, with the Unix time at which the minute starts
+//	pk          S  partition key: identity#scope#minute, with the minute's start as Unix time
 //	second      N  sort key: the window, as Unix time
 //	records, imports, r_list_entity, …
 //	            N  the counters

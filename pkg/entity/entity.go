@@ -178,8 +178,8 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls write up to three times, until write is done or fails. It is not done if another
-// request has changed the entity in the meantime.
+// retry calls write up to three times, until write fails or returns true. write returns false if
+// another request has changed the entity in the meantime.
 func retry(ctx context.Context, op, id string, write func(try int) (done bool, err error)) error {
 	for try := 0; ; try++ {
 		done, err := write(try)

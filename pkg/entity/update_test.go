@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended counts replacements. Before each of them, it calls the function between.
+// contended is a Store that counts replacements. It calls the function between before each one.
 type contended struct {
 	entity.Store
 	between      func()

@@ -55,9 +55,9 @@ func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 	return next, true
 }
 
-// Stored reports whether found is what w wanted to store as next. A store needs this after
-// retrying a write whose response was lost. Two writers may pick the same stamp, so Stored
-// also compares the content.
+// Stored reports whether w has stored next, judging by found, the change in the store. A store
+// needs this after retrying a write whose response was lost. Two writers may pick the same
+// stamp, so Stored also compares the content.
 func (w Write) Stored(next, found Change) bool {
 	switch {
 	case found.SyncPosition() != next.SyncPosition() || found.Deleted != next.Deleted:

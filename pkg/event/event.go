@@ -168,7 +168,7 @@ type Store interface {
 type Erasure struct {
 	EntityID string
 	Until    record.Time      // only events created at this time or before
-	After    *record.Position // only events after this one; nil for the first page
+	After    *record.Position // only events after this position; nil for the first page
 	Limit    int              // maximum number of events to read, at least 1
 }
 

@@ -59,7 +59,7 @@ func (s *S3) Start(ctx context.Context, f exportjob.File) (upload string, err er
 	return aws.ToString(out.UploadId), nil
 }
 
-// disposition is the Content-Disposition that gives a download its file name.
+// disposition returns the Content-Disposition that gives a download its file name.
 func disposition(f exportjob.File) string {
 	return mime.FormatMediaType("attachment", map[string]string{"filename": f.Name})
 }

@@ -129,8 +129,8 @@ func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 }
 
 // identify returns who is counted: the address or, if the request's API key has a row of limits,
-// the key. Such a key must be valid, so identify authenticates the request. That costs nothing
-// extra: either the key is in the instance's cache, or it would be read after the charge anyway.
+// the key. Such a key must be valid, so identify authenticates the request: it looks the key up
+// in the instance's cache, or reads it, as an admitted request would after its charge.
 func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	r.address = e.clientAddress(r.Request)
 	if e.Rows != nil {
