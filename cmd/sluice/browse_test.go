@@ -67,7 +67,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#records-form [data-preset=hour]")
 	tab.Wait(`new URLSearchParams(location.search).get('from') !== null && ` + names + `.startsWith('came_late ')`)
 
-	// The URL contains the filters of the form. Hostile text does not affect the layout.
+	// The URL contains the filters from the form. Hostile text does not affect the layout.
 	tab.Click("#records-card label:has([value=entity])")
 	tab.Wait(`location.search.startsWith('?kind=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
 	browsertest.Eval[bool](tab, `Boolean(document.querySelector('#records-form [name=order]').value = 'id')`)

@@ -40,7 +40,7 @@ func TestTheClientsOfTheDocsWait(t *testing.T) {
 	})
 }
 
-// language describes how to run the examples in docs/clients.md that are in this language.
+// language describes how to run the examples of one language in docs/clients.md.
 type language struct {
 	file    string
 	command []string // without the file name, which the test appends
@@ -72,7 +72,7 @@ func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map
 }
 
 // cmd returns a command that runs an example in a directory of its own, against the service at
-// url. library is the first example in the language. The other JavaScript examples import it.
+// url. library holds the first example in the language, which other JavaScript examples import.
 func (l language) cmd(t *testing.T, library, example, url, key string) *exec.Cmd {
 	t.Helper()
 	requireProgram(t, l.command[0], l.help)
@@ -128,7 +128,7 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 				case lists:
 					want = tt.page
 				case strings.Contains(example, "c.ListEntityChanges("):
-					want = " entities; the next walk starts at 20" // without the number, which depends on whether ada is old enough for the walk
+					want = " entities; the next walk starts at 20" // any number of entities, because ada may be too recent for the walk
 				case !strings.Contains(example, tt.fails):
 					t.Errorf("no test runs this example of docs/clients.md:\n%s", example)
 					continue

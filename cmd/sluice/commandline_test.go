@@ -93,7 +93,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"a key needs a scope: import, export, d": {"keys create"},
 		`there is no scope "admin"`:              {"keys create --scope admin"},
 		"1 to 64 of the characters":              {"keys create --scope import --workspace a/b"},
-		"use --data-dir":                         {"keys create --scope import"}, // no server has used the default data directory, so none would find the key
+		"use --data-dir":                         {"keys create --scope import"}, // no server has used the default data directory, so no server would find the key
 		"give the id of one key":                 {"keys revoke"},
 		"not the id of a key":                    {"keys revoke slc_aaaaaaaaaaaa_aaaa"},
 

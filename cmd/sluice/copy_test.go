@@ -150,7 +150,7 @@ func wantSynced(t *testing.T, s *server, resource, file string) {
 	}
 }
 
-// exportChanges checks an export of what changeRecords has changed.
+// exportChanges checks an export of the changes that changeRecords made.
 func exportChanges(t *testing.T, g *gate, since record.Time) {
 	t.Helper()
 	dir := t.TempDir()

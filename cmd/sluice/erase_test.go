@@ -78,7 +78,7 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	wantSynced(t, again, "events", events)
 }
 
-// On a terminal too, each try without a response is reported, because erase shows no progress.
+// Each try without a response is reported, even on a terminal, because erase shows no progress.
 func TestEraseReportsTheTriesOfAnOutage(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64

@@ -39,7 +39,7 @@ func startProxy(t *testing.T, target string, handle func(w http.ResponseWriter, 
 	return server.URL
 }
 
-// filled starts a server that has two entities and the events of eventLines(n).
+// filled starts a server that has two entities and the events from eventLines(n).
 func filled(t *testing.T, n int) *server {
 	t.Helper()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -93,7 +93,7 @@ func TestExport(t *testing.T) {
 	if n := strings.Count(lines, "\n"); n != 50 || !strings.Contains(lines, `"attributes":{"i":49}`) {
 		t.Errorf("%d lines: %.200s", n, lines)
 	}
-	// The file exists: an export fails without --force, and with --force it replaces the file.
+	// An export to an existing file fails without --force. With --force, it replaces the file.
 	overwrite(t, events, "old")
 	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events)); code != exitUsage || out != "" || stderr != "sluice: "+events+" exists; name another file, or replace it with --force\n" {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
@@ -275,7 +275,7 @@ func TestAnExportIsChecked(t *testing.T) {
 	wantFiles(t, filepath.Dir(file), "events.csv")
 }
 
-// The next run continues the job, or creates another if the job has failed. An export to
+// The next run continues the job, or creates a new one if the job has failed. An export to
 // standard output cannot be continued, so its job is cancelled.
 func TestAnInterruptedExport(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	})
 }
 
-// Each file has every record created before its job, even while an import stores more.
+// Each file has every record created before its job, even if an import stores more meanwhile.
 func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -190,7 +190,7 @@ func filledEvent(i, attributes int) event.Event {
 	}
 }
 
-// fillEvents stores n events in the data file in dir, which no server may be using.
+// fillEvents stores n events in the data file in dir. No server may be using the file.
 func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
 	open := func(db *bbolt.DB) (*bolt.Events, error) {
@@ -203,8 +203,8 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 	})
 }
 
-// fill opens a store on the data file in dir, which no server may be using. It calls create with
-// this store and each number from 0 to n-1, in concurrent calls.
+// fill opens a store on the data file in dir and calls create with the store and each number from
+// 0 to n-1, in concurrent calls. No server may be using the data file.
 func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
 	t.Helper()
 	if err := localserver.CreateDir(dir); err != nil {

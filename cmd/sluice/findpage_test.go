@@ -17,7 +17,7 @@ import (
 const recordTitle = `document.getElementById('record-title').textContent`
 
 // One search box finds entities and events by id. Each open record has a URL, errors name a
-// filter by its label on the page, and the page shows when an erasure is complete.
+// filter by its label on the page, and the page says that an erasure is complete.
 func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedBrowsing(t, s)
@@ -83,8 +83,8 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	c.want(t, http.StatusNotFound, "GET", "/event/paid-07", "")
 }
 
-// The browser remembers the time zone. The filters mean the same instants in local time and in
-// UTC, and the active preset is marked.
+// The browser remembers the time zone. Changing it does not change the instants that the
+// filters stand for. The active preset is marked.
 func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"id":"e","name":"n","occurred_at":"2026-01-02T23:30:00Z"}`)

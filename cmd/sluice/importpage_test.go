@@ -180,7 +180,7 @@ func dashboardImportsAgain(t *testing.T, b *browsertest.Browser) {
 
 func contentOf(t *testing.T, e event.Event) string {
 	t.Helper()
-	if strings.Contains(e.ID, "-") { // created by the import, because ids in the file have no hyphen
+	if strings.Contains(e.ID, "-") { // the import created this id: ids in the file have no hyphen
 		e.ID = ""
 	}
 	e.CreatedAt = record.Time{}

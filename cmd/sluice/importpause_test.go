@@ -13,8 +13,8 @@ import (
 	"sluice/internal/test/browsertest"
 )
 
-// holdBatches starts a proxy that holds each batch of events. It sends the number of events to
-// arrived, and forwards the batch when it has received from release.
+// holdBatches starts a proxy that holds each batch of events until it receives from the channel
+// release. When a batch arrives, the proxy sends the number of its events to the channel arrived.
 func holdBatches(t *testing.T, target string) (url string, arrived chan int, release chan struct{}) {
 	t.Helper()
 	arrived, release = make(chan int, 100), make(chan struct{})

@@ -18,10 +18,9 @@ import (
 	"sluice/pkg/index"
 )
 
-// indexes stores the declarations. keeper writes the index keys; it is nil if a server does that.
 type indexes struct {
 	index.Store
-	keeper index.Keeper
+	keeper index.Keeper // writes the index keys; nil if a server does that
 }
 
 type indexStorage = storage[indexes]

@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// loseAThird starts a proxy that forwards every request, but closes the connection instead of
-// sending the response to a third of them. It also returns the number of lost responses.
+// loseAThird starts a proxy that forwards every request, but loses a third of the responses: it
+// closes the connection instead of sending them. It also returns how many it has lost.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	lost := new(atomic.Int64)

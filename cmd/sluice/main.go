@@ -1,5 +1,5 @@
 // Command sluice is the service's command-line program. "sluice serve" runs the whole service
-// on one machine. "sluice keys" manages API keys, "sluice limits" sets the limits of single
+// on one machine. "sluice keys" manages API keys, "sluice limits" sets the limits of individual
 // addresses and keys, and "sluice indexes" chooses the attributes by which entities can be
 // found. The other commands are clients of a service.
 package main
@@ -26,7 +26,7 @@ const (
 	exitFailure     = 1   // the command failed or did not complete
 	exitUsage       = 2   // the command line is invalid, or does not match the files of an earlier run; nothing was done
 	exitRejected    = 3   // the command completed, but some records were rejected
-	exitInterrupted = 130 // the command was interrupted
+	exitInterrupted = 130 // SIGINT or SIGTERM ended the command
 )
 
 // firstSteps is what the program prints if it is run without arguments.

@@ -14,7 +14,7 @@ import (
 )
 
 // The test follows "Bring back some records" in docs/recover.md. A second server uses the restored
-// table, and its records are imported into the first server, where they were overwritten or
+// table. That table's records are imported into the first server, where they were overwritten or
 // deleted. The restored table has no TTL, because DynamoDB restores tables without it.
 func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 	t.Parallel()

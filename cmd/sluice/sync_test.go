@@ -110,7 +110,7 @@ type written struct {
 	events map[string]record.Time // created_at by event id
 }
 
-// write changes a few entities that no other writer changes, and creates events.
+// write makes changes to a few entities that no other writer changes, and creates events.
 func (w *written) write(t *testing.T, clients []*client.Client, number int, end time.Time) {
 	for n := 0; time.Now().Before(end) && !t.Failed(); n++ {
 		c, id := clients[rand.IntN(len(clients))], fmt.Sprintf("w%d-%d", number, rand.IntN(5))
@@ -330,8 +330,8 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	}
 }
 
-// fillEntities stores n entities in the data file in dir, which no server may be using. It updates
-// nUpdated of them at updatedAt, an hour after their creation.
+// fillEntities stores n entities in the data file in dir, and updates nUpdated of them at
+// updatedAt, an hour after their creation. No server may be using the file.
 func fillEntities(t *testing.T, dir string, n, nUpdated int, updatedAt record.Time) {
 	t.Helper()
 	type stores struct{ before, after *bolt.Entities } // the same store with two clocks

@@ -27,7 +27,7 @@ var noun = progress.Noun{One: "change", Many: "changes"}
 type Mark struct {
 	Since       record.Time  `json:"since"`        // beginning of the time range, inclusive
 	SyncedUntil *record.Time `json:"synced_until"` // end of the time range, exclusive; nil until a page has been read
-	List        int          `json:"list"`         // index of the list being read; the number of lists at the end
+	List        int          `json:"list"`         // index of the list being read; the number of lists once all have been read
 	Cursor      string       `json:"cursor"`       // cursor of the list's next page; "" for the first page
 	Changes     int64        `json:"changes"`      // number of changes in the file
 	Bytes       int64        `json:"bytes"`        // size of the file
@@ -58,7 +58,7 @@ func Open(path string, task journal.Task, now func() time.Time) (w *Walk, err er
 // Begun reports whether this run or an earlier one began the walk.
 func (w *Walk) Begun() bool { return w.journal.ID != "" }
 
-// Used reports whether an earlier run began a walk at the same path, this one or another.
+// Used reports whether an earlier run began this walk or another one at the same path.
 func (w *Walk) Used() bool { return w.journal.Used }
 
 func (w *Walk) Mark() Mark { return w.mark }
@@ -137,8 +137,8 @@ func (w *Walk) add(file *os.File, page Page) error {
 	if w.mark.SyncedUntil == nil {
 		until := page.SyncedUntil
 		if now := w.now(); until.Time().After(now) {
-			// The service's clock is ahead. After it is set right, new changes get earlier times than
-			// this, so the next walk would miss them.
+			// The service's clock is ahead. After it is set right, new changes get times before
+			// page.SyncedUntil, so the next walk would miss them.
 			until = record.TimeOf(now.Add(-record.SyncLag))
 		}
 		w.mark.SyncedUntil = &until

@@ -27,7 +27,7 @@ type Changes struct {
 // arguments continues the export.
 //
 // The error is a *journal.RefusedError if the export cannot continue because the service may
-// no longer have all tombstones that it needs, or if the start time is in the future.
+// no longer have all tombstones that the export needs, or if the start time is in the future.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -152,8 +152,8 @@ func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 }
 
 // A misspelled member in --map stops an import before anything is sent, because the records
-// would be stored without the field. Standard input cannot be read a second time, so there the
-// import only prints a note.
+// would be stored without the field. Standard input cannot be read a second time, so an import
+// from it only prints a note.
 func TestAMemberThatNoRecordHas(t *testing.T) {
 	t.Parallel()
 	const says = `no record has the member "no" of --map; write it as in the file, or leave out no=id`

@@ -30,7 +30,7 @@ type DryRun struct {
 }
 
 // Try reads a file as Run does and checks every record, but calls no service and writes no
-// file. A service can still reject a record if it stores a different record with the same id.
+// file. A service that has a different record with the same id can still reject the record.
 func Try(ctx context.Context, o Options) (DryRun, error) {
 	r := DryRun{Resource: o.Resource, File: o.Path, DryRun: true, Rejects: []reject{}, options: o}
 	in := content{Reader: o.Stdin}

@@ -96,7 +96,7 @@ type importer struct {
 	size           int64            // value of mark.Offset at the end of the import; 0 if unknown
 	rejects        *rejectFile
 
-	mu   sync.Mutex // guards mark, which state reads concurrently
+	mu   sync.Mutex // guards mark, which the method state reads concurrently
 	mark mark
 }
 

@@ -100,7 +100,7 @@ func onlyRejects(file io.Reader, lastLine int64) bool {
 	}
 }
 
-// begins reports whether text is a prefix of want, or the other way round.
+// begins reports whether text is a prefix of want, or vice versa.
 func begins(text []byte, want string) bool {
 	return bytes.HasPrefix(text, []byte(want[:min(len(text), len(want))]))
 }

@@ -65,7 +65,7 @@ func (im *importer) sendAll(ctx context.Context, records []row) error {
 	return g.Wait()
 }
 
-// send makes one call and sets its records' results. It fails if any has no final result.
+// send makes one call and sets its records' results. It fails if any record has no final result.
 func (im *importer) send(ctx context.Context, records []row) error {
 	var batch []*row
 	for i := range records {
@@ -114,8 +114,8 @@ func sendBatch[N, T any](ctx context.Context, im *importer, batch []*row, call f
 }
 
 // note sets a record's result, or returns err if it is an error other than a rejection of the
-// record. createdAt is the stored record's; zero if unknown. A record that already existed
-// counts as new if an interrupted call of this import may have created it.
+// record. createdAt is when the stored record was created, or zero if unknown. A record that
+// already existed counts as new if an interrupted call of this import may have created it.
 func (im *importer) note(rec *row, created bool, createdAt record.Time, err error) error {
 	ours := (rec.Line <= im.sentBefore || im.lost.Load()) && createdAt.Time().After(im.began)
 	switch e := rejection(err); {

@@ -163,7 +163,7 @@ func (s *shaper) checkHeader(format recordfile.Format) error {
 // checkFound returns an error if a member that Map turns into a field has been in no record so
 // far. If attributes is false, it ignores members that become attributes. Other fields are
 // rarely absent from a whole file, and without the id, for example, an import would give every
-// record a new one.
+// record a new id.
 func (s *shaper) checkFound(attributes bool) error {
 	if !s.readable {
 		return nil

@@ -22,7 +22,7 @@ type work struct {
 	SHA256   string            `json:"sha256"`     // of those bytes
 }
 
-// newWork returns the work of importing the file's current content.
+// newWork describes an import of the file's current content.
 func newWork(o Options, file source) (w work, err error) {
 	w = work{Resource: o.Resource, Format: o.Format, Shape: o.Shape}
 	if w.Size, err = file.size(); err == nil {
@@ -31,7 +31,7 @@ func newWork(o Options, file source) (w work, err error) {
 	return w, err
 }
 
-// includes reports whether the file still begins with the bytes that an earlier work imports.
+// includes reports whether the file still begins with the bytes that an earlier import covers.
 func (w work) includes(earlier work, file source) (bool, error) {
 	if w.Size < earlier.Size {
 		return false, nil
@@ -40,7 +40,7 @@ func (w work) includes(earlier work, file source) (bool, error) {
 	return sum == earlier.SHA256, err
 }
 
-// sameOptions reports whether w and an earlier work turn a file into the same records.
+// sameOptions reports whether this import and an earlier one turn a file into the same records.
 func (w work) sameOptions(earlier work) bool {
 	return w.Resource == earlier.Resource && w.Format == earlier.Format && reflect.DeepEqual(w.Shape, earlier.Shape)
 }

@@ -62,7 +62,7 @@ func (f *timeFormat) convert(value []byte) ([]byte, error) {
 	return quote(record.TimeOf(at).String()), nil
 }
 
-// parse returns the time that text stands for. If that local time occurs twice because clocks
+// parse returns the time that text represents. If that local time occurs twice because clocks
 // are set back, parse returns the first occurrence.
 func (f *timeFormat) parse(text string) (time.Time, error) {
 	shown, err := strftime.Parse(f.format, text)

@@ -28,7 +28,7 @@ import (
 type Journal struct {
 	ID         string     // the task's UUIDv7, set by Begin; empty if the task was never begun
 	FinishedAt *time.Time // nil if the task is unfinished
-	Used       bool       // whether Open found a task in the file, this one or another
+	Used       bool       // whether Open found this task or another in the file
 
 	task    Task
 	work    json.RawMessage // JSON of task.Work
@@ -266,7 +266,7 @@ func (j *Journal) Remove() error { return os.Remove(j.lock.Path()) }
 // just starting has inherited the open files.
 func (j *Journal) Close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
 
-// Continues adds a hint to err that the same command continues, for example "after 3 changes".
+// Continues adds a hint to err, such as "The same command continues after 3 changes".
 func Continues(err error, where string) error {
 	when := "The"
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {

@@ -29,10 +29,10 @@ type Report struct {
 	next    time.Time // when the next try is due
 }
 
-// New returns a Report that writes to out about the service at url. showsProgress means that
-// the caller shows its progress and the result of Waiting on out. If it does and out is a
-// terminal, the Report writes a line only when an outage begins. Otherwise it writes a line
-// for each try without a response.
+// New returns a Report that writes to out about the service at url. showsProgress says whether
+// the caller shows its progress and the result of Waiting on out. If so, and if out is a
+// terminal, the Report writes a line for the first try without a response. Otherwise it writes
+// a line for each such try.
 func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
@@ -73,7 +73,7 @@ func nextTry(wait time.Duration) string {
 	return fmt.Sprintf("Next try in %.0f s.", wait.Seconds())
 }
 
-// Waiting says when the next try is; "" if the service responds.
+// Waiting returns a note about when the next try is due, or "" while the service responds.
 func (r *Report) Waiting() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *Report) Waiting() string {
 	return fmt.Sprintf("no response, next try in %.0f s", math.Ceil(max(time.Until(r.next), 0).Seconds()))
 }
 
-// reason leaves out the operation and the addresses at the beginning of a network error.
+// reason returns the text of a network error without the operation and addresses at its beginning.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()

@@ -256,7 +256,7 @@ func (s *syncer) since() record.Time {
 
 // outdated reports whether tombstones may expire before this run has read them. To update a
 // complete copy, the run needs all tombstones since s.state.SyncedUntil. To complete a copy
-// whose first walk was interrupted, it needs all since s.walk.Mark().SyncedUntil.
+// whose first walk was interrupted, it needs those since s.walk.Mark().SyncedUntil.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {

@@ -182,7 +182,7 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.change(t, 0)
-	s.wantErased(t, path, "e1", "e2", "e3") // the run finds no tombstone of e3
+	s.wantErased(t, path, "e1", "e2", "e3") // e3 exists again, so the run finds no tombstone of it
 	s.wantCopy(t, record.Entity, newCopy(t))
 }
 
@@ -348,8 +348,8 @@ func TestARunStartsANewCopyIfTheCopyIsGone(t *testing.T) {
 	}
 }
 
-// The file keeps even permissions that the umask would remove. If the path is a symbolic link,
-// the link's target is replaced.
+// The file keeps its permissions, even those that the umask would remove. If the path is a
+// symbolic link, the link's target is replaced.
 func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
