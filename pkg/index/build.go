@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// TakeUp is how long after a declaration changes every process writes according to it, and
-// every index contains what was written before.
+// TakeUp is the longest time from a change of a declaration until every process writes
+// according to it and every index contains all earlier writes.
 const TakeUp = snapshot.MaxAge + record.SyncLag
 
 var (
@@ -22,12 +22,12 @@ var (
 	ErrRemoving = errors.New("the index of the attribute is being removed; wait until that is complete")
 )
 
-// addTries is how often Add tries again when declarations change meanwhile. While another
-// index is being built, its declaration changes a few times a second.
+// addTries is how many times Add tries while other processes change declarations. While
+// another index is being built, its declaration changes a few times a second.
 const addTries = 5
 
-// Add stores a declaration of an attribute, or returns the one that exists. It returns
-// ErrRemoving if that is being removed.
+// Add stores a declaration of an attribute, or returns the existing declaration. It returns
+// ErrRemoving if the existing declaration is being removed.
 func Add(ctx context.Context, s Store, d Declaration) (stored Declaration, err error) {
 	if err := d.Validate(); err != nil {
 		return d, err
@@ -74,8 +74,8 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 	return s.Add(ctx, d, others)
 }
 
-// Remove sets the state of a declaration to Removing, or returns ErrNotFound. Builder.Run then
-// removes its keys.
+// Remove sets the state of a declaration to Removing, or returns ErrNotFound if there is none.
+// Builder.Run then removes the keys and the declaration.
 func Remove(ctx context.Context, s Store, workspace, typ, attribute string) (Declaration, error) {
 	all, err := s.List(ctx)
 	if err != nil {
@@ -94,24 +94,24 @@ func Remove(ctx context.Context, s Store, workspace, typ, attribute string) (Dec
 	return Declaration{}, ErrNotFound
 }
 
-// Keeper keeps the keys of declarations alongside the entities.
+// Keeper stores the keys of indexed attributes alongside the entities.
 type Keeper interface {
-	// CountType returns roughly how many entities of a type there are.
+	// CountType returns the approximate number of entities of a type.
 	CountType(ctx context.Context, workspace, typ string) (int64, error)
 
-	// BuildKeys adds the keys of d to the next entities of its type in order of id, at most
-	// limit. After an error, some of them may have their keys.
+	// BuildKeys adds the keys of d to the next entities of its type in order of id, up to limit.
+	// After an error, some of these entities may already have their keys.
 	BuildKeys(ctx context.Context, d Declaration, after string, limit int) (Step, error)
 
-	// ClearKeys removes at most limit keys of d. found is how many there were; 0 means that no
+	// ClearKeys removes keys of d, up to limit. found is how many keys it found; 0 means that no
 	// keys are left.
 	ClearKeys(ctx context.Context, d Declaration, limit int) (found int, err error)
 }
 
 type Step struct {
 	Indexed, Absent, Unfit int64  // as in Build
-	Last                   string // of the last entity that was read; "" for none
-	More                   bool   // whether others may follow
+	Last                   string // id of the last entity that was read; "" for none
+	More                   bool   // whether more entities may follow
 }
 
 // Count counts an entity according to the results of Declaration.Key.
@@ -128,20 +128,20 @@ func (s *Step) Count(key string, present bool) {
 
 // BuilderConfig tunes a Builder. Its zero value is ready to use.
 type BuilderConfig struct {
-	TakeUp time.Duration // how long to wait after a change of state; negative for no wait; 0 means the constant TakeUp
+	TakeUp time.Duration // how long to wait before building or removing keys; negative for no wait; 0 means the constant TakeUp
 	Rate   int           // maximum number of entities per second; 0 means DefaultRate
 	Page   int           // maximum number of entities between two changes of the declaration; 0 means 100
 
-	// Progress is called after every page, and with waiting before Run waits for TakeUp. It may
-	// be nil.
+	// Progress is called after every page, and before and after the wait for TakeUp. waiting is
+	// true only before the wait. Progress may be nil.
 	Progress func(d Declaration, waiting bool)
 }
 
-// DefaultRate leaves three quarters of a DynamoDB partition to other writers: each key takes a
-// write unit of the partition that has the entities of a type, and one of the index partition.
+// DefaultRate leaves three quarters of a DynamoDB partition to other writers. Each key takes a
+// write unit of the partition with the entities of its type, and one of the index partition.
 const DefaultRate = 250
 
-// Builder takes declarations through their states.
+// Builder takes declarations from state to state.
 type Builder struct {
 	store  Store
 	keeper Keeper
@@ -159,8 +159,8 @@ func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
 }
 
 // Run takes d to the state Ready, or removes it if its state is Removing. If Run fails or ctx
-// is done, another Run continues where it stopped. It returns ErrChanged if another process
-// builds or removes d at the same time.
+// is done, another call of Run continues where it stopped. Run returns ErrChanged if another
+// process builds or removes d at the same time.
 func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err error) {
 	if d.State == Writing || d.State == Removing {
 		b.cfg.Progress(d, true)
@@ -192,10 +192,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Step takes d to the next state, or continues its build by one page of entities. removed says
+// Step takes d to the next state, or adds or removes one page of its keys. removed says
 // whether d has been removed. In the states Writing and Removing, the caller must have waited
-// for TakeUp. If d is not what is stored, Step changes nothing and returns ErrChanged: a
-// process that was suspended must not touch the keys of a later declaration.
+// for TakeUp. If d differs from the stored declaration, Step changes nothing and returns
+// ErrChanged: a process that was suspended must not touch the keys of a later declaration.
 func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, removed bool, err error) {
 	all, err := b.store.List(ctx)
 	if err != nil {

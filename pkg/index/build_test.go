@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 )
 
-// oneStore is a Store with one declaration.
 type oneStore struct {
 	Store
 	d Declaration
@@ -23,7 +22,6 @@ func (s *oneStore) Put(_ context.Context, d Declaration) (Declaration, error) {
 
 func (s *oneStore) Remove(context.Context, Declaration) error { return nil }
 
-// fewKeys is a Keeper with two pages of keys.
 type fewKeys struct{ pages int }
 
 func (k *fewKeys) CountType(context.Context, string, string) (int64, error) { return 2, nil }

@@ -1,5 +1,5 @@
 // Package index finds entities by the values of their attributes. It defines the declarations
-// of indexed attributes, the keys by which their values sort, and the states of a declaration.
+// of indexed attributes, their states, and the keys by which values are sorted.
 package index
 
 import (
@@ -17,39 +17,37 @@ const (
 	// Places is how many attributes of a type can be indexed in a workspace.
 	Places = 4
 
-	// MaxDeclarations is the most declarations that a service may have. Every process keeps all
+	// MaxDeclarations is the maximum number of declarations in a service. Every process keeps all
 	// of them in memory.
 	MaxDeclarations = 1000
 
 	maxWorkspace = 64
 )
 
-// Kind is the JSON type of the values that are indexed. Values of other types are not.
+// Kind is the JSON type of the values that are indexed. Values of other types are left out.
 type Kind string
 
-// The kinds.
 const (
 	Text    Kind = "text"
 	Number  Kind = "number"
 	Boolean Kind = "boolean"
 )
 
-// State is a step in the life of a declaration. They follow in this order.
+// State is a step in the life of a declaration, which goes through the states in this order.
 type State string
 
-// The states.
 const (
 	Writing  State = "writing"  // every process adds keys to what it writes
-	Building State = "building" // entities that existed before get their keys
-	Ready    State = "ready"    // queries are served
-	Removing State = "removing" // no process adds keys; the existing ones are removed, and then the declaration
+	Building State = "building" // entities that existed before the declaration get their keys
+	Ready    State = "ready"    // queries can use the index
+	Removing State = "removing" // no process adds keys; the existing keys are removed, and then the declaration
 )
 
 // Declaration says that an attribute of the entities of a type is indexed in a workspace.
 type Declaration struct {
 	Workspace string `json:"workspace"`
 	Type      string `json:"type"`
-	Attribute string `json:"attribute"` // name of a member, taken literally
+	Attribute string `json:"attribute"` // name of a member, not a path
 	Kind      Kind   `json:"kind"`
 	Place     int    `json:"place"` // 1 to Places; unique among the declarations of a type in a workspace
 	State     State  `json:"state"`
@@ -57,18 +55,18 @@ type Declaration struct {
 	Revision  int64  `json:"revision"` // increases with every change; see NextRevision
 }
 
-// Build is how far the build of an index has come, which gives keys to the entities that
-// existed before the declaration.
+// Build is the progress of an index build, which gives keys to entities that existed before
+// the declaration.
 type Build struct {
 	After    string `json:"after,omitzero"`  // id of the last entity that was read
-	Expected int64  `json:"expected"`        // about how many entities there are
-	Read     int64  `json:"read"`            // the sum of the next three
-	Indexed  int64  `json:"indexed"`         // have a key
-	Absent   int64  `json:"absent,omitzero"` // lack the attribute
-	Unfit    int64  `json:"unfit,omitzero"`  // have a value that cannot be indexed
+	Expected int64  `json:"expected"`        // approximate number of entities of the type
+	Read     int64  `json:"read"`            // sum of the next three
+	Indexed  int64  `json:"indexed"`         // entities that got a key
+	Absent   int64  `json:"absent,omitzero"` // entities without the attribute
+	Unfit    int64  `json:"unfit,omitzero"`  // entities with a value that cannot be indexed
 }
 
-// Done returns the share of the build that is done, from 0 to 1.
+// Done returns the completed share of the build, from 0 to 1.
 func (d Declaration) Done() float64 {
 	switch {
 	case d.State == Ready:
@@ -79,10 +77,10 @@ func (d Declaration) Done() float64 {
 	return min(float64(d.Build.Read)/float64(d.Build.Expected), 0.99)
 }
 
-// Name is for messages.
+// Name returns what messages call the attribute, such as person.email.
 func (d Declaration) Name() string { return fmt.Sprintf("%s.%s", d.Type, d.Attribute) }
 
-// ID identifies the place of d, which only one declaration can have.
+// ID identifies the place of d, which only one declaration can have at a time.
 func (d Declaration) ID() string {
 	return fmt.Sprintf("%s#%d#%s", d.Workspace, d.Place, d.Type)
 }
@@ -95,8 +93,8 @@ func (d Declaration) Compare(e Declaration) int {
 // Written reports whether writers add keys for d.
 func (d Declaration) Written() bool { return d.State != Removing }
 
-// Partition is the text that all keys of d share. It is unique, because a workspace has no
-// '#'.
+// Partition returns the text that all keys of d share. It is unique, because a workspace
+// cannot contain '#'.
 func (d Declaration) Partition() string {
 	return fmt.Sprintf("%s#%d#%s#%s", d.Workspace, len(d.Type), d.Type, d.Attribute)
 }
@@ -119,7 +117,7 @@ func (d Declaration) Validate() error {
 	return nil
 }
 
-// NextRevision returns the revision that follows d's: the time in microseconds, so that a
+// NextRevision returns the revision after that of d: the time in microseconds, so that a
 // declaration that is removed and added again does not reuse an earlier revision.
 func (d Declaration) NextRevision() int64 { return max(d.Revision+1, time.Now().UnixMicro()) }
 
@@ -132,16 +130,16 @@ type Store interface {
 	// List returns all declarations in the order of Compare. The read is strongly consistent.
 	List(ctx context.Context) ([]Declaration, error)
 
-	// Add stores d, which is new, and returns it with its first revision. It returns ErrChanged
-	// if the other declarations of its workspace and type are no longer those in others, which is
-	// in the order of Compare.
+	// Add stores a new declaration and returns it with its first revision. others must be all
+	// other declarations of the same workspace and type, in the order of Compare. If the stored
+	// declarations differ, Add returns ErrChanged.
 	Add(ctx context.Context, d Declaration, others []Declaration) (Declaration, error)
 
-	// Put stores d and returns it with its next revision. It returns ErrChanged if what is stored
-	// at the place of d has another revision than d. The revision of a new declaration is 0.
+	// Put stores d and returns it with its next revision. It returns ErrChanged unless the
+	// revision stored at the place of d is that of d. A new declaration has revision 0.
 	Put(ctx context.Context, d Declaration) (Declaration, error)
 
-	// Remove removes d, or returns ErrChanged as Put does. It succeeds if nothing is stored
-	// there.
+	// Remove removes d, or returns ErrChanged as Put does. It also succeeds if nothing is stored
+	// at the place of d.
 	Remove(ctx context.Context, d Declaration) error
 }

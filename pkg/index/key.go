@@ -15,32 +15,34 @@ import (
 )
 
 const (
-	maxTextBytes = 800 // of the text's code, in which U+0000 takes two; a DynamoDB key has at most 1,024 bytes
-	maxDigits    = 38  // significant digits of a number
-	maxExponent  = 125 // of a number in the form d.ddde±nnn
+	maxTextBytes = 800 // bytes of UTF-8, in which U+0000 counts twice; a DynamoDB key has at most 1,024 bytes
+	maxDigits    = 38  // maximum number of significant digits
+	maxExponent  = 125 // largest exponent of a number in the form d.ddde±nnn
 
-	// MaxKeyBytes is the size of the largest key, which has the longest text.
+	// MaxKeyBytes is the size of a key with the longest text and the longest id.
 	MaxKeyBytes = maxTextBytes + len(endOfText) + record.MaxIDLength
 )
 
 const endOfText = "\x00\x01"
 
 // A key sorts an entity by the value of an attribute and then by its id. It is the code of the
-// value, which ends in a way that no other code begins with, and the id. Codes sort by bytes:
+// value followed by the id. No code is a prefix of another. Codes sort by bytes:
 //
-//   - A text is its UTF-8, in which 00 is 00 FF, and then 00 01.
-//   - A number is 02 if it is zero. A positive one is 03, the exponent plus 128, the digits in
-//     ASCII without trailing zeros, and 00. A negative one is 01 and the complement of the rest.
+//   - A text is its UTF-8, with 00 FF for each 00, and then 00 01.
+//   - Zero is 02. A positive number is 03, the exponent plus 128, the digits in ASCII without
+//     trailing zeros, and 00. A negative number is 01, and then the complement of what follows
+//     03 in the code of its absolute value.
 //   - A boolean is 01 or 02.
 //
-// No id has a byte like last, which therefore follows all keys of a code. first precedes all keys.
+// No id contains a byte as high as last, so a code followed by last sorts after all keys with
+// that code. first sorts before all keys.
 const (
 	first = "\x00"
 	last  = "\xff"
 )
 
-// Key returns the key of an entity for d, or "" if it has none. present says whether the
-// entity has the attribute.
+// Key returns the key of an entity for d, or "" if the entity has none. present says whether
+// the entity has the attribute.
 func (d Declaration) Key(id string, attributes json.RawMessage) (key string, present bool) {
 	value := member(attributes, d.Attribute)
 	if value == nil {
@@ -53,7 +55,7 @@ func (d Declaration) Key(id string, attributes json.RawMessage) (key string, pre
 	return code + id, true
 }
 
-// member returns nil if the object, which must be well-formed, lacks the member.
+// member returns nil if the object has no such member. The object must be well-formed.
 func member(object json.RawMessage, name string) jsontext.Value {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := dec.ReadToken(); err != nil {
@@ -79,14 +81,13 @@ func member(object json.RawMessage, name string) jsontext.Value {
 	return nil
 }
 
-// The errors say what a value must be.
 var (
 	errText    = fmt.Errorf("must be a text of at most %d bytes, because longer ones are not indexed", maxTextBytes)
 	errNumber  = fmt.Errorf("must be a JSON number, such as 1815, of at most %d digits and from 1e-%d to 1e%[2]d", maxDigits, maxExponent)
 	errBoolean = errors.New("must be true or false")
 )
 
-// code fails if value cannot be indexed as this kind.
+// code fails if value cannot be indexed as kind k.
 func (k Kind) code(value jsontext.Value) (string, error) {
 	switch {
 	case k == Text && value.Kind() == '"':
@@ -105,7 +106,7 @@ func (k Kind) code(value jsontext.Value) (string, error) {
 	return booleanCode(string(value))
 }
 
-// parse returns the code of a value in a query.
+// parse returns the code of a value from a query.
 func (k Kind) parse(value string) (string, error) {
 	switch k {
 	case Text:
@@ -145,7 +146,7 @@ func numberCode(text string) (string, error) {
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	padded := whole + fraction
 	digits := strings.TrimLeft(padded, "0")
-	exponent := len(whole) - 1 - (len(padded) - len(digits)) // of the first digit
+	exponent := len(whole) - 1 - (len(padded) - len(digits)) // power of ten of the first digit
 	if digits = strings.TrimRight(digits, "0"); digits == "" {
 		return "\x02", nil
 	}

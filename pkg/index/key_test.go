@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// keys returns the keys of two entities with these values, or false if one of the values
-// cannot be indexed.
+// keys returns the keys of two entities. ok is false if one of the values cannot be indexed.
 func keys(t *testing.T, kind Kind, idA, valueA, idB, valueB string) (a, b string, ok bool) {
 	t.Helper()
 	d := Declaration{Attribute: "x", Kind: kind}
@@ -28,7 +27,7 @@ func keys(t *testing.T, kind Kind, idA, valueA, idB, valueB string) (a, b string
 	return a, b, a != "" && b != ""
 }
 
-// wantOrder checks that two keys sort like the values, and then like the ids.
+// wantOrder checks that keys sort by value and then by id, given how the values compare.
 func wantOrder(t *testing.T, idA, valueA, a, idB, valueB, b string, values int) {
 	t.Helper()
 	if got, want := cmp.Compare(a, b), cmp.Or(values, cmp.Compare(idA, idB)); got != want {
@@ -36,7 +35,7 @@ func wantOrder(t *testing.T, idA, valueA, a, idB, valueB, b string, values int) 
 	}
 }
 
-// id returns an id that contains those parts of a text that are valid in ids.
+// id returns "i" and the visible ASCII characters in the first 100 bytes of a text.
 func id(text string) string {
 	return "i" + strings.Map(func(r rune) rune {
 		if r > ' ' && r < 0x7f {
@@ -52,7 +51,7 @@ func FuzzTextKeys(f *testing.F) {
 	f.Add("b", "a\x00", "a", "a\x00\x01")
 	f.Add("1", "a", "2", "a\x00\x00")
 	f.Add("1", "é", "2", "e\u0301")
-	f.Add("1", "\U00010000", "2", "\uffff") // UTF-16 sorts them the other way round
+	f.Add("1", "\U00010000", "2", "\uffff") // these two sort the other way round in UTF-16
 	f.Add("1", strings.Repeat("x", maxTextBytes), "2", strings.Repeat("x", maxTextBytes+1))
 	f.Fuzz(func(t *testing.T, idA, a, idB, b string) {
 		idA, idB, a, b = id(idA), id(idB), strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
@@ -113,8 +112,8 @@ func rational(t *testing.T, number string) *big.Rat {
 	return r
 }
 
-// wantFound checks that queries for a value select a key exactly if the comparison of the two
-// values says so. more has the operators that do not compare.
+// wantFound checks which queries select a key, given how its value compares with that of the
+// query. more has the expected results of operators that do not compare.
 func wantFound(t *testing.T, kind Kind, value, key string, more map[Operator]bool, compared int) {
 	t.Helper()
 	want := map[Operator]bool{Equal: compared == 0, Greater: compared > 0, GreaterOrEqual: compared >= 0, Less: compared < 0, LessOrEqual: compared <= 0}

@@ -9,7 +9,7 @@ import (
 
 type Operator string
 
-// Prefix is only for texts, and booleans can only be equal.
+// Prefix is only for texts. Equal is the only operator for booleans.
 const (
 	Equal          Operator = ""
 	Greater        Operator = "gt"
@@ -24,7 +24,7 @@ type Condition struct {
 	Value    string
 }
 
-// Cut splits a query parameter, such as born[gte], into attribute and operator.
+// Cut splits the name of a query parameter, such as born[gte], into attribute and operator.
 func Cut(name string) (attribute string, op Operator) {
 	for _, op := range []Operator{Greater, GreaterOrEqual, Less, LessOrEqual, Prefix} {
 		if attribute, ok := strings.CutSuffix(name, "["+string(op)+"]"); ok {
@@ -34,14 +34,14 @@ func Cut(name string) (attribute string, op Operator) {
 	return name, Equal
 }
 
-// Query requests entities in order of the value of an indexed attribute, and then of id.
+// Query requests entities, ordered by the value of an indexed attribute and then by id.
 type Query struct {
 	Declaration Declaration
 	Descending  bool
-	After       string // only entities after this key in the direction of the list; "" for the first page
+	After       string // key after which the page starts; "" for the first page
 	Limit       int    // at least 1
 
-	low, high string // matching keys lie between the two; no key equals either
+	low, high string // bounds of the matching keys; no key equals either bound
 }
 
 // Where adds a condition. Its error says what to change in the value.
@@ -75,8 +75,8 @@ func (q *Query) Where(c Condition) error {
 	return nil
 }
 
-// Bounds returns two texts between which the keys lie that q selects. No key equals either. If
-// q selects nothing, low is greater than high.
+// Bounds returns two texts that enclose exactly the keys that q selects. No key equals either
+// text. If q selects nothing, low may be greater than high.
 func (q Query) Bounds() (low, high string) {
 	low, high = q.low, q.high
 	switch n := len(q.After) - 1; {
@@ -85,13 +85,13 @@ func (q Query) Bounds() (low, high string) {
 		low = max(low, q.After+"\x00")
 	case q.After[n] == 0:
 		high = min(high, q.After)
-	default: // Up to the text with a lower last byte are the keys before this one.
+	default: // The keys before q.After sort below q.After with its last byte lowered by one and \xff added.
 		high = min(high, q.After[:n]+string([]byte{q.After[n] - 1})+last)
 	}
 	return low, high
 }
 
-// Key returns an entity's key for the attribute of q, or "" if it has none.
+// Key returns an entity's key for the attribute of q, or "" if the entity has none.
 func (q Query) Key(id string, attributes json.RawMessage) (key string) {
 	key, _ = q.Declaration.Key(id, attributes)
 	return key

@@ -27,10 +27,10 @@ func NewSet(all []Declaration) Set {
 	return s
 }
 
-// Of returns the declarations of a type, which the caller must not change.
+// Of returns the declarations of a type. The caller must not change the slice.
 func (s Set) Of(workspace, typ string) []Declaration { return s.byType[owner{workspace, typ}] }
 
-// All returns all declarations, which the caller must not change.
+// All returns all declarations. The caller must not change the slice.
 func (s Set) All() []Declaration { return s.all }
 
 // In returns a workspace's declarations.
@@ -38,19 +38,19 @@ func (s Set) In(workspace string) []Declaration {
 	return slices.DeleteFunc(slices.Clone(s.all), func(d Declaration) bool { return d.Workspace != workspace })
 }
 
-// Source returns the declarations that apply. It is safe for concurrent use.
+// Source provides the current declarations. It is safe for concurrent use.
 type Source interface {
-	// Refresh must be called before a request, so that At can return a Set.
+	// Refresh must be called before each request, so that At can return a Set.
 	Refresh(ctx context.Context) error
 
-	// At returns the declarations that apply at t. The error has kind Unavailable if they are not
-	// known.
+	// At returns the declarations that apply at t, or an error of kind Unavailable if they are
+	// not known.
 	At(t time.Time) (Set, error)
 }
 
-// Cache is a Source of declarations in a Store, which other processes may change. A change
+// Cache is a Source of the declarations in a Store that other processes may change. A change
 // takes effect within snapshot.MaxAge. If no read has succeeded for that long, At fails,
-// because writers would not know which keys to add, nor queries which keys exist.
+// because writers and queries would not know which keys there should be.
 type Cache struct {
 	sets *snapshot.Cache[Set]
 }

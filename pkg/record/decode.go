@@ -12,13 +12,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Member is a member of a JSON object.
+// Member is a name and its value in a JSON object.
 type Member struct {
 	Name   string // decoded name
-	Quoted []byte // as in the JSON text, with quotes
-	Value  []byte // in JSON
+	Quoted []byte // name as in the JSON text, with its quotes
+	Value  []byte // JSON text of the value
 
-	// The value, in place of Value, if it is an object and readMembers has read it with deep.
+	// members replaces Value if the value is an object and readMembers was called with deep set.
 	members []Member
 }
 
@@ -27,15 +27,15 @@ var (
 	errKind      = errors.New("a JSON value, but not an object")
 )
 
-// Members returns the members of a JSON object in order. They share its bytes. It fails if
-// object is not exactly one JSON object, or contains duplicate names at any level, invalid
-// UTF-8 or a lone surrogate.
+// Members returns the members of a JSON object in order. Their Quoted and Value share the
+// bytes of object. Members fails if object is not exactly one JSON object, or contains
+// duplicate names at any level, invalid UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
-// readMembers is Members, but with deep, a member whose value is an object gets Member.members
-// instead of Member.Value, at all levels.
+// readMembers does what Members does. If deep is true, a member whose value is an object has
+// Member.members instead of Member.Value, at all levels.
 func readMembers(object []byte, deep bool) ([]Member, error) {
-	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder does not copy a bytes.Buffer
+	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder reads a bytes.Buffer without copying it
 	members, err := r.object(deep)
 	if err == nil {
 		if _, end := r.dec.ReadToken(); end != io.EOF {
@@ -48,7 +48,7 @@ func readMembers(object []byte, deep bool) ([]Member, error) {
 	return members, err
 }
 
-// reader returns values that share the bytes of the text.
+// reader returns values as slices of text, not as copies.
 type reader struct {
 	text []byte
 	dec  *jsontext.Decoder
@@ -89,7 +89,7 @@ func (r reader) object(deep bool) (members []Member, err error) {
 	return members, err
 }
 
-// syntaxError describes err for a client, with the byte offset of a syntax error.
+// syntaxError rewords err for a client, and adds the byte offset of a syntax error.
 func syntaxError(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
@@ -102,16 +102,16 @@ func syntaxError(err error) error {
 }
 
 // Decoder decodes the value of a member. Its error says what to change, such as "must be a
-// string". Decoders.Decode is one for objects.
+// string". Decoders.Decode is a Decoder for objects.
 type Decoder func(value []byte) error
 
-// Decoders has the Decoder of each member that a JSON object may have. A nil one ignores the
-// member.
+// Decoders maps the name of each member that a JSON object may have to its Decoder. A member
+// whose Decoder is nil is ignored.
 type Decoders map[string]Decoder
 
-// Decode decodes a JSON object (RFC 8259, without duplicate names and lone surrogates). A
+// Decode decodes a JSON object (RFC 8259, without duplicate names or lone surrogates). A known
 // member that is null counts as absent. The error has kind Malformed if object is not exactly
-// one JSON object, and kind Invalid, naming each unknown or invalid member, otherwise.
+// one JSON object. Otherwise it has kind Invalid and names the unknown and invalid members.
 func (d Decoders) Decode(object []byte) error {
 	members, err := Members(object)
 	if err != nil {
@@ -130,9 +130,9 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember adds err, from the Decoder of the member name, to f. If err is from
-// Decoders.Decode, it adds each invalid member with its path, or errNotObject if the value is
-// not an object.
+// checkMember adds the error of a member's Decoder to f. If the error is from Decoders.Decode,
+// it adds each invalid field of the object with its path, or errNotObject if the value is not
+// an object.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {
@@ -147,7 +147,7 @@ func (f *Fields) checkMember(name string, err error) {
 	}
 }
 
-// Text decodes a string. check, if not nil, says why it is invalid.
+// Text decodes a string. If check is not nil, its error says why a string is invalid.
 func Text[S ~string](into *S, check func(string) error) Decoder {
 	return func(value []byte) error {
 		text, err := jsontext.AppendUnquote(nil, value)
@@ -171,7 +171,7 @@ func Boolean(into *bool) Decoder {
 	}
 }
 
-// Instant decodes a time (ParseTime) and makes *into point to it.
+// Instant decodes a time with ParseTime and makes *into point to it.
 func Instant(into **Time) Decoder {
 	return Text(new(string), func(text string) error {
 		t, err := ParseTime(text)
@@ -183,7 +183,7 @@ func Instant(into **Time) Decoder {
 	})
 }
 
-// Object decodes attributes, without insignificant white space.
+// Object decodes attributes and removes insignificant white space.
 func Object(into *Attributes) Decoder {
 	return func(value []byte) error {
 		object := jsontext.Value(bytes.Clone(value))

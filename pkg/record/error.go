@@ -10,9 +10,8 @@ import (
 // Kind says what a caller can do about an Error.
 type Kind int
 
-// The kinds.
 const (
-	Invalid     Kind = iota + 1 // fields are invalid; Fields says which; nothing was written
+	Invalid     Kind = iota + 1 // Fields lists the invalid fields; nothing was written
 	NotFound                    // the workspace has no record with this id
 	Conflict                    // a record with this id has other content; nothing was written
 	TooMany                     // the quota of unfinished export jobs is reached; nothing was written
@@ -20,8 +19,8 @@ const (
 	Unavailable                 // the store did not respond in time, or other requests kept changing the record; the write may have happened
 )
 
-// Error is an error of a record's rules or of a store that a client can understand. Any other
-// error of a store is a fault of the service.
+// Error is an error that a client can understand, such as an invalid field or an unknown id.
+// Any other error from a store is a fault in the service.
 type Error struct {
 	Kind   Kind
 	Detail string       // one sentence for the client, without the cause
@@ -29,9 +28,9 @@ type Error struct {
 	Err    error        // the cause, for logs; may be nil
 }
 
-// FieldError is an invalid field.
+// FieldError says what is wrong with a field.
 type FieldError struct {
-	Field  string `json:"field"`  // its name or path, such as attributes/a/0
+	Field  string `json:"field"`  // name or path, such as attributes/a/0
 	Detail string `json:"detail"` // what to change
 }
 
@@ -57,7 +56,7 @@ func KindOf(err error) Kind {
 	return 0
 }
 
-// Fields are the invalid fields of a record.
+// Fields collects the invalid fields of a record.
 type Fields []FieldError
 
 // maxFields keeps errors short.
@@ -85,24 +84,24 @@ func (f Fields) Err() error {
 	return &Error{Kind: Invalid, Detail: "the record has fields that cannot be accepted", Fields: f}
 }
 
-// UnavailableError says that a store did not respond when op failed with err.
+// UnavailableError returns the error for a store that did not respond to op; err is the cause.
 func UnavailableError(op string, err error) error {
 	return &Error{Kind: Unavailable, Detail: "the record store did not respond", Err: fmt.Errorf("%s: %w", op, err)}
 }
 
-// NotFoundError says that there is no record with the id. noun says what kind of record, such
-// as "entity" or "export job".
+// NotFoundError says that there is no record with the id. noun is the kind of record, such as
+// "entity" or "export job".
 func NotFoundError(noun, id string) error {
 	return &Error{Kind: NotFound, Detail: fmt.Sprintf("there is no %s with the id %q", noun, id)}
 }
 
-// ConflictError says that the id exists with different content.
+// ConflictError says that a record with the id exists, but has different content.
 func ConflictError(noun, id string) error {
 	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
 }
 
-// Shorten returns the first 64 characters of a client's text, followed by an ellipsis if there
-// are more. It is for error messages.
+// Shorten returns the first 64 characters of a client's text for an error message. An ellipsis
+// follows if the text is longer.
 func Shorten(s string) string {
 	const most = 64
 	if utf8.RuneCountInString(s) <= most {

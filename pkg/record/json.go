@@ -13,7 +13,7 @@ type ObjectWriter struct {
 	err error
 }
 
-// NewObjectWriter appends to b.
+// NewObjectWriter returns a writer that appends to b.
 func NewObjectWriter(b []byte) ObjectWriter { return ObjectWriter{b: append(b, '{')} }
 
 func (w *ObjectWriter) name(name string) {
@@ -25,7 +25,7 @@ func (w *ObjectWriter) name(name string) {
 	w.b = append(w.b, `":`...)
 }
 
-// String fails if value is not UTF-8.
+// String appends a string, which must be UTF-8.
 func (w *ObjectWriter) String(name, value string) {
 	if w.err != nil {
 		return
@@ -58,7 +58,7 @@ func (w *ObjectWriter) Time(name string, value Time) {
 	w.b = append(w.b, '"')
 }
 
-// Attributes writes value as it is. It only checks that value begins and ends like an object.
+// Attributes appends value unchanged, after checking that it begins and ends with a brace.
 func (w *ObjectWriter) Attributes(name string, value Attributes) {
 	if w.err != nil {
 		return
@@ -71,7 +71,7 @@ func (w *ObjectWriter) Attributes(name string, value Attributes) {
 	w.b = append(w.b, value...)
 }
 
-// End returns the extended bytes, or nil and the first error.
+// End closes the object. It returns the extended bytes, or nil and the first error.
 func (w *ObjectWriter) End() ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err

@@ -4,9 +4,9 @@ import "fmt"
 
 // MergeAttributes applies patch to target as a JSON Merge Patch (RFC 7396): it removes members
 // that are null in patch, merges objects and replaces other values. Members that are not in
-// patch keep their bytes and position; new ones follow in the order of patch. Applying the
-// patch again changes nothing. It fails if target or patch is not a JSON object (see Members).
-// It reads both only once, however deeply they are nested.
+// patch keep their bytes and position; new members follow in the order of patch. Applying the
+// patch again changes nothing. MergeAttributes fails if target or patch is not a JSON object
+// (see Members). It reads each of them once, however deeply they are nested.
 func MergeAttributes(target, patch Attributes) (Attributes, error) {
 	members, err := readMembers(target, true)
 	if err != nil {
@@ -19,8 +19,8 @@ func MergeAttributes(target, patch Attributes) (Attributes, error) {
 	return appendObject(make([]byte, 0, len(target)+len(patch)), merge(members, changes)), nil
 }
 
-// merge is MergePatch of RFC 7396, section 2, on what readMembers returns with deep. Members
-// that it removes get a nil Quoted.
+// merge is MergePatch of RFC 7396, section 2, for members that readMembers(object, true) has
+// returned. It marks members as removed by setting Quoted to nil.
 func merge(target, patch []Member) []Member {
 	at := make(map[string]int, len(target))
 	for i, m := range target {

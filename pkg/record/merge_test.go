@@ -10,7 +10,7 @@ import (
 
 func TestMergeAttributes(t *testing.T) {
 	for _, tt := range []struct{ target, patch, want string }{
-		// RFC 7396, appendix A, those in which target and patch are objects.
+		// The examples of RFC 7396, appendix A, in which both target and patch are objects.
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
 		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
 		{`{"a":"b"}`, `{"a":null}`, `{}`},
@@ -52,7 +52,7 @@ func TestMergeAttributes(t *testing.T) {
 	}
 }
 
-// The memory that a merge takes depends on the size of target and patch, not on how deeply
+// How much memory a merge allocates depends on the size of target and patch, not on how deeply
 // they are nested.
 func TestMergeAttributesOfDeepObjectsIsLinear(t *testing.T) {
 	nest := func(depth int, content string) record.Attributes {

@@ -4,28 +4,28 @@ import "slices"
 
 // MaxPageBytes is the approximate size at which a page is full. A Lambda function can return 6
 // MB (6,291,556 bytes, AWS Lambda quotas), and Lambda encodes the body as a JSON string, which
-// can double its size.
+// can double the size.
 const MaxPageBytes = 2_500_000
 
-// MaxPassedBytes is how many bytes of deleted records a page may skip. DynamoDB ends a
-// response at the same size.
+// MaxPassedBytes is the approximate size of the deleted records that a page may skip. It
+// equals the maximum size of a DynamoDB response.
 const MaxPassedBytes = 1 << 20
 
-// PageFull reports whether a page with count records of pageBytes in all has no room for
-// another size bytes. An empty page always has room.
+// PageFull reports whether a page that holds count records and pageBytes bytes has no room for
+// a record of size bytes. An empty page always has room.
 func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }
 
-// Page is a page of a list.
+// Page is one page of a list: its records, and where the next page starts.
 type Page[R any] struct {
 	Records []R
 	More    bool     // whether more records follow
 	Last    Position // position of the last record that was read, which may not be in Records; the next page starts after it
 }
 
-// Filter keeps the records that show accepts. Last is the position of the last record that was
-// read, so a page may be empty even if More is true.
+// Filter keeps the records for which show returns true. A page may become empty even if More
+// is true; its Last still says where the next page starts.
 func Filter[R any](p Page[R], position func(R) Position, show func(R) bool) Page[R] {
 	kept := Page[R]{More: p.More}
 	if n := len(p.Records); n > 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Position is a place in a list that is ordered by time, then by the bytes of the id.
+// Position is a place in a list that is ordered by time and then by the bytes of the id.
 type Position struct {
 	At Time   `json:"at"`
 	ID string `json:"id"`
@@ -17,8 +17,8 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(p.At.Compare(q.At), cmp.Compare(p.ID, q.ID))
 }
 
-// String returns the time in fixed width, '#' and the id. Stores use it as a key, because it
-// sorts as positions do.
+// String returns the time in fixed width, '#' and the id. Stores use the text as a key,
+// because it sorts as positions do.
 func (p Position) String() string { return p.At.String() + "#" + p.ID }
 
 // ParsePosition parses the result of String.
@@ -31,10 +31,10 @@ func ParsePosition(text string) (Position, error) {
 	return Position{At: t, ID: id}, nil
 }
 
-// Bounds returns two texts. Between them are exactly the texts of the positions with from <=
-// time < to that come after the position after, in the direction of the list. nil and "" mean
-// no bound. No position equals a bound, so bounds may be inclusive or exclusive. low is
-// greater than high if there are no such positions.
+// Bounds returns two texts that enclose exactly the texts of the positions that have a time in
+// [from, to) and follow *after in the direction of the list. nil and "" mean no bound. No
+// position equals a bound, so bounds may be inclusive or exclusive. If there are no such
+// positions, low may be greater than high.
 func Bounds(from, to *Time, after *Position, ascending bool) (low, high string) {
 	if from != nil {
 		low = from.String() // sorts before all positions with this time
@@ -49,8 +49,8 @@ func Bounds(from, to *Time, after *Position, ascending bool) (low, high string) 
 	if ascending {
 		return max(low, text+"\x00"), high
 	}
-	// The greatest text before this position: the last character is one less, and \x7f follows,
-	// which is greater than any character of an id.
+	// A text just before this position: its last character is one lower, and \x7f follows, which
+	// sorts after any character of an id.
 	last := len(text) - 1
 	below := text[:last] + string(text[last]-1) + "\x7f"
 	if high == "" || below < high {

@@ -1,5 +1,5 @@
-// Package record is what entities and events have in common: ids, attributes, times, and the
-// errors of record stores and rules.
+// Package record has what entities and events have in common: ids, attributes, times, and the
+// errors of stores and of the rules for records.
 package record
 
 import (
@@ -17,19 +17,18 @@ import (
 
 // Bounds on a record's fields, inclusive.
 const (
-	MaxIDLength   = 128 // characters; at least 1
-	MaxNameLength = 128 // characters of a type or name; at least 1
-	MaxDepth      = 32  // levels of nesting in attributes, counting the object itself
+	MaxIDLength   = 128 // in characters; the minimum is 1
+	MaxNameLength = 128 // in characters, for types and names; the minimum is 1
+	MaxDepth      = 32  // levels of nesting in attributes, including the object itself
 
-	// MaxAttributesBytes is also the maximum size of a request for one record. Together with the
-	// other fields, attributes stay well below the 400 KB of a DynamoDB item.
+	// MaxAttributesBytes is also the maximum size of a request for one record. Attributes and the
+	// other fields together stay well below the 400 KB limit of a DynamoDB item.
 	MaxAttributesBytes = 256 << 10
 )
 
 // Resource is a kind of record that clients import and export.
 type Resource string
 
-// The resources.
 const (
 	Entity Resource = "entity"
 	Event  Resource = "event"
@@ -47,9 +46,9 @@ var (
 	errName = fmt.Errorf("must be 1 to %d characters", MaxNameLength)
 )
 
-// CheckID returns an error that says what a valid id looks like. "." and ".." are invalid,
-// because HTTP clients remove such segments from a path (RFC 3986, section 5.2.4), so no
-// client could read the record.
+// CheckID returns nil, or an error that says what a valid id looks like. "." and ".." are
+// invalid, because HTTP clients remove such segments from a path (RFC 3986, section 5.2.4), so
+// no client could read the record.
 func CheckID(id string) error {
 	if id == "" || len(id) > MaxIDLength || strings.TrimLeft(id, idCharacters) != "" || id == "." || id == ".." {
 		return errID
@@ -59,7 +58,7 @@ func CheckID(id string) error {
 
 const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
 
-// CheckName returns an error that says what a valid type or name looks like.
+// CheckName returns nil, or an error that says what a valid type or name looks like.
 func CheckName(name string) error {
 	n := utf8.RuneCountInString(name)
 	if n < 1 || n > MaxNameLength || !utf8.ValidString(name) {
@@ -69,13 +68,13 @@ func CheckName(name string) error {
 }
 
 // Attributes is what a client stores in a record: one JSON object, without insignificant white
-// space. All other bytes are as the client sent them, so that numbers keep their digits. The
-// zero value is not valid; the empty object is `{}`.
+// space. All other bytes are as the client sent them, so numbers keep their digits. The zero
+// value is not valid; the empty object is `{}`.
 type Attributes = json.RawMessage
 
 // SameAttributes reports whether a and b are the same JSON value. The order of members does
-// not matter, but the digits of a number do: 1 differs from 1.0. If one is not JSON, their
-// bytes are compared.
+// not matter, but the digits of a number do: 1 differs from 1.0. If either is not valid JSON,
+// their bytes are compared.
 func SameAttributes(a, b Attributes) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -108,7 +107,7 @@ func ParseTime(s string) (Time, error) {
 }
 
 // strictRFC3339 rejects what time.Parse accepts beyond RFC 3339: hours of one digit, decimal
-// commas, and offsets of 24 hours or 60 minutes (go.dev/issue/54580).
+// commas, and offsets with more than 23 hours or 59 minutes (go.dev/issue/54580).
 func strictRFC3339(s string) bool {
 	const dateTime = len("2006-01-02T15:04:05")
 	if s[len("2006-01-02T15")] != ':' || s[dateTime] == ',' {
@@ -141,7 +140,7 @@ func (t Time) AppendText(b []byte) ([]byte, error) {
 	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'), nil
 }
 
-// UnmarshalText is ParseTime.
+// UnmarshalText parses text with ParseTime.
 func (t *Time) UnmarshalText(text []byte) (err error) {
 	*t, err = ParseTime(string(text))
 	return err

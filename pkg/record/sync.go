@@ -2,31 +2,31 @@ package record
 
 import "time"
 
-// SyncLag is the sum of the others; docs/incremental-sync.md explains them.
+// Bounds on clock errors and delays, and their sum. docs/incremental-sync.md explains them.
 const (
-	// MaxClockSkew is how far an instance's clock may be off UTC, in either direction.
+	// MaxClockSkew is how far an instance's clock may differ from UTC, in either direction.
 	MaxClockSkew = 2 * time.Second
 
-	// WriteTimeout is the longest time from reading the clock for a write's stamp to sending the
-	// write to the database, including retries.
+	// WriteTimeout is the longest time from reading the clock for a write's stamp to the last
+	// attempt to send the write to the database.
 	WriteTimeout = 5 * time.Second
 
-	// MaxTransit is the longest time from sending a write until the database has applied it,
-	// perhaps after the client gave up.
+	// MaxTransit is the longest time from sending a write until the database has applied it. By
+	// then, the client may have given up.
 	MaxTransit = 2 * time.Second
 
 	// MaxIndexDelay is the longest time from applying a write until every read of an index
 	// returns it.
 	MaxIndexDelay = 2 * time.Second
 
-	// SyncLag is the age at which every write is in the index, even if the clocks of writer and
-	// reader differ.
+	// SyncLag is the age at which every write is certain to be in the index, even if the clocks
+	// of writer and reader differ.
 	SyncLag = 2*MaxClockSkew + WriteTimeout + MaxTransit + MaxIndexDelay
 )
 
-// SyncedUntil returns the time up to which a synchronization that starts now is complete: no
-// change can still appear in [since, result). It is never before since, so a client can start
-// its next synchronization there, even if it reaches an instance whose clock is behind.
+// SyncedUntil returns the time up to which a walk that starts now is complete: no change can
+// still appear in [since, result). The result is never before since, so a client can start its
+// next walk there, even on an instance whose clock is behind.
 func SyncedUntil(since Time, now time.Time) Time {
 	if until := TimeOf(now.Add(-SyncLag)); since.Compare(until) < 0 {
 		return until
@@ -34,9 +34,9 @@ func SyncedUntil(since Time, now time.Time) Time {
 	return since
 }
 
-// Next returns the stamp of the change after the one with stamp t: now, or a millisecond after
-// t if that is later. If t is further ahead of now than two clocks may differ, some clock was
-// wrong; Next then returns now, because otherwise walks would not see the record until t.
+// Next returns the stamp of the change that follows a change with stamp t: now or, if later, a
+// millisecond after t. If t is ahead of now by more than 2*MaxClockSkew, a clock was wrong.
+// Next then returns now, because walks would otherwise not see the record until t.
 func (t Time) Next(now time.Time) Time {
 	n := TimeOf(now)
 	if ahead := t.Time().Sub(n.Time()); ahead < 0 || ahead > 2*MaxClockSkew {
@@ -45,21 +45,21 @@ func (t Time) Next(now time.Time) Time {
 	return Time{t.unixMilli + 1}
 }
 
-// Filtered is the reason of a change to a record that a walk's filter does not select. Walks
-// return such a record as gone, because a copy may have an earlier state of it.
+// Filtered is the reason given for a change to a record that a walk's filter does not select.
+// The walk returns the record as gone, because a copy may hold an earlier version of it.
 const Filtered = "filter"
 
-// SyncQuery requests a page of records in order of their latest change (for an event, its
-// creation), and then of id.
+// SyncQuery requests a page of records, ordered by their latest change and then by id. The
+// latest change of an event is its creation.
 type SyncQuery struct {
 	Since      Time      // only changes from this time on
 	Until      *Time     // only changes before this time; nil for no bound
-	Descending bool      // latest change first; by default, oldest first
+	Descending bool      // latest change first; otherwise oldest first
 	After      *Position // last record of the previous page; nil for the first page
 	Limit      int       // at least 1
 }
 
-// Bounds returns the [Bounds] of the positions that q selects.
+// Bounds returns the [Bounds] of the positions that q requests.
 func (q SyncQuery) Bounds() (low, high string) {
 	return Bounds(&q.Since, q.Until, q.After, !q.Descending)
 }

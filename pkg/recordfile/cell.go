@@ -11,10 +11,10 @@ import (
 
 type cell struct {
 	text   string
-	quoted bool // whether it has quotes (in a Reader) or needs them (in a CSVWriter)
+	quoted bool // in a Reader, whether the cell has quotes; in a CSVWriter, whether it needs them
 }
 
-// fieldCell returns the cell of a member that is a string or null.
+// fieldCell returns the cell for a member that is a string or null.
 func fieldCell(value jsontext.Value) (cell, error) {
 	if value.Kind() == 'n' {
 		return cell{}, nil
@@ -36,7 +36,7 @@ func attributeCell(value jsontext.Value) (cell, error) {
 	return cell{text: text, quoted: text == "" || jsonKind(text) != 0}, err
 }
 
-// appendAttribute appends the value of c, in JSON, to b.
+// appendAttribute appends the value of c to b as JSON.
 func appendAttribute(b []byte, c cell) []byte {
 	text := c.text
 	bare := strings.TrimLeft(text, "'")
@@ -66,8 +66,8 @@ func jsonKind(text string) jsontext.Kind {
 }
 
 // neutralize puts an apostrophe before each part of a cell that a spreadsheet would run as a
-// formula. With keep, it does so only for parts that already begin with an apostrophe, which
-// restore would otherwise remove.
+// formula. If keep is true, it does so only for parts that already begin with an apostrophe,
+// which restore would otherwise remove.
 func neutralize(text string, keep bool) string {
 	return eachFormula(text, func(formula string) string {
 		if keep && !strings.HasPrefix(formula, "'") {
@@ -111,14 +111,14 @@ func eachFormula(text string, replace func(formula string) string) string {
 	return b.String()
 }
 
-// isFormula ignores leading apostrophes, NULs and quotes, because spreadsheets remove NULs,
-// and quotes after a separator.
+// isFormula ignores leading apostrophes. It also ignores leading NULs and quotes, because
+// spreadsheets remove NULs and the quotes that follow a separator.
 func isFormula(text string) bool {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, "'\"\x00"))
 	return strings.ContainsRune("=+-@＝＋－＠", first)
 }
 
-// isControl reports whether text begins with a character that spreadsheets remove there.
+// isControl reports whether text begins with a control character that spreadsheets remove.
 func isControl(text string) bool {
 	text = strings.TrimLeft(text, "'")
 	return text != "" && strings.IndexByte("\t\r\n\x00", text[0]) >= 0
@@ -126,7 +126,7 @@ func isControl(text string) bool {
 
 func isNumber(text string) bool { return number().MatchString(strings.TrimLeft(text, "'")) }
 
-// number is compiled on first use, because compiling it would slow down every cold start.
+// number is compiled on first use, so that it does not slow down every cold start.
 var number = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 })

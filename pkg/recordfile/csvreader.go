@@ -67,16 +67,16 @@ func checkDelimiter(header []cell) error {
 	return nil
 }
 
-// row is a row of a CSV file. encoding/csv cannot be used: it changes CR LF in cells to LF,
-// and does not say whether a cell has quotes.
+// row is not read with encoding/csv, which changes CR LF in cells to LF and does not say
+// whether a cell has quotes.
 type row struct {
 	text  []byte // as in the file, with the line break
-	line  int64  // of its first line
+	line  int64  // number of the first line
 	cells []cell
 	err   error // the first error; the rest of the row is still read
 
-	quoted strings.Builder // the text so far of a cell whose closing quote is on a later line
-	open   bool            // whether there is such a cell
+	quoted strings.Builder // text read so far of a cell whose closing quote is on a later line
+	open   bool            // whether a cell still lacks its closing quote
 }
 
 var (
@@ -111,7 +111,7 @@ func (r *Reader) nextRow() (*row, error) {
 	return next, nil
 }
 
-// add adds the cells of the row's next line.
+// add splits the row's next line into cells.
 func (r *row) add(line, delimiter string) {
 	content := trimEnd(line)
 	end := line[len(content):]
@@ -202,8 +202,8 @@ func (r *Reader) object(cells []cell) ([]byte, error) {
 	return append(members, '}'), nil
 }
 
-// appendName appends the name of the next member to an object, and begins the object if b is
-// empty.
+// appendName appends the name of the next member of an object. If b is empty, it begins the
+// object.
 func appendName(b []byte, name string) []byte {
 	if len(b) == 0 {
 		b = append(b, '{')

@@ -13,7 +13,7 @@ import (
 type arrayReader struct {
 	json  *jsontext.Decoder
 	file  io.Reader
-	room  int   // how many bytes may still be read for the next element
+	room  int   // how many more bytes may be read for the next element
 	count int64 // number of elements read so far
 }
 
@@ -21,7 +21,7 @@ var errLongElement = fmt.Errorf("an element is longer than %d bytes; the file mu
 
 func newArrayReader(file io.Reader) *arrayReader {
 	r := &arrayReader{file: file}
-	// The parsers of entities and events reject, for each record by itself, what is allowed here.
+	// Duplicate names and invalid UTF-8 are rejected later, record by record.
 	r.json = jsontext.NewDecoder(readerFunc(r.fill), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	return r
 }
@@ -30,7 +30,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// fill reads for the decoder, which reads ahead as far as its buffer allows.
+// fill supplies the decoder, which reads ahead as far as its buffer allows.
 func (r *arrayReader) fill(p []byte) (int, error) {
 	if r.room <= 0 {
 		return 0, errLongElement

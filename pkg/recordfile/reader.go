@@ -11,17 +11,17 @@ import (
 	"slices"
 )
 
-// MaxRecordBytes bounds one record in a file. The service accepts records of up to 256 KB.
+// MaxRecordBytes is the maximum size of a record in a file. The service accepts up to 256 KB.
 const MaxRecordBytes = 1 << 20
 
 // GzipMagic is how a gzip file begins (RFC 1952).
 var GzipMagic = [2]byte{0x1f, 0x8b}
 
 type Record struct {
-	Line     int64  // number of its first line, from 1; in a JSON file, number of the element
+	Line     int64  // number of the first line, from 1; in a JSON file, number of the element
 	LastLine int64  // greater than Line only in CSV
-	Offset   int64  // how many bytes of the file were read up to its end
-	Text     string // its bytes, without the line break; empty if it is too long
+	Offset   int64  // how many bytes of the file were read up to the end of the record
+	Text     string // bytes of the record without the line break; empty if the record is too long
 	JSON     []byte // the record in JSON, not validated if the file is NDJSON; nil if Err is not nil
 	Err      error  // why Text is not a record, or nil
 }
@@ -30,20 +30,20 @@ type Record struct {
 type Reader struct {
 	lines     lineReader
 	delimiter string
-	header    []string // of a CSV file; "" for a column that is left out
+	header    []string // column names of a CSV file; "" for a column that is left out
 	array     *arrayReader
 	read      func() (Record, error)
 }
 
 type Layout struct {
-	Columns   []string                    // columns that a CSV file may have besides its attributes: entity.Columns or event.Columns
-	Delimiter string                      // of a CSV file; a comma if empty
-	Rename    func(column string) string  // returns the name to read a CSV column by, or "" to leave it out; nil keeps the names
+	Columns   []string                    // columns that a CSV file may have besides attributes: entity.Columns or event.Columns
+	Delimiter string                      // between the cells of a CSV file; a comma if empty
+	Rename    func(column string) string  // returns the name to use for a CSV column, or "" to leave the column out; nil keeps the names
 	Decode    func(r io.Reader) io.Reader // converts r to UTF-8; nil if r is UTF-8 already
 }
 
-// NewReader reads a file that may be compressed with gzip and may begin with a byte order
-// mark. It fails if the file cannot be decompressed or the header of a CSV file is invalid.
+// NewReader returns a Reader of a file that may be compressed with gzip and may begin with a
+// byte order mark. It fails if the file cannot be decompressed or if a CSV header is invalid.
 func NewReader(file io.Reader, format Format, layout Layout) (*Reader, error) {
 	r := &Reader{delimiter: cmp.Or(layout.Delimiter, ",")}
 	if err := r.lines.open(file, layout.Decode); err != nil {
@@ -62,9 +62,9 @@ func NewReader(file io.Reader, format Format, layout Layout) (*Reader, error) {
 	return r, nil
 }
 
-// Read returns the next record, or io.EOF after the last. If a record is invalid, its Err says
-// why, and the next call continues after it. After any other error, the rest of the file
-// cannot be read.
+// Read returns the next record, or io.EOF after the last one. If a record is invalid, its Err
+// says why, and the next call continues after it. If Read returns any other error, the rest of
+// the file cannot be read.
 func (r *Reader) Read() (Record, error) { return r.read() }
 
 // HasColumn reports whether the header of a CSV file has the column.
@@ -91,8 +91,8 @@ func (r *Reader) readNDJSON() (Record, error) {
 
 type lineReader struct {
 	in     *bufio.Reader
-	number int64        // of the last line read, from 1
-	offset func() int64 // how many bytes of the file were read; may include later lines if the file is compressed or decoded
+	number int64        // number of the last line read, from 1
+	offset func() int64 // how many bytes of the file have been read; if it is compressed or decoded, may include later lines
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d bytes", MaxRecordBytes)
@@ -122,7 +122,7 @@ func (l *lineReader) open(file io.Reader, decode func(io.Reader) io.Reader) erro
 		return errUTF16
 	}
 	if mark := "\xef\xbb\xbf"; l.begins(mark) {
-		l.in.Discard(len(mark)) //nolint:errcheck // begins has read it
+		l.in.Discard(len(mark)) //nolint:errcheck // the mark is already in the buffer
 	}
 	return nil
 }
@@ -137,8 +137,8 @@ func (l *lineReader) begins(prefix string) bool {
 	return string(text) == prefix
 }
 
-// next returns the next line with its line break, which the last line may lack. If a line is
-// longer than MaxRecordBytes, it skips it and returns errLongLine.
+// next returns the next line with its line break, which the last line may lack. It skips a
+// line longer than MaxRecordBytes and returns errLongLine.
 func (l *lineReader) next() (line []byte, err error) {
 	for length := 0; ; {
 		part, err := l.in.ReadSlice('\n')

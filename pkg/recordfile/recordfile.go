@@ -1,9 +1,9 @@
-// Package recordfile reads and writes files of records: those of export jobs, and those that
-// "sluice import" reads. A record is the JSON object of an entity or an event, whose members
-// are mapped to lines or cells without being interpreted.
+// Package recordfile reads and writes files of records, such as export files and the files
+// that "sluice import" reads. A record is the JSON object of an entity or an event. Its
+// members become a line or cells without being interpreted.
 //
-// An NDJSON file has the JSON object of one record per line. A JSON file, which is only read,
-// is an array of such objects.
+// An NDJSON file has one record per line. A JSON file, which can only be read, is an array of
+// records.
 //
 // # CSV
 //
@@ -21,13 +21,13 @@
 //   - any other text, or any other cell with quotes, for a string.
 //
 // A writer puts an apostrophe, which a reader removes, before a string that is the JSON of an
-// object or an array, and before text that a spreadsheet would run as a formula. That is text
-// that begins with one of = + - @ or their full-width forms and is not a number, at the
-// beginning of a cell or after a semicolon, a tab or a line break in it, where spreadsheets
-// may begin a new cell. A cell that begins with a tab, a line break or NUL gets an apostrophe
-// too, and any such text that already begins with apostrophes gets one more. A writer with
-// keepFormulas adds one to formulas and to such cells only if they already begin with one.
-// Source: OWASP, "CSV Injection".
+// object or an array, and before text that a spreadsheet would run as a formula. A formula
+// begins with one of = + - @ or their full-width forms, either at the beginning of a cell that
+// is not a number, or after a semicolon, a tab or a line break, where spreadsheets may begin a
+// new cell. A cell that begins with a tab, a line break or NUL also gets an apostrophe. Any
+// such text that already begins with apostrophes gets one more. A writer with keepFormulas
+// changes formulas and such cells only if they already begin with an apostrophe. Source:
+// OWASP, "CSV Injection".
 //
 // A reader therefore returns the records that were written, except that attributes are in the
 // order of the columns, and escapes in strings (such as \u0041) survive only within objects
@@ -41,14 +41,13 @@ import (
 
 type Format string
 
-// The formats.
 const (
 	NDJSON Format = "ndjson"
 	CSV    Format = "csv"
 	JSON   Format = "json" // only for a Reader
 )
 
-// FormatOf returns the format that a file's extension stands for, ignoring .gz, or "".
+// FormatOf returns the format for a file's extension, ignoring .gz, or "" if there is none.
 func FormatOf(name string) Format {
 	switch filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz")) {
 	case ".ndjson", ".jsonl":

@@ -61,8 +61,8 @@ func readJSON(t tester, file string, format recordfile.Format) (records []string
 	}
 }
 
-// roundTrip writes an event to a CSV file, and returns the cell of attribute "a" as it is in
-// the file and the event as a Reader returns it.
+// roundTrip writes an event to a CSV file. It returns the cell of attribute "a" as it is in
+// the file, and the event as a Reader returns it.
 func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back string) {
 	t.Helper()
 	file := writeCSV(t, keepFormulas, []string{"a"}, `{"id":"x","name":"n","entity_id":null,"attributes":`+attributes+`}`)
@@ -76,7 +76,7 @@ func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back strin
 
 func TestCells(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ value, cell string }{ // of attribute "a", in JSON; "" if it is missing
+	for _, tt := range []struct{ value, cell string }{ // of attribute "a"; value is JSON, or "" if the attribute is missing
 		{``, ``}, {`""`, `""`}, {`null`, `null`}, {`"null"`, `"null"`}, {`true`, `true`}, {`"true"`, `"true"`}, {`false`, `false`}, {`"TRUE"`, `TRUE`},
 		{`5`, `5`}, {`"5"`, `"5"`}, {`-1.50e+3`, `-1.50e+3`}, {`"-1.50e+3"`, `"-1.50e+3"`}, {`1E400`, `1E400`}, {`"1e400"`, `"1e400"`}, {`-0`, `-0`},
 		{`"007"`, `007`}, {`"+5"`, `+5`}, {`" 5"`, ` 5`}, {`"5 "`, `5 `}, {`"0x5"`, `0x5`}, {`".5"`, `.5`}, {`"5\n"`, "\"5\n\""}, {`"5;5"`, `"5;5"`},
@@ -116,8 +116,8 @@ func sameRecord(t tester, a, b string) bool {
 
 func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	t.Parallel()
-	// text is the attribute in JSON, without quotes, and want its cell. kept is the cell with
-	// keepFormulas; "" if it is the same as the decoded text.
+	// text is the attribute as a JSON string, but without quotes. want is its cell. kept is its
+	// cell with keepFormulas, or "" if that equals the decoded text.
 	for _, tt := range []struct{ text, want, kept string }{
 		{`=1+1`, `'=1+1`, ``}, {`+1+1`, `'+1+1`, ``}, {`-1+1`, `'-1+1`, ``}, {`@SUM(A1)`, `'@SUM(A1)`, ``},
 		{`＝1`, `'＝1`, ``}, {`＋1`, `'＋1`, ``}, {`－1`, `'－1`, ``}, {`＠1`, `'＠1`, ``},
@@ -159,7 +159,7 @@ func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	}
 }
 
-// This holds for any text in members, names and attributes.
+// Members, attribute names and attribute values can contain any text.
 func TestReaderReturnsTheRecordsOfCSVWriter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -213,7 +213,7 @@ func TestReaderReturnsTheRecordsOfCSVWriter(t *testing.T) {
 
 var number = regexp.MustCompile(`^[+-]?[0-9]*(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
 
-// noFormulas checks that a spreadsheet would run no cell, whatever it separates cells by.
+// noFormulas checks that no cell is run as a formula, whichever separator a spreadsheet uses.
 func noFormulas(t tester, file string) {
 	t.Helper()
 	for _, separator := range []byte{',', ';', '\t'} {
@@ -251,7 +251,7 @@ func spreadsheetCells(file string, separator byte) (cells []string) {
 	return append(cells, string(cell))
 }
 
-// Clients choose attribute names.
+// Clients choose the names of attributes, so a name can be a formula.
 func TestAHeaderContainsNoFormula(t *testing.T) {
 	t.Parallel()
 	file := writeCSV(t, false, []string{"=1", "a;=1"})
@@ -272,7 +272,7 @@ func TestOtherReadersReadTheSameTexts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			records, want = append(records, `{"id":"x","name":"n","attributes":{"a":`+string(quoted)+`}}`), append(want, strings.ReplaceAll(text, "\r\n", "\n")) // encoding/csv changes CR LF to LF
+			records, want = append(records, `{"id":"x","name":"n","attributes":{"a":`+string(quoted)+`}}`), append(want, strings.ReplaceAll(text, "\r\n", "\n"))
 		}
 		lines, err := csv.NewReader(strings.NewReader(writeCSV(t, true, []string{"a"}, records...))).ReadAll()
 		if err != nil {

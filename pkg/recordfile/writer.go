@@ -12,7 +12,7 @@ import (
 // attributePrefix distinguishes attributes from other members in a header.
 const attributePrefix = "attributes."
 
-// NDJSONWriter does not buffer.
+// NDJSONWriter writes one record per line, without buffering.
 type NDJSONWriter struct {
 	w    io.Writer
 	line []byte
@@ -20,14 +20,14 @@ type NDJSONWriter struct {
 
 func NewNDJSONWriter(w io.Writer) *NDJSONWriter { return &NDJSONWriter{w: w} }
 
-// Write writes object, a JSON object without line breaks, as one line.
+// Write writes a JSON object, which must not contain line breaks, as one line.
 func (w *NDJSONWriter) Write(object []byte) error {
 	w.line = append(append(w.line[:0], object...), '\n')
 	_, err := w.w.Write(w.line)
 	return err
 }
 
-// CSVWriter writes lines that end in CR LF, and does not buffer. Unlike encoding/csv, it does
+// CSVWriter writes lines that end in CR LF, without buffering. Unlike encoding/csv, it does
 // not change line breaks in cells.
 type CSVWriter struct {
 	w            io.Writer
@@ -38,8 +38,8 @@ type CSVWriter struct {
 	line         []byte
 }
 
-// NewCSVWriter writes columns for the members (entity.Columns, event.Columns) and the named
-// attributes. With keepFormulas, it does not neutralize cells that a spreadsheet would run as
+// NewCSVWriter returns a writer with a column for each member in columns (entity.Columns or
+// event.Columns) and for each attribute. With keepFormulas, it puts no apostrophe before
 // formulas.
 func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
 	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}
@@ -55,7 +55,7 @@ func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) 
 	return c
 }
 
-// WriteHeader writes the first line.
+// WriteHeader writes the column names as the first line.
 func (w *CSVWriter) WriteHeader() error { return w.writeLine(w.header) }
 
 // Write writes a JSON object as one row.

@@ -128,7 +128,7 @@ func Counters(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 		runProperties(t, open)
 	})
 
-	t.Run("a canceled context is an error and charges nothing", func(t *testing.T) { chargeCanceled(t, open) })
+	t.Run("a cancelled context is an error and charges nothing", func(t *testing.T) { chargeCancelled(t, open) })
 }
 
 func chargeAtOnce(t *testing.T, open func(t *testing.T) ratelimit.Store) {
@@ -168,7 +168,7 @@ func chargeAtOnce(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	}
 }
 
-func chargeCanceled(t *testing.T, open func(t *testing.T) ratelimit.Store) {
+func chargeCancelled(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	t.Parallel()
 	s := open(t)
 	ctx, cancel := context.WithCancel(t.Context())

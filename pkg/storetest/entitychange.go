@@ -84,7 +84,7 @@ func testChanges(t *testing.T, s entityStore) {
 }
 
 // testFilteredChanges lists the changes of one type. Entities of other types must be returned
-// as gone, on full pages.
+// as gone, and the pages must be full.
 func testFilteredChanges(t *testing.T, s entityStore) {
 	var want []entity.Change
 	for i := range 9 {
@@ -224,9 +224,9 @@ func testEraseAndCreate(t *testing.T, s entityStore) {
 	}
 }
 
-// testClockFault changes entities whose stamp is ahead of the clock. If the stamp is ahead by
-// more than two clocks can differ, the change gets the current time, and the fault is reported
-// exactly once.
+// testClockFault changes entities whose stamp is ahead of the clock. If it is ahead by more
+// than 2*MaxClockSkew, the change gets the current time, and the fault is reported exactly
+// once.
 func testClockFault(t *testing.T, s entityStore) {
 	ahead := recordAt("2028-01-01T00:00:00Z")
 	var faults []entity.ClockFault

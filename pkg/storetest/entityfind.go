@@ -46,7 +46,7 @@ func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) 
 	})
 }
 
-// finding is a model of a store with indexes.
+// finding is a store with indexes and a model of its entities.
 type finding struct {
 	ctx          context.Context
 	store        IndexedEntities

@@ -13,8 +13,8 @@ import (
 
 const entityWalkCount = 450
 
-// WalkEntities creates 1,000 entities and lists them in pages of 1, 7, 50 and 200. Each list
-// must be in order and contain each entity once.
+// WalkEntities creates entities and lists them in pages of 1, 7, 50 and 200. Each list must be
+// in order and contain each entity once.
 func WalkEntities(t *testing.T, open OpenEntities) {
 	s := open.store(t)
 	var entities []entity.Entity

@@ -36,7 +36,7 @@ func Keys(t *testing.T, open func(t *testing.T) access.Manager) {
 		{name: "a list is in the order of creation", run: testKeyOrder},
 		{name: "a second revocation changes nothing", run: testRevoke},
 		{name: "one of several concurrent creations with the same id succeeds", run: testKeyOneWinner},
-		{name: "a canceled context is an error other than ErrNotFound", run: testKeyCancelled},
+		{name: "a cancelled context is an error other than ErrNotFound", run: testKeyCancelled},
 	})
 }
 

@@ -49,7 +49,7 @@ func Limits(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 		{"only the row of the subject is removed", testRowRemove},
 		{"there is room for 1,000 rows that have not expired", testMaxRows},
 		{"concurrent changes are all applied", testConcurrentRows},
-		{"a canceled context is an error and changes nothing", testRowsCancelled},
+		{"a cancelled context is an error and changes nothing", testRowsCancelled},
 	})
 }
 

@@ -100,8 +100,8 @@ func (l recordList[R]) walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	}
 }
 
-// check reads the whole list with each limit, the maximum number of records on a page. The
-// pages must contain the wanted records in order, and be as few as possible.
+// check reads the whole list with each of the page limits. The pages must contain the wanted
+// records in order, and be as few as possible.
 func (l recordList[R]) check(t *testing.T, want []R, limits ...int) {
 	t.Helper()
 	want = slices.SortedFunc(slices.Values(want), l.compare)
@@ -130,7 +130,7 @@ func (k recordKind[R, S]) run(t *testing.T, open func(t *testing.T) S) {
 		{"a record that does not exist is not found", k.testNotFound},
 		{"pages of any length contain every " + k.noun + " once", k.testPages},
 		{"a page ends before it holds too many bytes", k.testPageBytes},
-		{"a canceled context is an error and changes nothing", k.testCancelled},
+		{"a cancelled context is an error and changes nothing", k.testCancelled},
 	})
 }
 

@@ -46,7 +46,7 @@ func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.Usa
 
 	t.Run("an address that made no request has empty counters", func(t *testing.T) { usageOfNobody(t, open) })
 
-	t.Run("a canceled context is an error", func(t *testing.T) { usageCanceled(t, open) })
+	t.Run("a cancelled context is an error", func(t *testing.T) { usageCancelled(t, open) })
 }
 
 func usageByWindow(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
@@ -96,7 +96,7 @@ func usageOfNobody(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratel
 	}
 }
 
-func usageCanceled(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
+func usageCancelled(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
 	t.Parallel()
 	_, u := open(t)
 	ctx, cancel := context.WithCancel(t.Context())

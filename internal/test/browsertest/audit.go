@@ -10,14 +10,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// look is a combination of a viewport and a color scheme.
 type look struct {
 	viewport Viewport
 	scheme   string
 }
 
-// looks returns all viewports in both color schemes if they are drawn, otherwise the smallest
-// and the largest, each in one scheme.
+// looks returns all viewports in both color schemes if screenshots are taken. Otherwise it
+// returns only the smallest and the largest viewport, each in one scheme.
 func looks(drawn bool) []look {
 	if !drawn {
 		return []look{{Phone, "light"}, {Desktop, "dark"}}
@@ -29,9 +28,9 @@ func looks(drawn bool) []look {
 	return all
 }
 
-// Audit checks the page in several looks. axe-core must find no problem, and the page must not
-// be wider than the window. If the environment variable SCREENSHOTS names a directory, Audit
-// saves each screenshot there as NAME-WIDTH-SCHEME.png.
+// Audit checks the page in several viewports and color schemes. axe-core must find no problem,
+// and the page must not be wider than the window. If the environment variable SCREENSHOTS
+// names a directory, Audit saves screenshots there as NAME-WIDTH-SCHEME.png.
 func (tab *Tab) Audit(name string) {
 	tab.t.Helper()
 	if !Eval[bool](tab, "typeof axe === 'object'") {
@@ -57,7 +56,7 @@ func (tab *Tab) Audit(name string) {
 	}
 }
 
-// axeRun returns one line per element with a problem.
+// axeRun evaluates to one line per element with a problem.
 const axeRun = `axe.run(document, { resultTypes: ['violations'] }).then((r) =>
 	r.violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary)))`
 

@@ -3,7 +3,7 @@
 //
 // The page runs with its normal security settings. Tests inject axe-core and their own scripts
 // through the DevTools protocol, so the page's Content-Security-Policy stays in effect. A
-// violation of it, or an exception in a script of the page, fails the test.
+// violation of that policy, or an exception in a script of the page, fails the test.
 package browsertest
 
 import (
@@ -115,7 +115,7 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 			t.Error(f)
 		}
 	})
-	if err := chromedp.Do(ctx); err != nil { // the tab stays open until ctx is canceled
+	if err := chromedp.Do(ctx); err != nil { // the tab stays open until ctx is cancelled
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(ctx, tab.listen); err != nil {
@@ -127,7 +127,7 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 	return tab
 }
 
-// TimeZone changes the time zone of the tab, which is UTC at first.
+// TimeZone changes the time zone of the tab, which is initially UTC.
 func (tab *Tab) TimeZone(name string) {
 	tab.t.Helper()
 	call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
@@ -152,8 +152,8 @@ func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// listen records exceptions in scripts and errors in the browser's log, except responses with
-// an error status. It passes paused requests to tab.answer.
+// listen records exceptions in scripts and errors in the browser's log, except network errors.
+// It passes paused requests to tab.answer.
 func (tab *Tab) listen(ev any) {
 	switch e := ev.(type) {
 	case *fetch.EventRequestPaused:
@@ -183,7 +183,7 @@ func (tab *Tab) text() string {
 	return text
 }
 
-// Do fails the test if an action takes longer than patience.
+// Do runs actions in order. Each must succeed within patience, or the test fails.
 func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	for _, action := range actions {
@@ -201,7 +201,7 @@ func (tab *Tab) Open(url string) {
 	tab.Do(chromedp.Navigate(url))
 }
 
-// Press presses keys, including those of package kb.
+// Press presses keys, such as kb.Enter, one after another.
 func (tab *Tab) Press(keys ...string) {
 	tab.t.Helper()
 	for _, k := range keys {
@@ -221,8 +221,8 @@ func (tab *Tab) Choose(selector, path string) {
 	tab.Do(chromedp.SetUploadFiles(chromedp.CSS(selector), []string{path}))
 }
 
-// Eval returns the value of a JavaScript expression. If that is a promise, it returns what the
-// promise resolves to.
+// Eval returns the value of a JavaScript expression. If the value is a promise, Eval returns
+// what it resolves to.
 func Eval[T any](tab *Tab, expression string) T {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -261,8 +261,8 @@ type Answer struct {
 	Header map[string]string
 }
 
-// Answer replaces responses by path. A path stands for everything below it too, and the
-// longest match wins. Other requests go to the server. Each call replaces all earlier answers.
+// Answer replaces responses by path. A path also covers everything below it, and the longest
+// match wins. Other requests go to the server. Each call replaces all earlier answers.
 func (tab *Tab) Answer(answers map[string]Answer) {
 	tab.t.Helper()
 	tab.mu.Lock()
@@ -287,7 +287,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 		tab.faults = append(tab.faults, err.Error())
 		return
 	}
-	named := "" // the longest match
+	named := "" // the longest matching path
 	for path := range tab.answers {
 		if len(path) > len(named) && (asked.Path == path || strings.HasPrefix(asked.Path, path+"/")) {
 			named = path
@@ -316,10 +316,10 @@ type Download struct {
 	Name string // the name under which a user would find it
 }
 
-// DownloadInto makes the tab download files into dir. next waits for the next file.
+// DownloadInto makes the tab download files into dir. next waits until a file is complete.
 func (tab *Tab) DownloadInto(dir string) (next func() Download) {
 	tab.t.Helper()
-	names := make(map[string]string) // by GUID; only for the listener
+	names := make(map[string]string) // by GUID; used only by the listener
 	done := make(chan Download, 8)
 	err := chromedp.Listen(tab.ctx, func(ev any) {
 		switch e := ev.(type) {

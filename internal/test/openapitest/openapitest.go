@@ -1,5 +1,5 @@
-// Package openapitest compares responses with openapi.yaml, and finds out what openapi.yaml
-// describes but no response contained.
+// Package openapitest compares responses with openapi.yaml, and finds out which parts of it no
+// response contained.
 package openapitest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"sluice"
 )
 
-// Spec is openapi.yaml, together with what responses have contained so far. It is safe for
+// Spec is openapi.yaml and a record of what responses have contained so far. It is safe for
 // concurrent use.
 type Spec struct {
 	validator validator.Validator
@@ -56,8 +56,8 @@ type Response struct {
 }
 
 // Check fails if the response does not match its description. If openapi.yaml does not
-// describe the request, the response must be a 204 to OPTIONS, or an error like one of GET
-// /entity/{id} with the same status. A 405 must be like the 404.
+// describe the request, the response must be a 204 to OPTIONS, or an error as described for
+// GET /entity/{id} with the same status. A 405 must be as described for its 404.
 func (s *Spec) Check(r Response) error {
 	s.mu.Lock() // the library's caches are not safe for concurrent use
 	defer s.mu.Unlock()
@@ -88,8 +88,8 @@ func (s *Spec) Check(r Response) error {
 	if err != nil {
 		return err
 	}
-	// The library decodes numbers as float64 and fails if they are too large, which openapi.yaml
-	// allows.
+	// The library decodes numbers as float64 and fails if they are too large. openapi.yaml allows
+	// such numbers.
 	readable := regexp.MustCompile(`[eE][+-]?[0-9]{3,}`).ReplaceAll(described.Body, []byte("e1"))
 	resp := &http.Response{StatusCode: described.Status, Header: described.Header, Body: io.NopCloser(bytes.NewReader(readable)), Request: req}
 	if _, errs := s.validator.ValidateHttpResponse(req, resp); len(errs) > 0 {
@@ -146,7 +146,7 @@ func statusKey(operation map[string]any, status string) string {
 	return fmt.Sprintf("%v responds with %s", operation["operationId"], status)
 }
 
-// noteValue records which members and enumerated values of named schemas value contains.
+// noteValue records a response's members of named schemas and their enumerated values.
 func (s *Spec) noteValue(schema map[string]any, value any) {
 	name := refName(schema)
 	schema = s.resolve(schema)
@@ -219,8 +219,8 @@ func (s *Spec) Unseen() []string {
 	return slices.Sorted(maps.Keys(promised))
 }
 
-// promise adds the members of a schema, and of those nested in it, with their enumerated
-// values.
+// promise adds to promised the members of a schema and of the schemas nested in it, with their
+// enumerated values.
 func (s *Spec) promise(schema map[string]any, promised map[string]bool) {
 	name := refName(schema)
 	schema = s.resolve(schema)

@@ -1,9 +1,9 @@
 // Package s3local runs Versity S3 Gateway on a directory for tests, as a child process that
 // ends with the test process.
 //
-// "make versitygw" builds it as .cache/versitygw/versitygw, for which the environment variable
-// VERSITYGW can name another path. Without it, tests that need it are skipped, or fail if the
-// environment variable CI is set.
+// "make versitygw" builds the gateway as .cache/versitygw/versitygw. The environment variable
+// VERSITYGW can name another path. If the gateway is missing, tests that need it are skipped,
+// or fail if the environment variable CI is set.
 package s3local
 
 import (
@@ -24,7 +24,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// For clients.
+// The region and the credentials that clients must use.
 const (
 	Region          = "us-east-1"
 	AccessKeyID     = "test"
@@ -58,11 +58,11 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// run waits until the process can list buckets.
+// run starts the gateway and waits until it can list buckets.
 func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"buckets", "metadata"} { // metadata has a directory of its own, because some file systems cannot store it with the files
+	for _, name := range []string{"buckets", "metadata"} { // metadata gets its own directory, because some file systems cannot store it with the files
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	return p, err
 }
 
-// Client returns a client with the defaults of the SDK, which options change.
+// Client returns a client with the SDK's defaults, as changed by options.
 func (s *Server) Client(options ...func(*s3.Options)) *s3.Client {
 	return s3.New(s3.Options{
 		Region:       Region,

@@ -1,5 +1,5 @@
-// Package scripted is a server that follows scripts: lists of requests that a client must
-// send, each with its response.
+// Package scripted is a server that follows scripts. A script lists the requests that a client
+// must send, each with its response.
 package scripted
 
 import (
@@ -29,29 +29,29 @@ const (
 )
 
 type Exchange struct {
-	Request string        // method, path and query, sorted by name, such as "GET /entity?limit=1"
-	Body    string        // JSON; "" for none. $id stands for a UUIDv7, the same one everywhere in a script
+	Request string        // method, path and query, such as "GET /entity?limit=1"; parameters may be in any order
+	Body    string        // JSON; "" for none. $id stands for a UUIDv7, which is the same everywhere in a script
 	Key     string        // expected API key; "" for none
-	Header  [2]string     // name and value that the request must have, such as Range
+	Header  [2]string     // name and value of a header that the request must have, such as Range
 	After   time.Duration // minimum time since the previous response
-	Window  bool          // whether the request must not come before the reset in the previous response
+	Window  bool          // whether the request must wait for the reset time in the previous response
 
 	Status   int
-	Response map[string]string // headers; +N in X-RateLimit-Reset is N seconds from now
-	Reply    string            // body, with $id and $url (of the server) replaced
+	Response map[string]string // headers; nil for default X-RateLimit headers; +N in X-RateLimit-Reset is N seconds from now
+	Reply    string            // body, in which $id and $url (Script.URL) are replaced
 	Fault    Fault
 }
 
-// Script is a script, and how far a client has followed it.
+// Script holds the exchanges that a client must make, and the client's progress.
 type Script struct {
-	URL string // for the client
+	URL string // base URL that the client must use
 
 	mu        sync.Mutex
 	exchanges []Exchange
 	next      int
 	id        string
 	responded time.Time // when the last response was sent
-	reset     time.Time // as in the last response
+	reset     time.Time // reset time in the last response
 	wrong     []string
 }
 
@@ -80,8 +80,8 @@ func (s *Server) Play(exchanges []Exchange) *Script {
 	return script
 }
 
-// Wrong says how the client has deviated from the script; it is empty if the client has sent
-// each request.
+// Wrong says how the client has deviated from the script. It returns nil if the client has
+// sent every request as required.
 func (s *Script) Wrong() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	script := s.scripts["/"+parts[1]+"/"+parts[2]]
 	s.mu.Unlock()
-	body, _ := io.ReadAll(r.Body) // a request that is cut off fails the comparison
+	body, _ := io.ReadAll(r.Body) // if the request was cut off, the comparison fails
 	e, ok := script.take(r, "/"+parts[3], body)
 	if !ok {
 		http.Error(w, `{"code":"not_in_the_script","detail":"the script has no such request"}`, http.StatusBadRequest)
@@ -105,7 +105,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	script.respond(w, r, e)
 }
 
-// take compares a request with the next one of the script.
+// take compares a request with the next request of the script.
 func (s *Script) take(r *http.Request, path string, body []byte) (e Exchange, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Script) take(r *http.Request, path string, body []byte) (e Exchange, ok
 	return e, true
 }
 
-// normal sorts the query of a request.
+// normal sorts the query parameters of a request.
 func normal(request string) string {
 	before, query, ok := strings.Cut(request, "?")
 	if !ok {
@@ -156,7 +156,7 @@ func normal(request string) string {
 
 var uuid7 = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
-// sameBody reports whether a body is the JSON that the script wants. The caller holds s.mu.
+// sameBody reports whether a body is the JSON that the script requires. The caller holds s.mu.
 func (s *Script) sameBody(want string, body []byte) bool {
 	if want == "" {
 		return len(body) == 0
@@ -167,7 +167,7 @@ func (s *Script) sameBody(want string, body []byte) bool {
 	return SameJSON(strings.ReplaceAll(want, "$id", s.id), string(body))
 }
 
-// SameJSON reports whether two texts are the same JSON value. The digits of numbers matter.
+// SameJSON reports whether two texts are the same JSON value, with the same digits in numbers.
 func SameJSON(a, b string) bool {
 	var values [2]any
 	for i, text := range []string{a, b} {

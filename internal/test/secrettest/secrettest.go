@@ -15,7 +15,7 @@ var kept struct {
 	secrets []string
 }
 
-// New is access.New, but remembers the secret.
+// New calls access.New and remembers the secret.
 func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	t.Helper()
 	k, token, err := access.New(k, now)

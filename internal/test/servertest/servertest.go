@@ -1,4 +1,4 @@
-// Package servertest runs the server of sluice serve within a test.
+// Package servertest runs the server of "sluice serve" within a test.
 package servertest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/access"
 )
 
-// Start starts the server with default limits and API keys, until the end of the test. dir is
-// its data directory.
+// Start runs the server until the end of the test. It has default limits and requires API
+// keys. dir is its data directory.
 func Start(t testing.TB, dir string) (url string) {
 	t.Helper()
 	output, written := io.Pipe()

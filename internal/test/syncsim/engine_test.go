@@ -26,24 +26,24 @@ import (
 
 type item = map[string]types.AttributeValue
 
-// entry is an item in an index. A read in [from, until) returns it.
+// entry is an item in an index. A read at a time in [from, until) returns it.
 type entry struct {
 	item        item
 	from, until time.Time
 }
 
-// engine is a DynamoDB with two tables, entities and events, each with the index that walks
-// read. Writes arrive late, their responses get lost, and indexes reflect them late. Reads
-// take no time.
+// engine simulates a DynamoDB with two tables, entities and events, each with the index that
+// walks read. Writes and their responses may get lost, and writes and index updates take time.
+// Reads take no time.
 type engine struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
-	tables  map[string]map[string]item  // by the name of the table and the id
-	indexes map[string][]*entry         // by the name of the table
+	tables  map[string]map[string]item  // by table name and id
+	indexes map[string][]*entry         // by table name
 	applied func(table string, it item) // called after each write
 }
 
-// text returns a string attribute, or "".
+// text returns a string attribute, or "" if it is absent.
 func text(it item, name string) string {
 	s, _ := it[name].(*types.AttributeValueMemberS)
 	if s == nil {
@@ -52,7 +52,7 @@ func text(it item, name string) string {
 	return s.Value
 }
 
-// client returns a client of the SDK whose calls go to e instead of a network.
+// client returns an SDK client whose calls go to e instead of a network.
 func (e *engine) client() *dynamodb.Client {
 	type inputKey struct{}
 	type beganKey struct{}
@@ -87,7 +87,7 @@ func (e *engine) random(low, high time.Duration) time.Duration {
 	return extreme(e.rng, low, high)
 }
 
-// call executes one attempt of a call that began at began.
+// call executes one attempt of an SDK call that started at the time began.
 func (e *engine) call(input any, began time.Time) (any, error) {
 	switch in := input.(type) {
 	case *dynamodb.UpdateItemInput:
@@ -117,8 +117,8 @@ func (e *engine) call(input any, began time.Time) (any, error) {
 	panic(fmt.Sprintf("%T is not simulated", input))
 }
 
-// write makes a write arrive, applies it and returns its response. The response may get lost
-// at any time, even just before the last moment at which the write may be sent again.
+// write applies a write after a delay. The write or its response may get lost. The error then
+// comes at any time, even just before the last moment at which the write may be sent again.
 func (e *engine) write(began time.Time, apply func() error) error {
 	if e.rare() {
 		return response(&types.ProvisionedThroughputExceededException{})
@@ -143,19 +143,19 @@ func (e *engine) write(began time.Time, apply func() error) error {
 	return &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 }
 
-// rare is true once in ten calls.
+// rare returns true in one of ten calls, at random.
 func (e *engine) rare() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.rng.IntN(10) == 0
 }
 
-// response returns an error as the response of DynamoDB.
+// response wraps err as the SDK wraps error responses.
 func response(err error) error {
 	return &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: http.StatusBadRequest}}, Err: err}
 }
 
-// put stores the result of change if condition is true, and updates the index.
+// put stores the changed item and updates the index if the condition is true.
 func (e *engine) put(table, id string, condition *string, names map[string]string, values item, change func(old item) item) (item, error) {
 	old, now := e.tables[table][id], time.Now()
 	if !holds(*condition, names, values, old) {
@@ -173,7 +173,7 @@ func (e *engine) put(table, id string, condition *string, names map[string]strin
 	return maps.Clone(it), nil
 }
 
-// query returns a page of an index whose sort key is change.
+// query returns a page of an index, which is sorted by the attribute "change".
 func (e *engine) query(in *dynamodb.QueryInput, now time.Time) *dynamodb.QueryOutput {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -194,7 +194,7 @@ func (e *engine) query(in *dynamodb.QueryInput, now time.Time) *dynamodb.QueryOu
 	return out
 }
 
-// holds evaluates a condition, which has no parentheses.
+// holds evaluates a condition, which must not group terms with parentheses.
 func holds(condition string, names map[string]string, values, it item) bool {
 	name := func(text string) string {
 		if full, ok := names[text]; ok {

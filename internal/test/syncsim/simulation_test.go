@@ -1,6 +1,6 @@
 // Package syncsim_test simulates clients that write entities and events, and clients that keep
 // copies of them by incremental sync. It runs the code of the domain, the stores and the SDK
-// on a DynamoDB with a slow network and slow indexes.
+// on a simulated DynamoDB with a slow network and slow indexes.
 package syncsim_test
 
 import (
@@ -31,17 +31,17 @@ const (
 	writerPause = 4 * time.Second
 	readerPause = 8 * time.Second
 	workspace   = "default"
-	seeds       = 2_000 // the environment variable SYNC_SEEDS overrides it
+	seeds       = 2_000 // unless the environment variable SYNC_SEEDS is set
 	seedsRace   = 200   // with the race detector or -short
 	lagSeeds    = 20_000
 )
 
 // TestSimulation checks a reader's copy after each complete walk: it must reflect all changes
-// before walk.until, and no later ones, with the exceptions of checkEntity. One reader copies
-// the entities of one type, and writers change types. Clock errors, delays of writes and
-// indexes, lost responses, repeated calls and pauses of readers are random within their
-// bounds. At the end, the copy must have exactly the events that were not erased. Each change
-// of an entity must have a later stamp than the one before.
+// before walk.until, and no later ones, except as checkEntity allows. One reader copies the
+// entities of one type, and writers change types. Clock errors, delays of writes and indexes,
+// lost responses, repeated calls and pauses of readers are random within their bounds. At the
+// end, the copy must have exactly the events that were not erased. Each change of an entity
+// must have a later stamp than the previous one.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -57,9 +57,9 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is too
-// short: without one of its parts or, which takes minutes, by half a second. MaxIndexDelay is
-// as long as MaxTransit.
+// TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is zero
+// or lacks WriteTimeout or MaxTransit, which is as long as MaxIndexDelay. With SYNC_SEEDS, the
+// test also tries a lag that is half a second too short, which takes minutes.
 func TestSimulationNeedsItsLag(t *testing.T) {
 	shorter := []time.Duration{record.SyncLag, record.WriteTimeout, record.MaxTransit}
 	if os.Getenv("SYNC_SEEDS") != "" {
@@ -105,17 +105,17 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// world is a DynamoDB, and what has happened in it.
+// world is a simulated DynamoDB and what has happened in it.
 type world struct {
 	*engine
 	client  *dynamodb.Client
-	history map[string][]state // of each entity; the last one is current
+	history map[string][]state // states of each entity; the last one is current
 	events  map[string]event.Event
-	back    []string // changes whose stamp is not later than that of the previous one
+	back    []string // changes whose stamp is not later than that of the previous change
 }
 
 type state struct {
-	at        record.Time // stamp
+	at        record.Time // stamp of the change
 	deleted   bool
 	typ       string
 	erasedAt  record.Time
@@ -135,7 +135,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// note records a write of the engine.
+// note records a write that the engine has applied.
 func (w *world) note(table string, it item) {
 	id := text(it, "id")
 	at, err := record.ParsePosition(text(it, "change"))
@@ -204,7 +204,7 @@ func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) reco
 	return wrong
 }
 
-// write writes through an instance whose clock is off. After an error, it may repeat the call.
+// write makes random calls to an instance whose clock is off, and may repeat failed calls.
 func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 	entities, events := w.stores(t, extreme(rng, -record.MaxClockSkew, record.MaxClockSkew))
 	for n := range writesEach {
@@ -235,7 +235,7 @@ func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 	}
 }
 
-// reader keeps a copy of all entities and events. It reads through instances whose clocks are
+// reader keeps a copy of the entities and events. It reads through instances whose clocks are
 // off.
 type reader struct {
 	rng        *rand.Rand
@@ -250,10 +250,10 @@ type reader struct {
 	walks      []walk
 }
 
-// walk is a walk of changes. If it is incomplete, only latest is set.
+// walk describes one walk of a reader. For an incomplete walk, only latest is set.
 type walk struct {
-	until    record.Time // it has read the changes before this time
-	latest   record.Time // maximum of until over this walk and all earlier ones, even incomplete ones
+	until    record.Time // the walk has read all changes before this time
+	latest   record.Time // latest value of until in this and all earlier walks, including incomplete walks
 	ended    time.Time
 	entities map[string]entity.Change // the copy after the walk; nil for a walk of events
 	events   map[string]event.Event
@@ -271,7 +271,7 @@ func (r *reader) run(t *testing.T, stop <-chan struct{}) {
 }
 
 // walk reads the changes of entities and then those of events. If mayStop is true, it may
-// pause between pages, or stop early.
+// pause between pages or stop early.
 func (r *reader) walk(t *testing.T, mayStop bool) {
 	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.Page[entity.Change] {
 		page, err := entity.ListChanges(t.Context(), r.store, workspace, entity.ChangeQuery{SyncQuery: q, Type: r.typ, IncludeDeleted: true}, time.Now())
@@ -300,7 +300,7 @@ func (r *reader) walk(t *testing.T, mayStop bool) {
 // drops reports whether an erasure that r has read applies to e.
 func (r *reader) drops(e event.Event) bool { return erases(r.erased[string(e.EntityID)], e) }
 
-// erases reports whether an erasure at the time at, zero for none, applies to e.
+// erases reports whether an erasure at this time applies to e. The zero time means no erasure.
 func erases(at record.Time, e event.Event) bool {
 	return at != record.Time{} && e.CreatedAt.Compare(at) <= 0
 }
@@ -347,7 +347,7 @@ func maxTime(a, b record.Time) record.Time {
 	return a
 }
 
-// extreme returns a random duration from low to high, and often low or high.
+// extreme returns a random duration from low to high, and often exactly low or high.
 func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	if low == high {
 		return low
@@ -361,7 +361,7 @@ func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + between(rng, high-low)
 }
 
-// check compares the copy after each complete walk with the store at walk.until. The last
+// check compares the copy after each complete walk with the store as of walk.until. The last
 // walks began a minute after all writes, so their copies must have every write.
 func (r *reader) check(s *world) (wrong []string) {
 	last := 0
@@ -392,7 +392,7 @@ func (r *reader) check(s *world) (wrong []string) {
 	return wrong
 }
 
-// erasedAt returns the latest erasure of e's entity.
+// erasedAt returns the time of the latest erasure of e's entity.
 func (s *world) erasedAt(e event.Event) (at record.Time) {
 	for _, h := range s.history[string(e.EntityID)] {
 		at = maxTime(at, h.erasedAt)
@@ -400,10 +400,10 @@ func (s *world) erasedAt(e event.Event) (at record.Time) {
 	return at
 }
 
-// checkEntity returns an error unless the copy has the state of an entity as of w.until. The
-// state may be older if it was overwritten before the walk ended, and newer if an earlier,
-// incomplete walk had read further. In a copy of one type, entities of other types are
-// deleted.
+// checkEntity returns "" if the copy has the state of an entity as of w.until, and otherwise
+// what is wrong. The copy may be older if the entity changed again before the walk ended, and
+// newer if an earlier, incomplete walk had read further. In a copy of one type, entities of
+// other types are deleted.
 func (w walk) checkEntity(copied entity.Change, history []state, typ string) string {
 	at := copied.SyncPosition().At
 	var want state

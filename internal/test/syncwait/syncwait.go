@@ -9,11 +9,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// Await waits until a new walk returns everything that was written by at, which takes about
-// record.SyncLag from then. The service must use the same clock as the test.
+// Await waits until a new walk returns everything that was written up to a time, which takes
+// about record.SyncLag after that time. The service must use the same clock as the test.
 func Await(t testing.TB, c *client.Client, at time.Time) {
 	t.Helper()
-	written := record.TimeOf(at.Add(time.Second)) // record.Time.Next can be slightly ahead of the clock
+	written := record.TimeOf(at.Add(time.Second)) // stamps from record.Time.Next can be slightly ahead of the clock
 	poll := time.NewTicker(200 * time.Millisecond)
 	defer poll.Stop()
 	for {
