@@ -29,7 +29,7 @@ type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
-	// SyncedUntil is the time from which the next synchronization starts. The pages of this list
+	// SyncedUntil is the time from which the next sync starts. The pages of this list
 	// contain every change before that time. Only lists of changes in ascending order set it.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }

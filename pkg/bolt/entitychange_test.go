@@ -135,7 +135,7 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	const tombstones = 9_000
 	s := openIn(t, openDB(t), entity.Clock{})
 	var erasures errgroup.Group
-	erasures.SetLimit(32) // they share transactions
+	erasures.SetLimit(32) // concurrent erasures share transactions
 	for i := range tombstones {
 		erasures.Go(func() error {
 			_, err := entity.Erase(t.Context(), s, "default", fmt.Sprintf("gone-%0120d", i))

@@ -96,7 +96,7 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 }
 
 // get reads a record in its own transaction. If the record does not exist, the error has kind
-// NotFound. noun, such as "event", is what errors call the record.
+// NotFound. Errors call the record by noun, such as "event".
 func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, err error) {
 	exists := false
 	err = t.view(ctx, "get "+noun, workspace, func(all records[R]) (err error) {
@@ -113,7 +113,7 @@ func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, er
 // while a transaction reads it, so a longer transaction could hold up everything else.
 const countLimit = 5_000
 
-// count returns the number of records for which accept is true, starting at the key low.
+// count returns the number of records for which accept returns true, starting at the key low.
 func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan func(all records[R], low string) iter.Seq2[[]byte, []byte], accept func(R) bool) (n int64, err error) {
 	for more := true; more && err == nil; {
 		err = t.view(ctx, op, workspace, func(all records[R]) error {
@@ -284,9 +284,9 @@ func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, 
 	}
 }
 
-// page decodes values and leaves out those for which skip is true; skip may be nil. A page
-// ends when it has limit records, when it is full (record.PageFull), or when values of
-// record.MaxPassedBytes were left out. Last.ID is the key of the last value read.
+// page decodes values and leaves out those for which skip returns true; skip may be nil. A
+// page ends when it has limit records, when it is full (record.PageFull), or when the values
+// left out reach record.MaxPassedBytes. Last.ID is the key of the last value read.
 func (t *table[R]) page(values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {
 	var last []byte
 	pageBytes, passed := 0, 0

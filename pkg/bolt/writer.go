@@ -10,8 +10,8 @@ import (
 
 // writer lets concurrent writes share a transaction and its fsync. A write that finds no
 // transaction under way starts one, which includes all writes that arrive before it commits.
-// Later writes share the next one. DB.Batch would instead make each write wait for others
-// until a timer ends.
+// Later writes share the next transaction. DB.Batch would instead make each write wait for
+// others until a timer ends.
 type writer struct {
 	db      *bbolt.DB
 	turn    chan struct{} // a lock whose holder commits all waiting writes
@@ -59,7 +59,7 @@ func (w *writer) take() []write {
 }
 
 // commit applies all waiting writes, and those that arrive meanwhile, in one transaction. If a
-// write fails, commit starts again without it. The caller must hold the turn; commit ends it.
+// write fails, commit starts again without it. The caller has the turn, and commit ends it.
 func (w *writer) commit() {
 	writes, err := w.take(), errSolo // err stays errSolo if bbolt panics
 	defer func() {

@@ -20,7 +20,7 @@ func TimeOf(t time.Time) Time { return record.TimeOf(t) }
 
 // EntityChangeQuery selects entities in order of their latest change, oldest first. To read
 // all pages, repeat it with the NextCursor of each page as Cursor, and change nothing else.
-// All pages have the same SyncedUntil, which is the UpdatedSince of the next synchronization.
+// All pages have the same SyncedUntil, which is the UpdatedSince of the next sync.
 type EntityChangeQuery struct {
 	UpdatedSince   Time   // only changes from this time on
 	IncludeDeleted bool   // include entities that were deleted within the last 30 days
@@ -44,7 +44,7 @@ func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Pa
 }
 
 // EventChangeQuery selects events in order of their creation, oldest first. Use it like
-// EntityChangeQuery: SyncedUntil is the CreatedSince of the next synchronization.
+// EntityChangeQuery: SyncedUntil is the CreatedSince of the next sync.
 type EventChangeQuery struct {
 	CreatedSince Time   // only events created from this time on
 	EntityID     string // only events of this entity, although events of other entities also count toward the limits; empty for all entities

@@ -1,9 +1,9 @@
-// Package dashboard has the web page on which people find records, watch their limits, start
-// large exports and import files. It is plain HTML, CSS and JavaScript.
+// Package dashboard has the web page for finding records, watching limits, starting large
+// exports and importing files. It is plain HTML, CSS and JavaScript.
 //
 // The page calls the API and loads its own files by relative URLs, so it works under any stage
 // or domain. It must comply with the Content-Security-Policy that package httpapi sends with
-// it: no script, style or style attribute in the HTML, and no conversion of text to markup.
+// it: no scripts, styles or style attributes in the HTML, and no conversion of text to markup.
 package dashboard
 
 import (
@@ -18,8 +18,8 @@ const Page = "index.html"
 //go:embed page vendor
 var page embed.FS
 
-// parts are the source files of app.js, which is all that a browser loads. They share one
-// scope, like the files of a Go package. The last one starts the page.
+// parts are the source files that make up app.js, the script that a browser loads. They share
+// one scope, like the files of a Go package. The last one starts the page.
 var parts = []string{
 	"format.js", "time.js", "dom.js", "notice.js", "api.js", "poll.js", "place.js", "caller.js",
 	"chart.js", "usage.js", "job.js", "exports.js",
@@ -27,9 +27,9 @@ var parts = []string{
 	"importrows.js", "importcells.js", "importrecord.js", "importsend.js", "importer.js", "app.js",
 }
 
-// Files returns the page, under the name Page, and its assets. The name of an asset begins
-// with a hash of all assets and a slash. The content behind a name never changes, and a new
-// version of the page loads new assets.
+// Files returns the page, under the name Page, and its assets. The name of each asset begins
+// with a hash of all assets and a slash, so the content behind that name never changes, and a
+// new version of the page loads new assets.
 func Files() map[string][]byte {
 	assets := []struct {
 		name    string
@@ -61,8 +61,8 @@ func script() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// papaparse returns Papa Parse as a module. It expects the variables of CommonJS, but the
-// page's Trusted Types allow scripts to load only modules.
+// papaparse returns Papa Parse as a module. The library expects CommonJS variables, but the
+// page's Trusted Types policy allows scripts to load only modules.
 func papaparse() []byte {
 	return bytes.Join([][]byte{
 		[]byte("const module = { exports: {} }, exports = module.exports;"),
@@ -74,7 +74,7 @@ func papaparse() []byte {
 func read(name string) []byte {
 	b, err := page.ReadFile(name)
 	if err != nil {
-		panic(err) // the file is embedded above
+		panic(err) // cannot happen, because the file is embedded above
 	}
 	return b
 }

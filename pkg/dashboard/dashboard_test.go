@@ -28,7 +28,7 @@ func TestAppHasEveryPartOnce(t *testing.T) {
 	}
 }
 
-// Each library has its license.
+// Each library must also have its license.
 func TestLibrariesAreAsPublished(t *testing.T) {
 	sums := string(read("vendor/SHA256SUMS"))
 	names, err := fs.Glob(page, "vendor/*js")

@@ -12,27 +12,27 @@ import (
 	"sluice/pkg/record"
 )
 
-// Events is what an Eraser needs of event.Store.
+// Events is the part of event.Store that an Eraser needs.
 type Events interface {
 	Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error)
 }
 
-// MaxRate is the Config.MaxRate of runs on AWS, whose number is limited by
-// ParallelizationFactor in template.yaml. Together they use at most half of what an index
-// partition can write, and leave the rest to new events: all events of an entity are in one
-// partition of by_entity, and with one shard, all events of a workspace are in one partition
-// of the other indexes.
+// MaxRate is the Config.MaxRate on AWS, where ParallelizationFactor in template.yaml limits
+// the number of concurrent runs. All runs together use at most half of what an index partition
+// can write, and leave the rest to new events. All events of an entity are in one partition of
+// by_entity; with one shard, all events of a workspace are in one partition of each other
+// index.
 const MaxRate = 250
 
 // Config tunes an Eraser. Its zero value is ready to use.
 type Config struct {
 	PageSize  int           // maximum number of events on a page; 100 by default
-	MaxRate   int           // roughly the most events that a run reads per second; 0, the default, for any number
-	RetryWait time.Duration // how long a run waits if the events are unavailable; doubles each time, up to 16 times as long; 1 s by default
+	MaxRate   int           // approximate maximum number of events that a run reads per second; 0, the default, for no limit
+	RetryWait time.Duration // first wait of a run if the events are unavailable; doubles each time, up to 16 times this value; 1 s by default
 }
 
-// Eraser is the [job.Work] of this kind. It erases events page by page, and saves its progress
-// after each page. It is safe for concurrent use.
+// Eraser is the [job.Work] of erasure jobs. It erases events page by page, and saves its
+// progress after each page. It is safe for concurrent use.
 type Eraser struct {
 	events Events
 	Config
@@ -48,9 +48,9 @@ func NewEraser(events Events, cfg Config) (*Eraser, error) {
 	return &Eraser{events: events, Config: cfg}, nil
 }
 
-// progress is where a run continues.
+// progress says where the next run continues.
 type progress struct {
-	After *record.Position `json:"after,omitempty"` // position of the last event that was read; nil before the first
+	After *record.Position `json:"after,omitempty"` // position of the last event read; nil before the first
 }
 
 // Do implements [job.Work]. While the events are unavailable, it waits and tries again.

@@ -15,10 +15,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// events has the events of one entity, in order of position. Erase calls next before each
-// page. If next fails, Erase erases only the page's first event.
+// events is a store with the events of one entity, in order of position. Erase calls next
+// before each page. If next fails, Erase erases only the first event of the page.
 type events struct {
-	created []time.Time // times of creation; zero for erased events
+	created []time.Time // creation times; zero for erased events
 	next    func(page int) error
 	pages   int
 }
@@ -71,7 +71,7 @@ func many(n int, t time.Time) []time.Time {
 	return all
 }
 
-// setUp returns a worker, and its store with one job, requested now.
+// setUp returns a worker and its store, with one job that was requested just now.
 func setUp(t *testing.T, e *events, cfg Config, settle time.Duration) (*job.Worker, *jobtest.Store) {
 	t.Helper()
 	s := jobtest.NewStore(t, Kind)

@@ -1,8 +1,9 @@
-// Package erasurejob erases all events of an entity. It has what a client requests and sees of
-// such a job, and what one run does. Package job is the life of the job.
+// Package erasurejob erases all events of an entity. It has the requests and results of
+// erasure jobs as clients see them, and the work of one run. Package job manages the life of a
+// job.
 //
-// A job has the id of its entity, so an entity has at most one. A further request extends that
-// job or, if it has ended, replaces it.
+// A job has the id of its entity, so an entity has at most one job. Another request extends
+// that job or, if it has ended, replaces it.
 package erasurejob
 
 import (
@@ -13,26 +14,26 @@ import (
 	"sluice/pkg/record"
 )
 
-// Kind keeps jobs for as long as entities' tombstones.
+// Kind keeps jobs as long as the tombstones of entities are kept.
 var Kind = job.Kind{Name: "erasure", Keep: 30 * 24 * time.Hour, Advice: "Events may remain. Request the erasure again."}
 
 // Job is a job as the API shows it.
 type Job struct {
-	ID           string       `json:"id"` // of the entity
+	ID           string       `json:"id"` // the entity's id
 	Status       job.Status   `json:"status"`
-	EventsErased int64        `json:"events_erased"` // may omit the last page erased before a run was killed
+	EventsErased int64        `json:"events_erased"` // may omit the last page that was erased before a run was killed
 	CreatedAt    record.Time  `json:"created_at"`
 	StartedAt    *record.Time `json:"started_at"`
 	FinishedAt   *record.Time `json:"finished_at"`
-	Error        *string      `json:"error"` // why events may remain, for users
+	Error        *string      `json:"error"` // tells users why events may remain
 }
 
 type details struct {
 	EventsErased int64 `json:"events_erased"`
 }
 
-// Request queues a job that erases the events of an entity created at or before until, as
-// [job.Request] does.
+// Request queues a job, as [job.Request] does, to erase an entity's events. until is the
+// latest creation time of an event that the job erases.
 func Request(ctx context.Context, s job.Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	j, err := job.Request(ctx, s, job.Job{Workspace: workspace, ID: entityID, Until: until}, now)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 
 // Config tunes an Exporter. Its zero value is ready to use.
 type Config struct {
-	PartBytes int           // minimum size of every part but the last; 5 MiB by default, the minimum of S3
-	MaxParts  int           // maximum number of parts; 4,000 by default, whose ETags fit into job.MaxProgress
+	PartBytes int           // minimum size of every part except the last; 5 MiB by default, the minimum that S3 allows
+	MaxParts  int           // maximum number of parts; 4,000 by default, so that the ETags fit into job.MaxProgress
 	SaveEvery time.Duration // roughly how often the number of written records is saved; 1 s by default
 	FileDays  int           // how many days a file is kept; 7 by default
 }
 
-// ParseFileDays parses EXPORT_FILE_DAYS for Config.FileDays.
+// ParseFileDays parses the value of EXPORT_FILE_DAYS for Config.FileDays.
 func ParseFileDays(text string) (int, error) {
 	days, err := strconv.Atoi(text)
 	if err != nil || days < 1 {
@@ -30,8 +30,8 @@ func ParseFileDays(text string) (int, error) {
 	return days, nil
 }
 
-// Exporter is the [job.Work] of this kind. It reads the records of a job, writes them to the
-// file in parts, and saves its progress after each part. It is safe for concurrent use.
+// Exporter is the [job.Work] of export jobs. It reads a job's records, writes them to the file
+// in parts, and saves its progress after each part. It is safe for concurrent use.
 type Exporter struct {
 	entities Entities
 	events   Events
@@ -39,7 +39,7 @@ type Exporter struct {
 	Config
 }
 
-// NewExporter fails if a store is nil.
+// NewExporter fails if entities, events or files is nil.
 func NewExporter(entities Entities, events Events, files Files, cfg Config) (*Exporter, error) {
 	if entities == nil || events == nil || files == nil {
 		return nil, errors.New("exportjob: records and files are required")
@@ -54,8 +54,8 @@ func NewExporter(entities Entities, events Events, files Files, cfg Config) (*Ex
 type run struct {
 	*job.Run
 	*Exporter
-	state           // as saved
-	saved time.Time // when it was saved
+	state           // as last saved
+	saved time.Time // when the state was last saved
 
 	counted atomic.Pointer[int64] // number of the job's records; nil until they have been counted
 }
@@ -73,8 +73,8 @@ func (x *Exporter) Do(ctx context.Context, running *job.Run) (any, error) {
 			return nil, err
 		}
 	}
-	err := r.file(ctx)
-	if errors.Is(err, ErrUpload) { // write the file again from the first record
+	err := r.writeFile(ctx)
+	if errors.Is(err, ErrUpload) { // the next run writes the file again from the first record
 		if err := r.files.Abort(r.Calls, r.upload()); err != nil {
 			return nil, err
 		}
@@ -96,11 +96,11 @@ func (x *Exporter) Clean(ctx context.Context, j job.Job) error {
 	return errors.Join(x.files.Abort(ctx, f), x.files.Delete(ctx, f))
 }
 
-// upload returns the file with its upload as last saved.
+// upload returns the file with the upload that was last saved.
 func (r *run) upload() File { return fileOf(r.Job, r.details, r.Parts) }
 
-// file writes the file, and completes the details of the job.
-func (r *run) file(ctx context.Context) error {
+// writeFile writes the file and completes the job's details.
+func (r *run) writeFile(ctx context.Context) error {
 	if r.Upload == "" {
 		next := r.state
 		var err error
@@ -122,7 +122,7 @@ func (r *run) file(ctx context.Context) error {
 	}
 	expires := record.TimeOf(r.Now().AddDate(0, 0, r.FileDays))
 	written := r.RecordsWritten
-	// The count was wrong if records were deleted during the export.
+	// RecordsExpected was too high if records were deleted during the export.
 	r.FileExpiresAt, r.RecordsExpected = &expires, &written
 	return nil
 }

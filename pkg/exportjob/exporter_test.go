@@ -48,7 +48,7 @@ func TestAFileHasEachRecordOnce(t *testing.T) {
 	})
 }
 
-// Later deliveries complete the job.
+// Whichever call fails, later deliveries complete the job.
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {
@@ -119,8 +119,8 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	})
 }
 
-// Whatever call the worker was killed at, it leaves no file and no upload, except an upload
-// whose id was not saved. The bucket's rule for incomplete uploads removes that.
+// Whichever call the worker is killed at, it leaves no file and no upload, except an upload
+// whose id was not saved. The bucket's rule for incomplete uploads removes such an upload.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {
@@ -139,7 +139,7 @@ func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 					break
 				}
 				w.finish()
-				unknown := last == "start" || last == "put running" && what == jobtest.Killed // before the id of the upload was saved
+				unknown := last == "start" || last == "put running" && what == jobtest.Killed // killed before the upload's id was saved
 				if w.jobs.Job().Status != job.Cancelled || len(w.files) > 0 || len(w.uploads) > 0 && !unknown {
 					t.Errorf("killed at call %d, %s: %+v, uploads %v, files %v; %v", step, last, w.jobs.Job(), w.uploads, w.files, w.jobs.Trace)
 				}
@@ -260,7 +260,7 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// There are so many of them between the job's records that most runs end before they reach the
+// So many newer records lie between those of the job that most runs end before they reach the
 // job's next record.
 func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	t.Parallel()
@@ -336,8 +336,8 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		columns int    // of attributes
-		other   string // one more attribute
+		columns int    // number of attributes
+		other   string // name of one more attribute; "" for none
 		reason  string
 	}{
 		{"the maximum number of columns", 2000, "", ""},

@@ -1,10 +1,10 @@
-// Package exportjob writes all records of one kind to a file, because lists return only
-// small pages. It has what a client orders and sees of such a job, and what one run does.
-// Package job is the life of the job.
+// Package exportjob exports all records of one kind to a file, because lists return only small
+// pages. It has the requests and results of export jobs as clients see them, and the work of
+// one run. Package job manages the life of a job.
 //
-// A file is a single gzip member (RFC 1952), uploaded in parts. A job stores its parts, their
-// checksum and the position of their last record, where the next run continues. So the file
-// has every record once, whatever happens to runs.
+// A file is a single gzip member (RFC 1952), uploaded in parts. A job stores the ETags of its
+// parts, their checksum and the position of their last record, from which the next run
+// continues. So the file has every record exactly once, even if runs fail.
 package exportjob
 
 import (
@@ -21,7 +21,7 @@ var Kind = job.Kind{Name: "export", Keep: 180 * 24 * time.Hour}
 // DefaultQuota is how many unfinished jobs a workspace may have by default.
 const DefaultQuota = 10
 
-// Format is that of a file before compression.
+// Format is the format of a file before compression.
 type Format = recordfile.Format
 
 const (
@@ -45,26 +45,26 @@ func CheckFormulas(text string) error {
 	return nil
 }
 
-// Filters select the records of a job; all records if they are zero. The JSON has only filters
-// that are set.
+// Filters select the records of a job. The zero value selects all records. The JSON has only
+// filters that are set.
 type Filters struct {
 	Type     string       `json:"type,omitzero"`      // only entities of this type
 	EntityID string       `json:"entity_id,omitzero"` // only events of this entity
-	Name     string       `json:"name,omitzero"`      // only events of this name, though the job reads the others too
+	Name     string       `json:"name,omitzero"`      // only events with this name; the job reads the other events too
 	From     *record.Time `json:"from,omitzero"`      // only events that occurred at this time or later
 	To       *record.Time `json:"to,omitzero"`        // only events that occurred before this time
 }
 
-// Order says which file a job writes. Its JSON is the body of the request.
+// Order describes the file that a job writes. Its JSON is the body of the create request.
 type Order struct {
-	ID          string          `json:"id"` // of the job
+	ID          string          `json:"id"` // the job's id
 	Resource    record.Resource `json:"resource"`
 	Format      Format          `json:"format"`
 	Filters     Filters         `json:"filters"`
 	CSVFormulas Formulas        `json:"csv_formulas,omitzero"` // only for CSV; NeutralizeFormulas by default
 }
 
-// Validate returns a *record.Error of kind Invalid with every invalid field.
+// Validate returns a *record.Error of kind Invalid that lists every invalid field.
 func (o Order) Validate() error {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(o.ID))
@@ -110,23 +110,23 @@ type Job struct {
 	Format          Format          `json:"format"`
 	Filters         Filters         `json:"filters"`
 	Status          job.Status      `json:"status"`
-	RecordsWritten  int64           `json:"records_written"`  // including those that are not saved yet
+	RecordsWritten  int64           `json:"records_written"`  // including records of a part that is not saved yet
 	RecordsExpected *int64          `json:"records_expected"` // nil until the records have been counted
-	SizeBytes       *int64          `json:"size_bytes"`       // size of the saved parts; nil before the first
+	SizeBytes       *int64          `json:"size_bytes"`       // total size of the saved parts; nil if there are none
 	CreatedAt       record.Time     `json:"created_at"`
 	StartedAt       *record.Time    `json:"started_at"`
 	FinishedAt      *record.Time    `json:"finished_at"`
-	DownloadURL     *string         `json:"download_url"` // only in the result of Get
-	Error           *string         `json:"error"`        // why there is no file, for users
+	DownloadURL     *string         `json:"download_url"` // only Get sets it
+	Error           *string         `json:"error"`        // tells users why there is no file
 }
 
-// state is what a job stores of its work.
+// state is what a job stores about its work.
 type state struct {
 	details
 	progress
 }
 
-// details are what lists show, and what is needed after the job has ended.
+// details has what lists show and what is needed after the job has ended.
 type details struct {
 	Order
 	RecordsWritten  int64        `json:"records_written,omitzero"`
@@ -136,20 +136,20 @@ type details struct {
 	Upload          string       `json:"upload,omitzero"`          // id of the upload in Files; "" before it starts
 }
 
-// progress is where a run continues.
+// progress says where the next run continues.
 type progress struct {
 	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
 	Records int64    `json:"records,omitzero"` // how many records are in the parts
 	Sum     checksum `json:"sum,omitzero"`     // checksum of the parts
-	Cursor  string   `json:"cursor,omitzero"`  // the parts have all records of the job up to this one
-	Written bool     `json:"written,omitzero"` // whether the parts have all records of the job
-	Survey  survey   `json:"survey,omitzero"`  // for a CSV file
+	Cursor  string   `json:"cursor,omitzero"`  // position up to which the parts have all of the job's records
+	Written bool     `json:"written,omitzero"` // whether the parts have all of the job's records
+	Survey  survey   `json:"survey,omitzero"`  // only for a CSV file
 }
 
-// survey is how far the search for attribute names, which become columns, has come.
+// survey is the progress of the search for attribute names, which become columns.
 type survey struct {
 	Names   []string `json:"names,omitempty"`  // found so far, in byte order
-	Cursor  string   `json:"cursor,omitzero"`  // of the last record that was read
+	Cursor  string   `json:"cursor,omitzero"`  // position of the last record read
 	Records int64    `json:"records,omitzero"` // how many of the job's records were read so far
 	Done    bool     `json:"done,omitzero"`
 }

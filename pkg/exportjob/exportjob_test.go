@@ -25,8 +25,8 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
-// It is that of the largest file, with the longest column names, of which each byte takes six
-// in JSON.
+// The largest progress has the most parts and the longest column names. In JSON, each byte of
+// these names takes six bytes.
 func TestTheLargestProgressCanBeStored(t *testing.T) {
 	t.Parallel()
 	p := progress{

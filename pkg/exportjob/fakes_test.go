@@ -37,7 +37,7 @@ type config struct {
 // created is when a world's job is created.
 var created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// world is what outlives a worker, in memory: a job, its file and the records.
+// world keeps in memory what outlives a worker: a job, its file and the records.
 type world struct {
 	t      jobtest.TB
 	config config
@@ -47,7 +47,7 @@ type world struct {
 	uploads  map[string]map[int][]byte
 	files    map[string][]byte
 	records  []stored // ordered by key
-	pageSize int      // maximum number of records on a page, whatever the limit of the query
+	pageSize int      // maximum number of records on a page, whatever the query's limit
 	want     []string // ids of the job's records, in order
 	names    []string // attribute names of the job's records, in order
 	now      time.Time
@@ -69,8 +69,8 @@ func (r stored) createdAt() record.Time {
 	return r.event.CreatedAt
 }
 
-// newWorld returns a world with a job, n records of it, and n records that were created after
-// it.
+// newWorld returns a world with a job, n records that belong to the job, and n records that
+// were created after the job.
 func newWorld(t jobtest.TB, resource record.Resource, format Format, n int, cfg config) *world {
 	t.Helper()
 	w := &world{
@@ -97,8 +97,8 @@ func newWorld(t jobtest.TB, resource record.Resource, format Format, n int, cfg 
 	return w
 }
 
-// insert adds record i with an attribute called name. Records with adjacent numbers are not
-// adjacent in the list, and some events occur at the same time.
+// insert adds record i, whose only attribute has the value i. Records with adjacent numbers
+// are not adjacent in the list, and some events occur at the same time.
 func (w *world) insert(resource record.Resource, i int, at record.Time, name string) {
 	id, attributes := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i))), record.Attributes(fmt.Sprintf(`{%q:%d}`, name, i))
 	r := stored{key: id, entity: entity.Entity{ID: id, Type: "t", Attributes: attributes, CreatedAt: at, UpdatedAt: at}}
@@ -114,16 +114,16 @@ func (w *world) insert(resource record.Resource, i int, at record.Time, name str
 type life struct {
 	jobtest.Life
 	*world
-	lists    atomic.Int64  // which of the next calls of life.list fails, from 1; 0 for none
+	lists    atomic.Int64  // number of the life.list call that fails, counted from 1; 0 if none fails
 	pageTime time.Duration // how long each call of life.list takes
 }
 
-// fated lets fate decide what becomes of each call that changes something.
+// fated returns a run in which fate decides how each call for the job or its file ends.
 func fated(fate func(call string) jobtest.Fate) *life {
 	return &life{Life: jobtest.Life{Fate: fate}}
 }
 
-// call makes a call for a file.
+// call is jobtest.Life.Call with the world locked.
 func (l *life) call(name string, do func() error) error {
 	return l.Call(name, func() error {
 		l.mu.Lock()
@@ -145,7 +145,6 @@ func (w *world) state(j job.Job) (s state) {
 	return s
 }
 
-// check checks a job that a worker stores.
 func (w *world) check(j job.Job) {
 	s, n := w.state(j), int64(len(w.want))
 	wrong := func(format string, args ...any) {
@@ -298,8 +297,8 @@ func (l entitiesOf) Count(_ context.Context, _ string, _ entity.Query, until rec
 	return l.count(until)
 }
 
-// worker returns a worker whose calls go through l. Each reading of its clock advances it, so
-// that progress is saved several times.
+// worker returns a worker whose calls go through l. Its clock advances each time it is read,
+// so that progress is saved several times.
 func (l *life) worker() *job.Worker {
 	cfg := l.config
 	if cfg.life.Now == nil {
@@ -353,8 +352,8 @@ func (w *world) checkFile() {
 	}
 }
 
-// ended checks that the job failed for reason and has no file or, if reason is "", that it
-// succeeded, and that no upload is left.
+// The job must have failed for reason and have no file or, if reason is "", must have
+// succeeded. In both cases, no upload may be left.
 func (w *world) ended(reason string) {
 	w.t.Helper()
 	switch j := w.jobs.Job(); {
@@ -382,8 +381,8 @@ func unzip(file []byte) ([]byte, error) {
 	return content, err
 }
 
-// idsOf returns the ids in a file. It fails if the attribute columns of a CSV file are not
-// names.
+// idsOf returns the ids in a file. It fails unless the attribute columns of a CSV file are
+// exactly names.
 func idsOf(format Format, names []string, file []byte) (ids []string, err error) {
 	text, err := unzip(file)
 	if err != nil {

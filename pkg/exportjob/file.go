@@ -13,13 +13,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// File is the file of a job, and its upload.
+// File is the file of a job and the upload that creates it.
 type File struct {
 	Key    string   // unique across workspaces: a path of two segments, whatever the workspace is called
-	Name   string   // name under which a browser saves the file: the client's, or one such as entities-2026-11-22.ndjson.gz, with the UTC date on which the job was created
+	Name   string   // name under which a browser saves the file: the client's choice or, by default, one such as entities-2026-11-22.ndjson.gz, with the UTC date of the job's creation
 	Upload string   // id of the upload; "" before it starts
 	Parts  []string // ETags of the parts, in order
-	Size   int64    // size of all parts together, in bytes
+	Size   int64    // total size of the parts in bytes
 }
 
 // NewFile returns a job's file, without an upload.
@@ -30,8 +30,8 @@ func NewFile(j job.Job, o Order) File {
 	}
 }
 
-// Unpacked reports whether a browser should decompress the file, which is so if f has a name
-// without .gz, and returns its media type.
+// Unpacked returns the media type of the file, and whether a browser should decompress it. It
+// should if the name does not end with .gz.
 func (f File) Unpacked() (mediaType string, unpacked bool) {
 	switch path.Ext(f.Name) {
 	case ".csv":
@@ -42,7 +42,7 @@ func (f File) Unpacked() (mediaType string, unpacked bool) {
 	return "application/gzip", false
 }
 
-// checkFileName returns an error if a client must not give the file this name.
+// checkFileName returns an error if a client may not choose this name for the file.
 func (o Order) checkFileName(name string) error {
 	if record.CheckID(name) == nil && strings.HasSuffix(strings.TrimSuffix(name, ".gz"), "."+string(o.Format)) {
 		return nil
@@ -59,25 +59,25 @@ func fileOf(j job.Job, d details, parts []string) File {
 	return f
 }
 
-// Files stores files, which are uploaded in parts. It is safe for concurrent use.
+// Files stores export files, which are uploaded in parts. It is safe for concurrent use.
 //
-// Put and Complete return ErrUpload if the upload no longer exists or has other parts. The
-// file must then be uploaded again from the beginning.
+// Put and Complete return ErrUpload if the upload no longer exists or its parts differ from
+// the file's. The file must then be uploaded again from the beginning.
 type Files interface {
 	// Start starts an upload and returns its id.
 	Start(ctx context.Context, f File) (upload string, err error)
 
-	// Put uploads part n, from 1, and replaces an earlier part n. The ETag identifies the
-	// content.
+	// Put uploads part number n, counted from 1, and replaces any earlier part with that number.
+	// The ETag identifies the content.
 	Put(ctx context.Context, f File, n int, part []byte) (etag string, err error)
 
-	// Complete creates the file from its parts, atomically. It may be repeated.
+	// Complete atomically creates the file from its parts. It may be repeated.
 	Complete(ctx context.Context, f File) error
 
-	// Abort removes the upload and its parts, if there is one. It may be repeated.
+	// Abort removes the upload, if it exists, and its parts. It may be repeated.
 	Abort(ctx context.Context, f File) error
 
-	// Delete removes the file, if it exists. It may be repeated.
+	// Delete removes the file if it exists. It may be repeated.
 	Delete(ctx context.Context, f File) error
 }
 
@@ -85,7 +85,7 @@ type Files interface {
 var ErrUpload = errors.New("the upload does not exist or has other parts than the job")
 
 type Links interface {
-	// Link returns a URL from which anybody can download the file for a limited time. One that
-	// begins with '/' is a path of this server.
+	// Link returns a URL from which anybody can download the file for a limited time. A URL that
+	// begins with '/' is a path on this server.
 	Link(ctx context.Context, f File) (string, error)
 }

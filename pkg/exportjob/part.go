@@ -12,38 +12,39 @@ import (
 // operating system.
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
-// checksum is what the end of a gzip member says about its uncompressed content.
+// checksum is what the trailer of a gzip member says about the uncompressed content.
 type checksum struct {
 	CRC  uint32 `json:"crc"`
 	Size uint32 `json:"size"` // modulo 2^32
 }
 
-// part is the part of the file that is being written, in memory. All parts form one gzip
-// member, because browsers ignore everything after the first member.
+// part is the part of the file that is being written, in memory. The parts together form one
+// gzip member, because browsers ignore everything after the first member.
 type part struct {
 	bytes.Buffer // compressed
 	deflate      *flate.Writer
-	sum          checksum // checksum of the file up to here
+	sum          checksum // checksum of the whole file up to here
 	records      int64
 	json         []byte // JSON of the latest record; the buffer is reused
 }
 
-// newPart returns a part with room for size bytes and the record that exceeds them. It begins
-// the file if first is true; otherwise it continues a file with the checksum sum.
+// newPart returns a part with room for size bytes and the record that goes beyond them. It
+// begins the file if first is true; otherwise it continues a file whose checksum so far is
+// sum.
 func newPart(size int, first bool, sum checksum) *part {
 	p := &part{sum: sum}
 	p.Grow(size + size/8)
 	if first {
 		p.WriteString(gzipHeader)
 	}
-	p.deflate, _ = flate.NewWriter(&p.Buffer, flate.BestSpeed) // the level is valid
+	p.deflate, _ = flate.NewWriter(&p.Buffer, flate.BestSpeed) // fails only if the level is invalid
 	return p
 }
 
-// add writes r to p, using to.
-func (p *part) add(to recordWriter, r row) (err error) {
+// add writes r to p through w, which determines the format.
+func (p *part) add(w recordWriter, r row) (err error) {
 	if p.json, err = r.record.AppendJSON(p.json[:0]); err == nil {
-		err = to.Write(p.json)
+		err = w.Write(p.json)
 	}
 	if err != nil {
 		return fmt.Errorf("write record: %w", err)
@@ -68,8 +69,8 @@ func (p *part) flush() error {
 	return nil
 }
 
-// content returns the part, valid until the next reset. The last part ends the file. Any other
-// is padded to size bytes with empty blocks, which decompress to nothing.
+// content returns the bytes of the part, valid until the next reset. The last part ends the
+// file. Any other part is padded to size bytes with empty blocks, which decompress to nothing.
 func (p *part) content(size int, last bool) ([]byte, error) {
 	if last {
 		return p.end()

@@ -12,9 +12,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// Create queues the job of an order. If a job with its id writes the same file, Create returns
-// that one, whatever the quota, and created is false. The error has kind Conflict if that job
-// writes another file, and kind TooMany if the workspace already has quota unfinished jobs.
+// Create queues a job for an order. If a job with the order's id already writes the same file,
+// Create returns that job, whatever the quota, and created is false. The error has kind
+// Conflict if the existing job writes another file, and kind TooMany if the workspace already
+// has quota unfinished jobs.
 func Create(ctx context.Context, s job.Store, workspace string, o Order, quota int, now time.Time) (j Job, created bool, err error) {
 	if err := o.Validate(); err != nil {
 		return Job{}, false, err
@@ -40,10 +41,10 @@ func Create(ctx context.Context, s job.Store, workspace string, o Order, quota i
 	return j, created, err
 }
 
-// Get returns a job. If it has succeeded, DownloadURL is a new link or, if the file has
-// expired, Error says so. A browser saves the file as fileName, unless that is empty, and
-// decompresses it if the name lacks .gz. The error has kind Invalid if the name is not
-// acceptable.
+// Get returns a job. If it has succeeded, DownloadURL is a new link, or Error says that the
+// file has expired. A browser saves the file as fileName, unless that is empty, and
+// decompresses the file if fileName lacks .gz. The error has kind Invalid if clients may not
+// choose fileName.
 func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (Job, error) {
 	stored, err := Kind.Get(ctx, s, workspace, id, now)
 	if err != nil {
@@ -98,7 +99,7 @@ func Cancel(ctx context.Context, s job.Store, workspace, id string, now time.Tim
 	return j, err
 }
 
-// show returns what the API shows of a job, and its details.
+// show returns the job as the API shows it, and its details.
 func show(j job.Job) (Job, details, error) {
 	var d details
 	err := j.Decode(&d, nil)

@@ -11,13 +11,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// Entities is what an Exporter needs of entity.Store.
+// Entities is the part of entity.Store that an Exporter needs.
 type Entities interface {
 	List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error)
 	Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error)
 }
 
-// Events is what an Exporter needs of event.Store.
+// Events is the part of event.Store that an Exporter needs.
 type Events interface {
 	List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error)
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
@@ -26,17 +26,17 @@ type Events interface {
 // source reads records in the order of the file: entities by id, and events by occurred_at,
 // oldest first, and then by id.
 type source struct {
-	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor; "" for the first page
+	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor, or the first page if the cursor is ""
 	count func(ctx context.Context) (int64, error)              // counts the records of the job
 }
 
-// pageLength is the most records on a page. A page with large records is shorter
+// pageLength is the maximum number of records on a page. A page with large records is shorter
 // (record.MaxPageBytes).
 const pageLength = 2000
 
 type page struct {
 	rows []row  // records that belong to the job
-	last string // cursor of the last record that was read, even if that is not in rows
+	last string // cursor of the last record read, even if that record is not in rows
 	more bool
 }
 
@@ -48,7 +48,7 @@ type row struct {
 	attributes record.Attributes
 }
 
-// look takes note of the cursor of r, and adds r to the page if it belongs to the job.
+// look notes the cursor of r and, if r belongs to the job, adds it to the page.
 func (p *page) look(r row, belongs bool) {
 	p.last = r.cursor
 	if belongs {
@@ -75,7 +75,7 @@ func (r *run) entitySource() source {
 			for _, e := range found.Records {
 				p.look(row{cursor: e.ID, record: e, attributes: e.Attributes}, e.CreatedAt.Compare(until) <= 0)
 			}
-			p.last = cmp.Or(found.Last.ID, p.last) // may be a deleted entity
+			p.last = cmp.Or(found.Last.ID, p.last) // found.Last may be a deleted entity
 			return p, err
 		},
 		count: func(ctx context.Context) (int64, error) { return r.entities.Count(ctx, workspace, q, until) },
@@ -112,7 +112,7 @@ func (r *run) eventSource() source {
 	return s
 }
 
-// countRows counts by reading, which costs as much as letting the store count.
+// countRows counts records by reading them, which costs no more than a count by the store.
 func (s source) countRows(ctx context.Context) (n int64, err error) {
 	err = s.eachPage(ctx, "", func(p page) error {
 		n += int64(len(p.rows))
@@ -121,9 +121,9 @@ func (s source) countRows(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// eachPage calls do with each page after a cursor, and meanwhile reads the next one. It ends
-// at the first error, or when ctx is done.
-func (s source) eachPage(ctx context.Context, after string, do func(page) error) error {
+// eachPage calls visit for each page after a cursor, and meanwhile reads the next page. It
+// ends at the first error, or when ctx is done.
+func (s source) eachPage(ctx context.Context, after string, visit func(page) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pages := make(chan page)
 	g.Go(func() error {
@@ -143,7 +143,7 @@ func (s source) eachPage(ctx context.Context, after string, do func(page) error)
 	})
 	g.Go(func() error {
 		for p := range pages {
-			if err := do(p); err != nil {
+			if err := visit(p); err != nil {
 				return err
 			}
 		}

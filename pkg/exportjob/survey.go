@@ -12,10 +12,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// The job stores the header of a CSV file until the file is written.
+// The header of a CSV file is limited because the job stores it until the file is written.
 const (
 	maxColumns     = 2000  // maximum number of attribute names
-	maxColumnBytes = 64000 // maximum size of all names together, as JSON without the quotes
+	maxColumnBytes = 64000 // maximum total size of the names, as JSON without the quotes
 )
 
 // survey finds the attribute names of all records, which become the columns of a CSV file.
@@ -56,7 +56,7 @@ func (r *run) saveSurvey(s survey, found *surveyor) error {
 
 type surveyor struct {
 	names map[string]bool
-	bytes int // size of the names, as JSON without the quotes
+	bytes int // total size of the names, as JSON without the quotes
 }
 
 func newSurveyor(s survey) *surveyor {
@@ -70,12 +70,12 @@ func newSurveyor(s survey) *surveyor {
 func (v *surveyor) note(name string) {
 	if !v.names[name] {
 		v.names[name] = true
-		encoded, _ := json.Marshal(name) // name is a string
+		encoded, _ := json.Marshal(name) // a string can always be encoded
 		v.bytes += len(encoded) - len(`""`)
 	}
 }
 
-// look adds the attribute names of a record. It fails if they are too much for a header.
+// look adds a record's attribute names. It fails if the names found no longer fit in a header.
 func (v *surveyor) look(attributes record.Attributes) error {
 	members, err := record.Members(attributes)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// write writes the records that are in no part yet. If ctx is done, it saves those that it has
-// read.
+// write writes the records that are in no part yet. If ctx is done, it saves what it has read.
 func (r *run) write(ctx context.Context) error {
 	from := r.source()
 	defer r.count(ctx, from)()
@@ -50,8 +49,8 @@ func (r *run) write(ctx context.Context) error {
 	return errors.Join(r.put(part, cursor, err == nil), err)
 }
 
-// count counts the job's records in the background until stop is called, unless they have been
-// counted.
+// count starts counting the job's records in the background, unless they have been counted.
+// stop ends the counting.
 func (r *run) count(ctx context.Context, from source) (stop func()) {
 	if r.RecordsExpected != nil {
 		return func() {}
@@ -87,8 +86,8 @@ type recordWriter interface {
 	Write(object []byte) error
 }
 
-// newWriter returns a writer to part and, if that is the first part, begins the file. For CSV,
-// the survey must be complete.
+// newWriter returns a writer to part. For CSV, the survey must be complete, and if part is the
+// first, newWriter also writes the header.
 func (r *run) newWriter(part *part) (recordWriter, error) {
 	if r.Format == NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil
@@ -104,8 +103,8 @@ func (r *run) newWriter(part *part) (recordWriter, error) {
 	return w, w.WriteHeader()
 }
 
-// put uploads a part, and saves its ETag and the cursor of the last record that was read. Only
-// the last part may be smaller than PartBytes, or empty.
+// put uploads a part, and saves its ETag and the cursor of the last record read. Only the last
+// part may be smaller than PartBytes, or have no records.
 func (r *run) put(part *part, cursor string, last bool) error {
 	next := r.state
 	n := len(next.Parts) + 1

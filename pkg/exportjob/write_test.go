@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// exported returns the file for events "e0", "e1", … with these attributes.
+// exported returns the uncompressed file of events "e0", "e1", … with these attributes.
 func exported(t jobtest.TB, o Order, attributes ...string) string {
 	t.Helper()
 	cfg := parts(1<<16, 1)

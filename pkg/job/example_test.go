@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/job"
 )
 
-// A greeting job greets a few people. After each of them, it saves how far it is, so that the
-// next run continues there if this one is killed.
+// A greeting job greets a few people. It saves its progress after each person, so that the
+// next run can continue if this one is killed.
 type greetings struct{ names []string }
 
 type greeted struct {

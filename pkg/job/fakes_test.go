@@ -22,8 +22,7 @@ type store struct {
 
 func newStore(tb jobtest.TB) *store { return &store{jobtest.NewStore(tb, reports), tb} }
 
-// in counts the unfinished jobs of a workspace.
-func (s *store) in(workspace string) int {
+func (s *store) unfinishedIn(workspace string) int {
 	keys, _ := s.Unfinished(context.Background())
 	return len(slices.DeleteFunc(keys, func(k job.Key) bool { return k.Workspace != workspace }))
 }
@@ -36,11 +35,11 @@ func (s *store) queue(now time.Time) {
 	}
 }
 
-// steps is trivial work: it counts to a number and saves after each step. Until Clean removes
-// it, the count is also kept outside the job.
+// steps is trivial work: it counts up to a number and saves after each step. The count is also
+// kept outside the job, until Clean removes it.
 type steps struct {
 	to   int
-	step func(ctx context.Context, n int) error // called before each; may be nil
+	step func(ctx context.Context, n int) error // called before each step; may be nil
 
 	mu    sync.Mutex
 	place map[string]int
@@ -85,7 +84,7 @@ func (w *steps) Clean(_ context.Context, j job.Job) error {
 	return nil
 }
 
-// newWorker is silent unless cfg has a logger.
+// newWorker discards all logs unless cfg has a logger.
 func newWorker(t jobtest.TB, s job.Store, w job.Work, cfg job.Config) *job.Worker {
 	t.Helper()
 	if cfg.Logger == nil {

@@ -1,11 +1,11 @@
-// Package job is the life of a background job of any kind: its status, which run owns it, how
-// often it was tried, when a run hands over to the next, and how many unfinished jobs a
-// workspace may have. A kind of job adds what one run does ([Work]).
+// Package job manages the life of background jobs of any kind: their status, which run owns a
+// job, how often a job was tried, when a run hands over to the next, and how many unfinished
+// jobs a workspace may have. Each kind of job adds the work of one run ([Work]).
 //
 // A run takes a job by writing its own name into it, and every write succeeds only if nobody
 // has changed the job since it was read. So there is no lease and no clock to agree on: the
-// last run that took a job owns it, and an earlier one that is still at work finds out
-// when it next saves.
+// last run that took a job owns it, and an earlier run that is still working finds out the
+// next time it saves.
 package job
 
 import (
@@ -19,16 +19,16 @@ import (
 type Kind struct {
 	Name   string        // one lower-case word, such as "report"; messages then speak of report jobs
 	Keep   time.Duration // how long a job is kept after its end
-	Advice string        // added to the error of a job whose runs got no further; may be empty
+	Advice string        // added to the error of a job that failed because its runs made no progress; may be empty
 }
 
-// String returns what messages call a job of this kind.
+// String returns the name that messages use, such as "report job".
 func (k Kind) String() string { return k.Name + " job" }
 
-// NotFoundError says that there is no job with the id.
+// NotFoundError returns the error for a job that does not exist.
 func (k Kind) NotFoundError(id string) error { return record.NotFoundError(k.String(), id) }
 
-// TooManyError says that a workspace has reached its quota.
+// TooManyError returns the error for a workspace that has reached its quota.
 func (k Kind) TooManyError(quota int) error {
 	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d %ss that are queued or running, which is the maximum; wait until one has ended, or cancel one", quota, k)}
 }
@@ -44,10 +44,10 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Final reports whether a job has ended. It then never changes again.
+// Final reports whether a job has ended. It then stays as it is, unless [Request] replaces it.
 func (s Status) Final() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
-// Job is what stores keep. Its kind chooses the JSON of Details and Progress.
+// Job is a job as stores keep it. Each kind of job defines the JSON of Details and Progress.
 type Job struct {
 	Workspace  string       `json:"workspace"`
 	ID         string       `json:"id"`
@@ -56,19 +56,19 @@ type Job struct {
 	StartedAt  *record.Time `json:"started_at,omitzero"`
 	FinishedAt *record.Time `json:"finished_at,omitzero"`
 	ExpiresAt  *record.Time `json:"expires_at,omitzero"` // when the store may remove the job; nil until it has ended
-	Until      record.Time  `json:"until"`               // the job is about records created at this time or before
-	Quota      int          `json:"quota,omitzero"`      // how many unfinished jobs the workspace may have, including this one; 0 if they are not counted
-	Revision   int64        `json:"revision"`            // number of the latest change, from 1
-	Run        string       `json:"run,omitzero"`        // name of the run that owns the job; "" if none does
-	Tries      int          `json:"tries,omitzero"`      // how many runs took the job since one of them got further
-	Error      *string      `json:"error,omitzero"`      // why the job failed, for its owner
+	Until      record.Time  `json:"until"`               // the job covers records created at this time or earlier
+	Quota      int          `json:"quota,omitzero"`      // how many unfinished jobs the workspace may have, including this one; 0 for no limit
+	Revision   int64        `json:"revision"`            // number of the latest change, counted from 1
+	Run        string       `json:"run,omitzero"`        // name of the run that owns the job; "" if no run does
+	Tries      int          `json:"tries,omitzero"`      // how many runs have taken the job since a run last made progress
+	Error      *string      `json:"error,omitzero"`      // tells the job's owner why it failed
 
 	Details  json.RawMessage `json:"details,omitzero"`  // what lists show
-	Progress json.RawMessage `json:"progress,omitzero"` // where the next run continues; nil in lists, and once the job has ended
+	Progress json.RawMessage `json:"progress,omitzero"` // where the next run continues; nil in lists and after the job has ended
 }
 
-// MaxProgress is the largest Progress that every store can keep, in bytes. An item of DynamoDB
-// has at most 400 KB.
+// MaxProgress is the largest size of Progress, in bytes, that every store can keep. A DynamoDB
+// item is limited to 400 KB.
 const MaxProgress = 300_000
 
 // Position is the place of j in lists, which are newest first.
@@ -92,16 +92,16 @@ func (j Job) Decode(details, progress any) error {
 	return nil
 }
 
-// Lane is the queue in which a job waits for a run. New jobs have a lane of their own, so that
-// they do not wait behind long ones.
+// Lane is the queue in which a job waits for a run. New jobs have their own lane, so that they
+// do not wait behind long jobs.
 type Lane string
 
 const (
-	Fast Lane = "fast" // the first run of a new job, and cleaning up after a cancelled one
+	Fast Lane = "fast" // the first run of a new job, and the cleanup after a cancelled job
 	Slow Lane = "slow" // all other runs
 )
 
-// Lane returns "" if j waits for no run.
+// Lane returns "" if j does not wait for a run.
 func (j Job) Lane() Lane {
 	switch {
 	case j.Status == Cancelled, j.Status == Queued && j.StartedAt == nil:

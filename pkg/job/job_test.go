@@ -9,7 +9,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// A new job does not wait behind long ones.
+// A new job does not wait behind long jobs.
 func TestTheLaneOfAJob(t *testing.T) {
 	t.Parallel()
 	started := record.TimeOf(time.Now())
@@ -41,7 +41,7 @@ func TestCreateGetAndCancel(t *testing.T) {
 	if created || err != nil || again.Details != nil {
 		t.Errorf("a repeated create: %+v, %v, error %v", again, created, err)
 	}
-	for range 2 { // the call can be repeated
+	for range 2 { // the second call changes nothing
 		j, err := reports.Cancel(t.Context(), s, "default", "job", now.Add(time.Minute))
 		if err != nil || j.Status != job.Cancelled || j.Revision != 2 || *j.FinishedAt != record.TimeOf(now.Add(time.Minute)) {
 			t.Errorf("cancelled: %+v, error %v", j, err)

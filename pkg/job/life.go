@@ -8,17 +8,17 @@ import (
 	"sluice/pkg/record"
 )
 
-// Create queues j as a new job about what was created until now. If a job with its id exists,
-// Create returns that one, and created is false.
+// Create queues j as a new job that covers the records created until now. If a job with its id
+// exists, Create returns that job, and created is false.
 func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, created bool, err error) {
 	j.Status, j.CreatedAt, j.Revision = Queued, record.TimeOf(now), 1
 	j.Until = j.CreatedAt
 	return s.Put(ctx, j)
 }
 
-// Request queues j, for kinds that have one job at a time for an id. If the existing job has
-// ended, j replaces it. Otherwise it extends to j.Until and starts over, even if no worker
-// processes it.
+// Request queues j even if a job with its id exists. If the existing job has ended, j replaces
+// it. If it is unfinished, Request extends it to j.Until, and it starts over, whether it was
+// queued or running.
 func Request(ctx context.Context, s Store, j Job, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, j.Workspace, j.ID)
@@ -50,9 +50,9 @@ func (k Kind) Get(ctx context.Context, s Store, workspace, id string, now time.T
 	return j, err
 }
 
-// Cancel ends a job that has not ended. Its run stops when it next saves, and a run in the
-// fast lane cleans up. A cancelled job stays as it is, so the call can be repeated. The error
-// has kind Conflict if the job has succeeded or failed.
+// Cancel ends an unfinished job. The run that owns it stops the next time it saves, and
+// another run, in the fast lane, cleans up. A second call changes nothing. The error has kind
+// Conflict if the job has succeeded or failed.
 func (k Kind) Cancel(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	if err != nil {
@@ -78,8 +78,8 @@ func (k Kind) Finish(j Job, status Status, now time.Time) Job {
 	return j
 }
 
-// take gives a job to a run, which owns it until another run takes it, it ends, or it is
-// requested again. A job that has ended stays as it is.
+// take makes a run the owner of a job until another run takes the job, it ends, or it is
+// requested again. take does not change a job that has ended.
 func take(ctx context.Context, s Store, workspace, id, run string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	if err != nil {
@@ -99,8 +99,8 @@ func take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 	})
 }
 
-// change stores j as changed by edit, and returns the job after the call. If another request
-// changes the job first, edit is called with the changed job.
+// change stores j with the changes made by edit, and returns the job as stored after the call.
+// If another request changes the job first, edit is called again with the changed job.
 func change(ctx context.Context, s Store, j Job, edit func(*Job) (changed bool, err error)) (Job, error) {
 	for {
 		next := j

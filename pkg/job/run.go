@@ -11,23 +11,23 @@ import (
 	"sluice/pkg/record"
 )
 
-// Run is one run of a job, on which [Work] works.
+// Run is one run of a job, which [Work] performs.
 type Run struct {
-	Job   Job             // as stored
-	Calls context.Context // for calls that should be completed: it ends Config.Grace after the run's context
-	Log   *slog.Logger    // writes lines with the job's id; Work may add attributes
+	Job   Job             // the job as last stored
+	Calls context.Context // for calls that should complete; it outlives the run's context by Config.Grace
+	Log   *slog.Logger    // adds the job's id to each line; Work may add attributes
 
 	worker *Worker
 }
 
 var errLost = errors.New("another run has taken the job, or it has ended or was requested again")
 
-// Now is the clock for jobs.
+// Now reads the clock in Config.Now.
 func (r *Run) Now() time.Time { return r.worker.cfg.Now() }
 
-// Save stores what lists show of the job and where the next run continues. further says
-// whether the run has got further since the last Save that said so; if so, the tries of the
-// job start again from 0. If Save fails, the run must end with that error.
+// Save stores details, which lists show, and progress, from which the next run continues.
+// further says whether the run has made progress since the last Save; if it has, the job's
+// tries start again from 0. If Save fails, the run must end with that error.
 func (r *Run) Save(details, progress any, further bool) error {
 	shown, err := json.Marshal(details)
 	if err != nil {
@@ -45,8 +45,8 @@ func (r *Run) Save(details, progress any, further bool) error {
 	})
 }
 
-// Wait waits for d, but no longer than most, in case the clocks of two processes differ. It
-// fails if ctx is done.
+// Wait waits for d or most, whichever is shorter, because d can be far too long if the clocks
+// of two processes differ. It fails if ctx is done.
 func Wait(ctx context.Context, d, most time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -81,7 +81,7 @@ func (r *Run) do(ctx context.Context) error {
 	})
 }
 
-// stuck returns why a job fails whose runs get no further. format has a verb for their number.
+// stuck returns the Failure of a job without progress. format has a verb for Config.MaxTries.
 func (w *Worker) stuck(format string) Failure {
 	text := "The " + w.kind.Name + " " + fmt.Sprintf(format, w.cfg.MaxTries)
 	if w.kind.Advice != "" {
@@ -149,8 +149,8 @@ func (r *Run) handOver(ctx context.Context) error {
 	})
 }
 
-// change stores the job as changed by edit. It returns errLost if the run no longer owns the
-// job. If the job has ended, Run.Job is the ended job.
+// change stores the job with the changes made by edit. It returns errLost if the run no longer
+// owns the job. If the job has ended, r.Job becomes the ended job.
 func (r *Run) change(edit func(*Job)) error {
 	j, err := change(r.Calls, r.worker.store, r.Job, func(j *Job) (changed bool, err error) {
 		if j.Status != Running || j.Run != r.Job.Run {

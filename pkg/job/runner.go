@@ -10,35 +10,35 @@ import (
 	"time"
 )
 
-// retryAfter is how long after a failed run the job is queued again.
+// retryAfter is how long a Runner waits after a failed run before it queues the job again.
 const retryAfter = 5 * time.Second
 
 // RunnerConfig tunes a Runner. Its zero value is ready to use.
 type RunnerConfig struct {
 	Config
 	Slots     int           // number of concurrent runs; 1 by default
-	FirstTurn time.Duration // if set, the fast lane has one more slot, in which a run works for this long
+	FirstTurn time.Duration // if set, the fast lane has a slot of its own, in which a run may work for this long
 }
 
-// Runner is a Backlog that runs its jobs in this process, for a local server. On AWS, the
-// stream of the jobs' table and Lambda functions do that. In each lane, workspaces take turns,
-// and a run that failed is repeated. It is safe for concurrent use.
+// Runner is a Backlog that runs its jobs in this process, for a local server. On AWS, the job
+// table's stream and Lambda functions do that instead. In each lane, workspaces take turns. A
+// failed run is repeated. A Runner is safe for concurrent use.
 type Runner struct {
 	Backlog
 	worker *Worker
 	group  sync.WaitGroup
 
 	mu    sync.Mutex
-	ctx   context.Context // of the runs; nil before Start
+	ctx   context.Context // context of the runs; nil before Start
 	lanes map[Lane]*lane
 }
 
-// lane has the jobs that wait for a run, and the number of those that are running.
+// lane has the waiting jobs and the number of running jobs.
 type lane struct {
 	slots   int
 	turn    time.Duration // how long a run may work; 0 for as long as it takes
 	running int
-	waiting map[string][]string // ids by workspace, in order
+	waiting map[string][]string // job ids by workspace, in order
 	turns   []string            // workspaces with waiting jobs; the first is next
 }
 
@@ -58,8 +58,8 @@ func NewRunner(kind Kind, store Backlog, work Work, cfg RunnerConfig) (*Runner, 
 	return r, err
 }
 
-// Start starts running jobs, beginning with those that an earlier process left unfinished. No
-// run starts after ctx is done; [Runner.Wait] then waits for those in progress.
+// Start starts running jobs, beginning with the unfinished jobs of an earlier process. After
+// ctx is done, no run starts, and [Runner.Wait] waits for the runs in progress.
 func (r *Runner) Start(ctx context.Context) error {
 	keys, err := r.Unfinished(ctx)
 	if err != nil {
@@ -74,10 +74,10 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// Wait waits until all runs have ended. Meanwhile, no job may be created.
+// Wait waits until all runs have ended. No job may be created during the call.
 func (r *Runner) Wait() { r.group.Wait() }
 
-// Put stores a job and queues it.
+// Put stores a job and, if the job needs a run, queues it.
 func (r *Runner) Put(ctx context.Context, j Job) (stored Job, put bool, err error) {
 	stored, put, err = r.Backlog.Put(ctx, j)
 	if put {
@@ -91,7 +91,7 @@ func (r *Runner) enqueue(name Lane, key Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.lanes[name]
-	if l == nil || r.ctx == nil { // Start queues what was stored before it
+	if l == nil || r.ctx == nil { // Start queues the jobs that were stored before it
 		return
 	}
 	ids := l.waiting[key.Workspace]
@@ -120,7 +120,7 @@ func (r *Runner) dispatch(l *lane) {
 	}
 }
 
-// run runs a job once. If that fails, it queues the job again, in the slow lane.
+// run runs a job. If the run fails, the job is queued again after retryAfter in the slow lane.
 func (r *Runner) run(l *lane, key Key) {
 	ctx := r.ctx
 	if l.turn > 0 {
@@ -135,7 +135,7 @@ func (r *Runner) run(l *lane, key Key) {
 	}
 }
 
-// next removes the first waiting job of the workspace whose turn it is.
+// next removes and returns the first waiting job of the workspace whose turn it is.
 func (l *lane) next() Key {
 	workspace := l.turns[0]
 	ids := l.waiting[workspace]

@@ -16,8 +16,8 @@ import (
 
 const quota = 10
 
-// slow is work whose steps take a second. Jobs in workspaces whose name begins with "large"
-// have 1,000 steps, all others have one. fail is called before each step.
+// slow is work whose steps take a second each. Jobs have 1,000 steps in workspaces whose names
+// begin with "large", and one step elsewhere. fail is called in each step.
 func slow(fail func() error) job.Work {
 	return does(func(ctx context.Context, r *job.Run) error {
 		var at count
@@ -85,10 +85,10 @@ func (l *local) create(workspace string, n int) {
 	}
 }
 
-// await returns how long it took until a workspace had at most n unfinished jobs.
+// await waits until a workspace has at most n unfinished jobs, and returns how long that took.
 func (l *local) await(workspace string, n int) time.Duration {
 	began := time.Now()
-	for l.in(workspace) > n {
+	for l.unfinishedIn(workspace) > n {
 		time.Sleep(time.Second)
 	}
 	return time.Since(began)
@@ -106,12 +106,12 @@ func TestASmallJobStartsWhileAnotherWorkspaceHasItsQuotaOfLargeOnes(t *testing.T
 			if took := l.await("small", 0); took > 20*time.Second {
 				t.Errorf("the small job took %v", took)
 			}
-			if n := l.in("large"); n != quota {
+			if n := l.unfinishedIn("large"); n != quota {
 				t.Errorf("%d large jobs are left", n)
 			}
 			time.Sleep(200 * time.Second)
 		}
-		// Two run at a time, and each run continues where the previous one stopped.
+		// Two jobs run at a time, and each run continues where the previous one stopped.
 		if took := l.await("large", 0); took > 10*1000/2*time.Second {
 			t.Errorf("the large jobs took %v", took)
 		}
@@ -126,7 +126,7 @@ func TestWorkspacesTakeTurns(t *testing.T) {
 		l.create("large", quota)
 		l.create("large, too", 1)
 		l.await("large, too", 0)
-		if n := l.in("large"); n < quota-3 {
+		if n := l.unfinishedIn("large"); n < quota-3 {
 			t.Errorf("the job of one workspace ended when only %d jobs of the other were left", n)
 		}
 	})
@@ -175,7 +175,7 @@ func TestJobsContinueAfterAStop(t *testing.T) {
 	})
 }
 
-// Without a first turn, all jobs share the slots.
+// Without FirstTurn, all jobs share the slots.
 func TestAJobWaitsForASlotOnlyOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

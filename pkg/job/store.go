@@ -6,35 +6,36 @@ import (
 	"sluice/pkg/record"
 )
 
-// Store keeps the jobs of one kind by workspace, a non-empty string without '#', and id. It is
-// safe for concurrent use. Every method may fail with a *record.Error of kind Unavailable.
+// Store keeps the jobs of one kind by workspace and id. A workspace is a non-empty string
+// without '#'. A Store is safe for concurrent use. Every method may fail with a *record.Error
+// of kind Unavailable.
 type Store interface {
-	// Put stores j if the stored job with its id has the Revision j.Revision-1, or if there is
-	// none and j.Revision is 1. It returns the job that is stored after the call, and whether
-	// that is j.
+	// Put stores j if the stored job with its id has the revision j.Revision-1, or if there is no
+	// such job and j.Revision is 1. It returns the job that is stored after the call, and whether
+	// that job is j.
 	//
 	// The error has kind NotFound if j.Revision is greater than 1 and there is no such job, and
 	// kind TooMany if j is new and its workspace already has j.Quota unfinished jobs. That count
 	// is exact, because it changes in the same atomic step as the job.
 	Put(ctx context.Context, j Job) (stored Job, put bool, err error)
 
-	// Get returns a job, including every change made before the call, or a *record.Error of kind
+	// Get returns a job with every change made before the call, or a *record.Error of kind
 	// NotFound.
 	Get(ctx context.Context, workspace, id string) (Job, error)
 
-	// List returns at most limit jobs without their Progress, newest first, starting after a
-	// position or, if that is nil, at the first. A page may be shorter than limit even if More is
+	// List returns at most limit jobs, newest first, without their Progress. It starts after a
+	// position, or at the newest job if that is nil. A page may have fewer jobs even if More is
 	// true.
 	List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[Job], error)
 }
 
-// Key identifies a job of a kind.
+// Key identifies a job among the jobs of one kind.
 type Key struct{ Workspace, ID string }
 
-// Backlog is a Store that lists what is left to do.
+// Backlog is a Store that also lists the unfinished jobs.
 type Backlog interface {
 	Store
 
-	// Unfinished returns the unfinished jobs of all workspaces.
+	// Unfinished returns the keys of the unfinished jobs of all workspaces.
 	Unfinished(ctx context.Context) ([]Key, error)
 }

@@ -12,30 +12,30 @@ import (
 	"sluice/pkg/record"
 )
 
-// Work is what the runs of a kind of job do. It is safe for concurrent use.
+// Work is what the runs of one kind of job do. It is safe for concurrent use.
 type Work interface {
-	// Do does what is left of r.Job, and returns its final details. It saves now and then through
-	// r, so that the next run can continue if this one is killed, and returns soon after ctx is
-	// done. If it returns a [Failure], the job fails with that text. After any other error,
-	// another run tries.
+	// Do does what is left of r.Job, and returns its final details. It calls r.Save from time to
+	// time, so that the next run can continue if this one is killed, and returns soon after ctx
+	// is done. If it returns a [Failure], the job fails with that text. After any other error,
+	// another run tries again.
 	Do(ctx context.Context, r *Run) (details any, err error)
 
 	// Clean removes what a failed or cancelled job has left behind. It may be called repeatedly,
-	// and while a run that has lost the job is still at work.
+	// and while a run that has lost the job is still working.
 	Clean(ctx context.Context, j Job) error
 }
 
-// Failure is why a job fails for good, in words for its owner.
+// Failure is the reason why a job fails for good, written for the job's owner.
 type Failure string
 
 func (f Failure) Error() string { return string(f) }
 
 // Config tunes a Worker. Its zero value is ready to use.
 type Config struct {
-	Settle   time.Duration    // minimum time from Job.Until to the first read, in which everything created by then reaches the indexes; 0 by default
-	Grace    time.Duration    // how long a run may go on after its context is done, to save what it has; 10 s by default
-	MaxTries int              // how many runs in a row may get no further before the job fails; 5 by default
-	Now      func() time.Time // for the times of jobs; time.Now by default
+	Settle   time.Duration    // minimum time from Job.Until to the first read, so that all records created until Job.Until have reached the indexes; 0 by default
+	Grace    time.Duration    // how long a run may go on after its context is done, to save its progress; 10 s by default
+	MaxTries int              // how many runs in a row may make no progress before the job fails; 5 by default
+	Now      func() time.Time // clock for the times of jobs; time.Now by default
 	Logger   *slog.Logger     // slog.Default by default
 }
 
@@ -64,11 +64,11 @@ func NewWorker(kind Kind, store Store, work Work, cfg Config) (*Worker, error) {
 }
 
 // Run takes a job and works on it until it ends, another run takes it, it is requested again,
-// or ctx is done; then Run queues it for the next run. It cleans up after a job that failed or
-// was cancelled.
+// or ctx is done. If ctx is done, Run queues the job for the next run. Run also cleans up
+// after a job that failed or was cancelled.
 //
-// The error is nil in all these cases, even if the job does not exist. An error means that the
-// caller must run the job again. After Config.MaxTries runs in a row that got no further, the
+// The error is nil in all these cases, and also if the job does not exist. An error means that
+// the caller must run the job again. After Config.MaxTries runs in a row without progress, the
 // job fails.
 func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))

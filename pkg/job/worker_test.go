@@ -19,7 +19,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Later deliveries complete the job.
+// Whichever call fails, later deliveries complete the job.
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
 	for _, what := range []jobtest.Fate{jobtest.Refused, jobtest.Lost, jobtest.Killed, jobtest.KilledAfter} {
@@ -119,7 +119,7 @@ func TestNoSequenceOfFaultsCorruptsAJob(t *testing.T) {
 	})
 }
 
-// The other run takes the job in the middle of the first one, and fails.
+// The other run takes the job in the middle of the first run, and fails.
 func TestARunWhoseJobAnotherHasTakenChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -141,14 +141,14 @@ func TestARunWhoseJobAnotherHasTakenChangesNothing(t *testing.T) {
 	}
 }
 
-// Only the first run gets further.
+// Only the first run makes progress.
 func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
 	t.Parallel()
 	const killedText = "The report was started 3 times in a row and stopped each time without progress. Ask again."
 	for _, tt := range []struct {
 		name   string
-		save   jobtest.Fate // what becomes of each run's save after the second step
-		work   bool         // whether the run is killed instead, while it works
+		save   jobtest.Fate // what happens to a save after the job's second step
+		work   bool         // whether the run is killed during the second step instead
 		runs   int          // how many runs it takes until the job fails
 		reason string
 	}{
@@ -193,7 +193,7 @@ func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
 	}
 }
 
-// An alarm counts the lines with this message and a reason.
+// An alarm counts log lines with this message and a reason.
 func wantFailureLogged(t *testing.T, log []byte, reason string) {
 	t.Helper()
 	n := 0
@@ -223,7 +223,7 @@ func TestAJobThatGetsFurtherIsNeverGivenUp(t *testing.T) {
 		puts := 0
 		_ = s.deliver(t.Context(), &jobtest.Life{Fate: func(call string) jobtest.Fate {
 			if strings.HasPrefix(call, "put") {
-				if puts++; puts == 3 { // each run takes the job, makes a step and is killed at its second step
+				if puts++; puts == 3 { // each run takes the job, completes a step, and is killed when it saves its second step
 					return jobtest.Killed
 				}
 			}
@@ -286,7 +286,7 @@ func TestARunHandsOverWhenItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// A run completes what it has begun, within Config.Grace.
+// A run may complete a call that it has begun, but only within Config.Grace.
 func TestCallsEndAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -311,7 +311,7 @@ func (f does) Do(ctx context.Context, r *job.Run) (any, error) { return nil, f(c
 
 func (does) Clean(context.Context, job.Job) error { return nil }
 
-// A run that ends without getting further, because its time is up, counts as a try.
+// A run that makes no progress before its time is up counts as a try.
 func TestRunsThatGetNoFurtherInTimeEndWithAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -352,8 +352,8 @@ func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 	}
 }
 
-// The response to a save is lost, once while the run's deadline passes, and once on the last
-// try.
+// The response to a save is lost: in one case while the run's deadline passes, in the other on
+// the last try.
 func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -371,7 +371,7 @@ func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 				s.queue(time.Now())
 				saves := 0
 				l := &jobtest.Life{Fate: func(call string) jobtest.Fate {
-					if saves++; saves != 3 { // after the get and the put of take
+					if saves++; saves != 3 { // the first two calls, a get and a put, take the job
 						return jobtest.Fine
 					}
 					time.Sleep(tt.response)

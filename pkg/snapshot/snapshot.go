@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// MaxAge is the default for how old a copy may become. A change takes effect in every process
-// within this time.
+// MaxAge is the default maximum age of a copy. A change takes effect in every process within
+// this time.
 const MaxAge = time.Minute
 
 const (
 	readTimeout = time.Second     // Refresh waits for two reads at most
-	retryAfter  = 5 * time.Second // from a failed read to the next one
+	retryAfter  = 5 * time.Second // from a failed read to the next read
 )
 
 // Config tunes a Cache. Its zero value is ready to use.
@@ -26,11 +26,11 @@ type Config struct {
 	Now    func() time.Time // time.Now by default
 }
 
-// Cache keeps data that a function reads. It is safe for concurrent use.
+// Cache keeps the data that its load function reads. It is safe for concurrent use.
 //
-// Refresh reads in the background once the copy has reached three quarters of the maximum age.
-// A request waits for a read only at the maximum age, for example because Lambda had frozen
-// the process.
+// Refresh starts a read in the background when the copy has reached three quarters of the
+// maximum age. A request waits for a read only if the copy has reached the maximum age, for
+// example because Lambda had frozen the process.
 type Cache[T any] struct {
 	load   func(context.Context) (T, error)
 	maxAge time.Duration
@@ -45,7 +45,7 @@ type state[T any] struct {
 	value    T
 	readAt   time.Time // when the read of value began; zero before the first success
 	failedAt time.Time // when the last read failed; zero if it succeeded
-	err      error     // of the last read
+	err      error     // error of the last read
 }
 
 // New returns a Cache that has read nothing yet.
@@ -63,7 +63,7 @@ func New[T any](load func(context.Context) (T, error), cfg Config) (*Cache[T], e
 // Stale is the error for a copy that has reached the maximum age.
 type Stale struct {
 	ReadAt time.Time // zero if no read has succeeded
-	Err    error     // of the last read; nil if it succeeded
+	Err    error     // error of the last read; nil if it succeeded
 }
 
 func (e *Stale) Error() string {
@@ -82,8 +82,8 @@ func (e *Stale) Unwrap() error { return e.Err }
 // Value returns the result of the last successful read, however old it is.
 func (c *Cache[T]) Value() T { return c.state().value }
 
-// Now reads the clock without its monotonic part, which stops while Lambda freezes the process
-// between two requests.
+// Now returns the time without its monotonic reading, because the monotonic clock stops while
+// Lambda freezes the process between two requests.
 func (c *Cache[T]) Now() time.Time { return c.now().Round(0) }
 
 // At returns the copy if it was younger than the maximum age at t, and otherwise a *Stale.
@@ -96,8 +96,8 @@ func (c *Cache[T]) At(t time.Time) (T, error) {
 }
 
 // Refresh must be called before each request. It starts a read if the copy has reached three
-// quarters of the maximum age, and at the maximum age it waits for the read, or until ctx is
-// done. A read takes at most one second. For 5 seconds after a failed one, Refresh neither
+// quarters of the maximum age. At the maximum age, it also waits until the read ends or ctx is
+// done. A read takes at most one second. For 5 seconds after a failed read, Refresh neither
 // reads nor waits. It returns a *Stale unless the copy is younger than the maximum age.
 func (c *Cache[T]) Refresh(ctx context.Context) error {
 	// If a read began before the process was frozen, its result may already be too old.

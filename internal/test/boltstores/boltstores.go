@@ -1,4 +1,4 @@
-// Package boltstores opens the embedded stores of a service for tests.
+// Package boltstores opens a service's embedded stores for tests.
 package boltstores
 
 import (
@@ -20,8 +20,8 @@ import (
 	"sluice/pkg/memory"
 )
 
-// Open opens all stores except ExportLinks, in a new file in dir and, for the counters, in
-// memory. now is the clock for records.
+// Open opens all stores except ExportLinks. They share a new file in dir, except for the
+// counters, which are in memory. now is the clock for records.
 func Open(dir string, now func() time.Time) (stores httpapi.Stores, counters *memory.Counters, closeFile func() error, err error) {
 	db, err := bbolt.Open(filepath.Join(dir, "test.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
@@ -39,7 +39,7 @@ func Open(dir string, now func() time.Time) (stores httpapi.Stores, counters *me
 	return stores, counters, db.Close, errors.Join(errs[:]...)
 }
 
-// New is Open in a temporary directory, which lasts until the end of the test.
+// New calls Open with a temporary directory that lasts until the end of the test.
 func New(t testing.TB, now func() time.Time) (httpapi.Stores, *memory.Counters) {
 	t.Helper()
 	stores, counters, closeFile, err := Open(t.TempDir(), now)

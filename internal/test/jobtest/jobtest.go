@@ -1,5 +1,4 @@
-// Package jobtest keeps jobs in memory. It is for tests of runs that are killed or whose calls
-// fail.
+// Package jobtest keeps jobs in memory, for tests in which runs are killed or calls fail.
 package jobtest
 
 import (
@@ -19,7 +18,7 @@ const (
 	ID        = "job"
 )
 
-// TB is what *testing.T and *rapid.T share.
+// TB has the methods that *testing.T and *rapid.T share.
 type TB interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -28,7 +27,7 @@ type TB interface {
 
 // Store is a job.Backlog of one kind that checks every change.
 type Store struct {
-	Pending int      // how many times the stream of the table still has to deliver a job
+	Pending int      // how many times the table's stream still has to deliver a job
 	Trace   []string // the calls so far, for error messages
 
 	tb    TB
@@ -112,8 +111,8 @@ func (s *Store) Job() job.Job {
 	return s.jobs[job.Key{Workspace: Workspace, ID: ID}]
 }
 
-// Deliver runs the job once, as Lambda does for a change in the stream, with a worker that
-// calls l. If the run fails or is killed, the delivery stays pending.
+// Deliver runs the job once, as Lambda does for a change in the stream. The worker must make
+// its calls through l. If the run fails or is killed, the delivery stays pending.
 func (s *Store) Deliver(ctx context.Context, l *Life, w *job.Worker) error {
 	s.Trace = append(s.Trace, "[")
 	err := w.Run(ctx, Workspace, ID)
@@ -124,8 +123,8 @@ func (s *Store) Deliver(ctx context.Context, l *Life, w *job.Worker) error {
 	return err
 }
 
-// Finish calls deliver, whose runs have no faults, until no delivery is pending. The job must
-// then have ended.
+// Finish calls deliver, which must run the job without faults, until no delivery is pending.
+// The job must then have ended.
 func (s *Store) Finish(deliver func() error) {
 	s.tb.Helper()
 	for range 50 {
@@ -146,10 +145,10 @@ type Fate int
 
 const (
 	Fine        Fate = iota
-	Refused          // it fails and has no effect
-	Lost             // it succeeds, but reports an error
-	Killed           // the run is killed before it
-	KilledAfter      // the run is killed after it
+	Refused          // the call fails and has no effect
+	Lost             // the call succeeds, but reports an error
+	Killed           // the run is killed before the call
+	KilledAfter      // the run is killed after the call
 )
 
 var (

@@ -3,7 +3,7 @@
 
 /**
  * A failed request. status is the status of the error response, or 0 without a
- * response. results has the result of each element of a refused batch.
+ * response. results has the results of a batch if all of its elements failed alike.
  */
 class ApiError extends Error {
   constructor({ status = 0, code = 'unreachable', detail = 'The service cannot be reached.', errors = [], retryAfter = 0, results } = {}) {
@@ -21,19 +21,18 @@ class ApiError extends Error {
 /** How many milliseconds the service's clock is ahead of the browser's. */
 let clockOffset = 0;
 
-/** Returns the time of the service's clock, or up to 1 s later. */
+/** Returns the time of the service's clock plus up to 1 s. */
 function serviceNow() {
   return new Date(Date.now() + clockOffset + 1000); // plus 1 s: the Date header has no fractions of a second, so clockOffset can be up to 1 s too small
 }
 
 /**
- * Sends a request, whose body is an object or the text of one in JSON, and reads
- * the JSON response. If exact is set and the browser
- * supports it, JSON.stringify writes the numbers of the response with all their
- * digits. Resolves to { data, remaining, reset }. The number remaining is the
- * unused share of the tightest limit, from 0 to 1. The number reset is the time
- * in milliseconds at which the tightest limit is reset. Rejects with an
- * ApiError, or with the abort reason of the signal.
+ * Sends a request and reads the JSON response. The request has an object as its
+ * body, or the JSON in text. If exact is set and the browser supports it,
+ * JSON.stringify writes the response's numbers with all their digits. Resolves to
+ * { data, remaining, reset }: remaining is the unused share of the tightest limit,
+ * from 0 to 1, and reset is the time in milliseconds at which that limit is reset.
+ * Rejects with an ApiError, or with the abort reason of the signal.
  */
 async function call(method, path, { body, text: json = body && JSON.stringify(body), signal, exact } = {}) {
   const timeout = AbortSignal.timeout(20_000);

@@ -5,7 +5,7 @@ const awayInterval = 30_000; // milliseconds between attempts to reach the servi
 // session.on tells whether a user has signed in with this browser. The page keeps this in
 // localStorage, because scripts cannot read the cookie. A successful request does not
 // prove a sign-in, because a service without API keys accepts requests without a cookie.
-// If the browser forbids storage, the button to sign out is missing after a reload.
+// If the browser forbids storage, the sign-out button is missing after a reload.
 const session = {
   get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },
   set on(yes) {
@@ -33,7 +33,7 @@ let reopening;
 async function open({ focus = false } = {}) {
   clearTimeout(reopening);
   try {
-    const { data } = await insist(() => call('GET', 'usage'), undefined, undefined, 4); // the page shows nothing until then
+    const { data } = await insist(() => call('GET', 'usage'), undefined, undefined, 4); // only 4 tries, because the page shows nothing until then
     showCaller(data);
     showParts();
     showView('app');
@@ -50,7 +50,7 @@ async function open({ focus = false } = {}) {
   }
 }
 
-/** Reads which attributes are indexed, and says so at the box. Without them, it still finds ids. */
+/** Reads which attributes are indexed, and names them at the search box. If that fails, the box still finds ids. */
 async function offerIndexes() {
   showIndexes();
   try {
@@ -61,7 +61,7 @@ async function offerIndexes() {
   }
 }
 
-/** Hides the parts that the caller's key may not use, and says which. */
+/** Hides the parts of the page that the caller's key may not use, and says which parts are hidden. */
 function showParts() {
   for (const id of ['exports-part', 'records-card']) $(id).hidden = !mayRead();
   $('import-card').hidden = !mayImport();
@@ -79,7 +79,7 @@ function showUnreachable(error) {
   if (error.status === 0) reopening = setTimeout(open, awayInterval);
 }
 
-/** Asks for an API key if the current one is missing or not sufficient. */
+/** Asks for an API key, because the current one is missing or not sufficient. */
 function denied(error) {
   for (const panel of panels) panel.stop();
   const shown = session.on;

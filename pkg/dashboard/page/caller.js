@@ -27,11 +27,11 @@ const mayImport = () => caller.scopes.includes('import');
 /** Returns whether the caller may erase an entity with its events. */
 const mayErase = () => mayImport() && caller.scopes.includes('erase');
 
-/** Returns the command line of a request by the caller. */
+/** Returns a curl command for a request by the caller. */
 const commandOf = (path, body) => curlCommand(path, { body, keyed: caller.key_id !== null });
 
 /**
- * Creates the command line of a request by the caller, with a button that copies
- * it.
+ * Creates an element with a curl command for a request by the caller, and a button
+ * that copies the command.
  */
 const apiCommand = (path, body) => commandLine(commandOf(path, body));

@@ -71,8 +71,8 @@ async function copy(text) {
 }
 
 /**
- * Creates a button that copies text. The parameter what is the name of the text
- * for users of screen readers.
+ * Creates a button that copies text. For screen readers, its label ends with the
+ * name of the text, which is the value of what.
  */
 function copyButton(text, what, label = 'Copy') {
   const caption = make('span', {}, label);
@@ -90,7 +90,7 @@ function copyButton(text, what, label = 'Copy') {
   return button;
 }
 
-/** Creates a command with a button that copies it. */
+/** Creates an element with a command and a button that copies it. */
 function commandLine(command) {
   return make('div', { class: 'command' },
     make('pre', {}, make('code', {}, command)),

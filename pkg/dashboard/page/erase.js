@@ -54,7 +54,7 @@ class Eraser {
     }
   }
 
-  /** Shows the job of an erasure until it ends. */
+  /** Shows the progress of an erasure job until the job ends. */
   async #follow(id, signal, onFailure) {
     for (;;) {
       const { data: job } = await insist(() => call('GET', `erasure_job/${encodeURIComponent(id)}`, { signal }), onFailure, signal);

@@ -1,10 +1,10 @@
 // The panel that starts exports and shows their history.
 
 // Milliseconds between two polls of the jobs.
-const whileNew = 250; // most exports take seconds, so only frequent polls show the progress
+const whileNew = 250; // most exports take seconds, so only frequent polls show any progress
 const whileActive = 1000;
 const whileIdle = 15_000;
-const newFor = 5000; // milliseconds after the start of a job during which whileNew applies
+const newFor = 5000; // how many milliseconds whileNew applies after the start of a job
 
 const jobsPerPage = 10;
 
@@ -70,7 +70,7 @@ class Exports {
     this.#newID = '';
   }
 
-  /** Shows all times in another zone. change switches to it. */
+  /** Shows all times in another zone, to which change switches. */
   rezone(change) {
     const times = [$('from'), $('to')].map((input) => toUTC(input.value));
     change();
@@ -132,8 +132,8 @@ class Exports {
   }
 
   /**
-   * Shows the error of each field beside it. Returns whether a visible field has
-   * an error.
+   * Shows the error of each field beside the field. Returns whether a visible field
+   * has an error.
    */
   #faults(errors) {
     let first;

@@ -1,13 +1,13 @@
-// Finds records by what a person knows of them: an id, or the beginning of a value of an
+// Finds records by what a person knows about them: an id, or the beginning of the value of an
 // indexed attribute.
 
-const mostFound = 10; // records of each attribute
+const mostFound = 10; // maximum number of records found per attribute
 const indexAge = 60_000; // milliseconds for which the page keeps the list of indexed attributes
 
 /** The indexed attributes, as { type, attribute, kind, state }, and when they were read. */
 let indexes = [], indexesAt = -Infinity;
 
-/** Reads which attributes are indexed, unless it is known. A service without the route has none. */
+/** Reads which attributes are indexed, unless they were read recently. A service without this route has none. */
 async function readIndexes(onFailure, signal) {
   if (Date.now() - indexesAt < indexAge) return;
   try {
@@ -22,12 +22,12 @@ async function readIndexes(onFailure, signal) {
 
 const indexNames = () => indexes.map(({ type, attribute }) => `${type} ${attribute}`).join(', ');
 
-/** Says what the box takes. */
+/** Says what the search box accepts. */
 function showIndexes() {
   say($('find-hint'), indexes.length > 0 ? `The id of an entity or an event, or the beginning of a value: ${indexNames()}.` : 'The id of an entity or an event.');
 }
 
-/** Returns the query for the entities whose attribute has a value, or undefined if it cannot have it. */
+/** Returns the query for the entities whose attribute matches a text, or undefined if it cannot match. */
 function valueQuery({ type, attribute, kind }, text) {
   const query = (operator) => ({ type, [`attributes.${attribute}${operator}`]: text, limit: mostFound });
   if (kind === 'text') return query('[prefix]');
@@ -36,8 +36,8 @@ function valueQuery({ type, attribute, kind }, text) {
 }
 
 /**
- * Returns the records that a text finds, as { found: [{ kind, record }], more }; at most one if
- * the text is an id. more says whether others may follow.
+ * Returns the records that a text finds, as { found: [{ kind, record }], more }. If the text is
+ * the id of a record, only that record is found. more says whether there may be more records.
  */
 async function findRecords(text, signal, onFailure) {
   const read = (path) => insist(() => call('GET', path, { signal, exact: true }), onFailure, signal);
@@ -56,18 +56,18 @@ async function findRecords(text, signal, onFailure) {
   let more = false;
   for (const query of indexes.map((index) => valueQuery(index, text)).filter(Boolean)) {
     try {
-      const { records, next } = await readPage('entity', query, signal, onFailure); // a page can be empty, where values have changed
+      const { records, next } = await readPage('entity', query, signal, onFailure); // a page can be empty if values have changed
       for (const record of records) found.set(record.id, { kind: 'entity', record });
       more ||= Boolean(next);
     } catch (error) {
-      if (error.status !== 400 && error.status !== 409) throw error; // the index has been removed
+      if (error.status !== 400 && error.status !== 409) throw error; // 400 and 409: the index has been removed
       indexesAt = -Infinity;
     }
   }
   return { found: [...found.values()], more };
 }
 
-/** Shows several records that a text found, or that it found none. */
+/** Shows the records that a text found, or says that it found none. */
 function drawFound(text, found, more = false) {
   const shown = count(found.length, 'record');
   $('found-title').replaceChildren(found.length > 0 ? `${more ? `The first ${shown}` : shown} for ` : 'Nothing found for ', stored(text));

@@ -5,7 +5,7 @@ const numbers = new Intl.NumberFormat('en');
 const number = (n) => numbers.format(n);
 const count = (n, noun) => `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
 
-/** Returns the size of a file, in units of 1,000 bytes. */
+/** Returns a file size as text, such as 1.5 MB. A kB is 1,000 bytes. */
 function bytes(n) {
   const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
   let i = 0;
@@ -13,7 +13,7 @@ function bytes(n) {
   return `${i > 0 && n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
-/** Returns the rounded time between two instants. */
+/** Returns the rounded time between two instants as text. */
 function duration(from, to) {
   const s = Math.max(0, Math.round((new Date(to) - new Date(from)) / 1000));
   if (s < 1) return 'less than a second';
@@ -29,8 +29,8 @@ function sentence(text) {
 }
 
 /**
- * Returns the command line of a request for a POSIX shell. keyed tells whether
- * the service requires an API key.
+ * Returns a curl command for a POSIX shell. keyed tells whether the service
+ * requires an API key.
  */
 function curlCommand(path, { body, keyed } = {}) {
   const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;

@@ -1,7 +1,7 @@
-// The values in the cells of a CSV file, by the rules of package recordfile, so that a file of
-// an export comes back as it was.
+// Reads the values in the cells of a CSV file by the rules of package recordfile, so that
+// importing an exported file restores the original values.
 
-/** Returns the JSON of an attribute that is in a cell. */
+/** Returns the attribute value in a cell as JSON. */
 function attributeJSON({ text, quoted }) {
   const bare = text.replace(/^'+/, '');
   const value = jsonOf(bare);
@@ -10,13 +10,13 @@ function attributeJSON({ text, quoted }) {
   return JSON.stringify(text);
 }
 
-/** Returns the value of a JSON text that is not a string, or undefined. */
+/** Returns the value of a JSON text, or undefined if the text is not JSON or its value is a string. */
 function jsonOf(text) {
   if (!/^[{[\-0-9tfn]/.test(text) || text.trim() !== text) return undefined;
   return parseJSON(text) ?? (text === 'null' ? null : undefined);
 }
 
-/** Removes the apostrophes that an export puts before what a spreadsheet would run as a formula. */
+/** Removes the apostrophes that an export puts before text that a spreadsheet would run as a formula. */
 function restoreFormulas(text) {
   if (/^'*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$/.test(text)) return text;
   const control = /^'*[\t\r\n\0]/.test(text);

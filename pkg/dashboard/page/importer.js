@@ -1,8 +1,8 @@
 // The card that imports a file: choose it, say what its columns become, check it, send it.
 
-const shownRejects = 20; // the download has all
+const shownRejects = 20; // the download has all rejected rows
 const previewRows = 3;
-const sampledRows = 100; // of an NDJSON file, whose members are its columns
+const sampledRows = 100; // how many rows of an NDJSON file are read to find its columns
 
 class Importer {
   #onSignedOut; #onImported; #file; #format; #columns = []; #libraries; #seed = ''; #run; #rejects = []; #paused; #cancelled; #resume = () => {};
@@ -34,7 +34,7 @@ class Importer {
     for (const button of document.querySelectorAll('.import-other')) button.addEventListener('click', () => this.#restart());
   }
 
-  /** Ends what is going on. */
+  /** Ends the task in progress. */
   stop() {
     this.#resume();
     this.#run?.abort();
@@ -55,7 +55,7 @@ class Importer {
 
   get #kind() { return document.querySelector('[name=import-kind]:checked').value; }
 
-  /** Runs a step, and shows why it failed. */
+  /** Runs a step and, if it fails, shows why. */
   async #task(step) {
     this.stop();
     const { signal } = this.#run = new AbortController();
@@ -133,7 +133,7 @@ class Importer {
     this.#arrange();
   }
 
-  /** Asks for what all records share if no column has it, and says what does not fit. */
+  /** Asks for the name or type of all records if no column has it, and says which columns conflict. */
   #arrange() {
     const field = this.#kind === 'event' ? 'name' : 'type';
     $('import-common-field').hidden = this.#columns.some((c) => c.role === field);
@@ -158,7 +158,7 @@ class Importer {
 
   // Check and send
 
-  /** Calls each with a list of { row, json } or { row, fault } for every slice of the file. */
+  /** For every slice of the file, calls the function each with a list of { row, json } or { row, fault }. */
   async #eachSlice(signal, hash, each) {
     const maker = this.#maker();
     let header = this.#format === 'csv';
@@ -228,7 +228,7 @@ class Importer {
         else this.#reject(row, problem?.detail ?? `status ${status}`);
         tell();
       },
-      onFailure: (error, wait) => report('import', error, { wait }), // the card says that the service does not take the batch
+      onFailure: (error, wait) => report('import', error, { wait }), // the card says that the service does not accept the batch
     };
     try {
       await this.#eachSlice(signal, undefined, async (records, read) => {
@@ -267,7 +267,7 @@ class Importer {
     $('import-progress-rejects').replaceChildren();
   }
 
-  /** Ends the import once the service has responded to the batch on its way, so that the counts are right. */
+  /** Ends the import after the service has responded to the batch in progress, so that the counts are right. */
   #cancel() {
     this.#cancelled = true;
     this.stop();

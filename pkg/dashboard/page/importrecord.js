@@ -1,6 +1,6 @@
-// Makes records of rows, and finds what the service would reject in them.
+// Makes records from rows, and finds what the service would reject.
 
-/** What a column can become, by the kind of the records, with the words of the page. */
+/** What a column can become, by kind of record, with the words that the page uses. */
 const columnRoles = {
   event: { id: 'Id', name: 'Name', entity_id: 'Entity id', occurred_at: 'Time', attribute: 'Attribute', attributes: 'All attributes, as JSON', out: 'Left out' },
   entity: { id: 'Id', type: 'Type', attribute: 'Attribute', attributes: 'All attributes, as JSON', out: 'Left out' },
@@ -8,7 +8,7 @@ const columnRoles = {
 
 const setByService = ['created_at', 'updated_at'];
 
-/** Returns what a column becomes, by its name. */
+/** Returns what a column becomes by default, according to its name. */
 function roleOf(kind, column) {
   if (setByService.includes(column)) return 'out';
   return column !== 'attribute' && column !== 'out' && Object.hasOwn(columnRoles[kind], column) ? column : 'attribute';
@@ -20,8 +20,8 @@ const mostRecordBytes = 256 << 10;
 const deepest = 32; // levels of nesting in attributes
 
 /**
- * Makes the records of rows. The settings are the kind, the columns as [{ name,
- * role }], and the name or type of all records if no column has it.
+ * Makes records from rows. columns is a list of { name, role }. common is the name
+ * or type of all records if no column has it.
  */
 class RecordMaker {
   constructor({ kind, columns, common, format, seed, sha256 }) {
@@ -30,7 +30,7 @@ class RecordMaker {
     this.hasTime = columns.some((c) => c.role === 'occurred_at');
   }
 
-  /** Returns { json } of the record in a row, or { fault }. */
+  /** Returns the record of a row as { json }, or what is wrong with it as { fault }. */
   make(row) {
     if (row.fault) return { fault: row.fault };
     const { fields, attributes, fault } = this.format === 'csv' ? this.#ofCells(row.cells) : this.#ofObject(row.value);
@@ -78,7 +78,7 @@ class RecordMaker {
     return { fields, attributes: whole !== undefined ? JSON.stringify(whole) : members.length > 0 ? `{${members.join(',')}}` : '' };
   }
 
-  /** Returns what is wrong with the fields of a record, in the words of the service, or ''. */
+  /** Returns what is wrong with the fields of a record, in the words of the service, or '' if nothing is. */
   #wrong({ id, name, type, entity_id: entity, occurred_at: time }) {
     const fits = (text) => [...text].length >= 1 && [...text].length <= 128;
     if (id !== undefined && !isID(id)) return `id ${idRule}`;
@@ -95,7 +95,7 @@ const isObject = (value) => Boolean(value) && typeof value === 'object' && !Arra
 
 const levels = (value) => (value && typeof value === 'object' && !JSON.isRawJSON(value) ? 1 + Math.max(0, ...Object.values(value).map(levels)) : 0);
 
-/** Returns whether a text is an RFC 3339 date-time of a day that exists. */
+/** Returns whether a text is an RFC 3339 date-time on a day that exists. */
 function isDateTime(text) {
   const match = /^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/.exec(text);
   if (!match) return false;
@@ -104,9 +104,9 @@ function isDateTime(text) {
 }
 
 /**
- * Returns the id of a record that has none in the file: a UUIDv8 (RFC 9562) of the
- * seed, which is the SHA-256 of the file, and the first line of the row. "sluice
- * import" does the same with the id of its journal, which the page has not.
+ * Returns the id of a record that has none in the file: a UUIDv8 (RFC 9562) made
+ * from the seed, which is the SHA-256 of the file, and the number of the row's first
+ * line. "sluice import" uses its journal's id as the seed, but the page has no journal.
  */
 function seededID(sha256, seed, line) {
   const b = sha256.create().update(new Uint8Array(16)).update(`${seed} ${line}`).array().slice(0, 16);

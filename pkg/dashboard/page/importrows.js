@@ -1,8 +1,8 @@
-// Reads the rows of a file that a user imports: CSV, by Papa Parse, or NDJSON. It reads slices,
-// so that the page responds meanwhile, and decodes their bytes before anything else.
+// Reads the rows of a file that a user imports: CSV, with Papa Parse, or NDJSON. It reads slices,
+// so that the page stays responsive, and decodes the bytes of each slice first.
 
 const sliceBytes = 256 << 10;
-const mostRowText = 1 << 20; // characters of a row
+const mostRowText = 1 << 20; // maximum number of characters in a row
 
 /** An error that ends the reading of a file. Its message is for the user. */
 class FileError extends Error {}
@@ -21,11 +21,11 @@ async function loadLibraries() {
 /** Returns how often a character occurs in a text. */
 const occurrences = (text, character) => text.split(character).length - 1;
 
-/** Decodes whole lines. Lines that are not UTF-8 get U+FFFD and are added to the set broken, by number. */
+/** Decodes whole lines. If a line is not UTF-8, U+FFFD replaces its invalid bytes, and its number is added to broken. */
 function decodeLines(bytes, line, broken) {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch { /* find the lines */ }
+  } catch { /* find the lines that are not UTF-8 */ }
   const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   for (let start = 0, number = line; start < bytes.length; number++) {
     const end = bytes.indexOf(10, start) + 1 || bytes.length;
@@ -40,9 +40,9 @@ function decodeLines(bytes, line, broken) {
 }
 
 /**
- * Yields the text of a file in pieces that end with a line, as { text, broken, last,
- * read }. broken has the numbers of the lines that are not UTF-8, and read is how many
- * bytes have been read. The hash, if there is one, gets all bytes.
+ * Yields the text of a file in pieces of whole lines, as { text, broken, last, read }.
+ * broken has the numbers of the lines that are not UTF-8, and read is how many bytes
+ * have been read. If there is a hash, it is updated with all bytes.
  */
 async function* readText(file, hash) {
   let rest = new Uint8Array();
@@ -56,7 +56,7 @@ async function* readText(file, hash) {
     let bytes = new Uint8Array(rest.length + slice.length);
     bytes.set(rest);
     bytes.set(slice, rest.length);
-    if (first && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) bytes = bytes.subarray(3); // the byte order mark
+    if (first && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) bytes = bytes.subarray(3); // skip the byte order mark
     const end = last ? bytes.length : bytes.lastIndexOf(10) + 1;
     rest = bytes.slice(end);
     const broken = new Set();
@@ -75,7 +75,7 @@ const faults = {
 };
 
 /**
- * Yields the rows of a file, a list for each slice: { rows, read }. A row has line,
+ * Yields the rows of a file as { rows, read } for each slice. A row has line,
  * lastLine, text, and either cells (CSV), value (NDJSON) or fault.
  */
 async function* readRows(file, format, { Papa, delimiter, hash }) {
@@ -118,7 +118,7 @@ function parseObject(text) {
   }
 }
 
-/** Splits a text into rows: { rows: [{ raw, cells, fault }], rest }. rest is an incomplete row. */
+/** Splits a text into rows: { rows: [{ raw, cells, fault }], rest }. rest is the incomplete row at the end. */
 function splitCSV(Papa, delimiter, text, last) {
   const rows = [];
   let at = 0;
@@ -130,7 +130,7 @@ function splitCSV(Papa, delimiter, text, last) {
       step: ({ data, errors, meta }, parser) => {
         if (again || start + meta.cursor === at) return;
         const codes = new Set(errors.map((e) => e.code));
-        if (codes.has('InvalidQuotes')) { // Papa Parse looks for a better quote in the rows that follow; they are rows
+        if (codes.has('InvalidQuotes')) { // Papa Parse looks for the closing quote in later rows, but those are separate rows
           const end = text.indexOf('\n', at) + 1 || text.length;
           rows.push({ raw: text.slice(at, end), fault: faults.after });
           at = end;
@@ -150,8 +150,8 @@ function splitCSV(Papa, delimiter, text, last) {
 }
 
 /**
- * Returns which cells of a row have quotes, which Papa Parse does not tell, as { cells },
- * or { fault } if a quote is where none may be.
+ * Returns which cells of a row are quoted, as { cells }, because Papa Parse does not say.
+ * Returns { fault } if a quote is where none may be.
  */
 function quotedCells(raw, values, delimiter) {
   const text = raw.replace(/\r?\n?$/, '');

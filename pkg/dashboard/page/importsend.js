@@ -1,10 +1,10 @@
 // Sends the records of a file in batches, one after the other, as fast as the limits allow.
 
 const mostInBatch = 100;
-const mostBatchBytes = 900_000; // of at most 1 MB
-const sendTries = 40; // of one batch; the pauses between them last at least 15 minutes in total
+const mostBatchBytes = 900_000; // the service accepts at most 1 MB
+const sendTries = 40; // tries of one batch; the pauses between them last at least 15 minutes in total
 
-/** How a kind of records is sent. */
+/** How each kind of record is sent. */
 const batchRoutes = {
   event: { path: 'create_events', member: 'events' },
   entity: { path: 'upsert_entities', member: 'entities' },
@@ -26,12 +26,12 @@ function* batches(records) {
 }
 
 /**
- * Sends a batch until each record has a result. It calls onResult with each record
- * and its { status, problem }, and onFailure as insist does, and leaves a tenth of the
- * limits to others. Before each request it waits for ready, which rejects to end the
- * batch. A request on its way is not aborted, because the service may have stored its
- * records. Rejects with an ApiError if the service does not take the batch after
- * many tries.
+ * Sends a batch until each record has a result. Calls onResult with each record and
+ * its { status, problem }, and calls onFailure as insist does. Leaves a tenth of the
+ * limits to other clients. Waits for ready before each request; ready rejects to end
+ * the batch. A request in progress is not aborted, because the service may have
+ * stored its records. Rejects with an ApiError if the service does not accept the
+ * batch after many tries.
  */
 async function sendBatch(kind, batch, sender) {
   const { ready, signal, onResult, onFailure } = sender;
@@ -63,7 +63,7 @@ async function sendBatch(kind, batch, sender) {
   }
 }
 
-/** Finds the records for which the service refuses a whole batch. */
+/** Finds the records because of which the service rejects a whole batch. */
 async function refusedBatch(kind, batch, error, sender) {
   if (batch.length === 1) {
     sender.onResult(batch[0], { status: error.status, problem: { detail: error.message } });

@@ -5,7 +5,7 @@ const resourceNames = { event: 'Events', entity: 'Entities' };
 
 const isActive = (job) => job.status === 'queued' || job.status === 'running';
 
-/** The row of an export. It is updated in place to keep the focus. */
+/** The row of an export. It is updated in place, so that it keeps the focus. */
 class JobRow {
   #status = make('span', { class: 'badge' });
   #title = make('span');
@@ -20,7 +20,7 @@ class JobRow {
   busy = false;
 
   /**
-   * The function act performs an action on the job: "cancel", "again" or
+   * act is called with the action that the user chooses: "cancel", "again" or
    * "download".
    */
   constructor(act) {
@@ -91,8 +91,8 @@ function jobFacts(job, percent) {
 }
 
 /**
- * Returns the name under which the browser saves the file of a job: what it has, and
- * the date of the job. A CSV file is for spreadsheets, so the browser decompresses it.
+ * Returns the name under which the browser saves the file of a job: what the file contains,
+ * and the date of the job. CSV is for spreadsheets, so the browser decompresses it.
  */
 function fileName({ resource, format, filters: { type, entity_id: entity, from, to } = {}, created_at: at }) {
   const parts = [plurals[resource], type ?? entity, from && `from-${dayOf(from)}`, to && `before-${dayOf(to)}`].filter(Boolean);

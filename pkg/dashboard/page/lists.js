@@ -1,16 +1,15 @@
-// The lists of records: what they are called, what they can be filtered by, and how a page of
-// one is read.
+// The lists of records: their names, their filters, and how a page of a list is read.
 
 const recordsPerPage = 10; // only a few, because each record counts toward the records limit of the address
 const mostSkipped = 20; // maximum number of successive pages that are skipped because no record matches; each page costs a request
-const mostPages = 20; // last page that a link can open, because the pages before it are read too
+const mostPages = 20; // last page that a link can open, because the pages before it must also be read
 const epoch = '1970-01-01T00:00:00Z';
 
 /**
  * The lists, by kind and order. Each list has its texts, its filters, its
- * parameters in the API, and the time that the page shows of each record. The
- * parameter until is the time at which a walk through the list started. It
- * excludes events with later times, which would otherwise come first.
+ * parameters in the API, and the time that the page shows for each record. until
+ * is the time at which a walk through the list started. It excludes events with
+ * later times, which would otherwise come first.
  */
 const lists = {
   event: {
@@ -54,7 +53,8 @@ const firstRecords = {
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
 /**
- * order, if the kind has it and it takes the filters; otherwise the first that does.
+ * Returns order if the kind has it and it accepts the filters. Otherwise, returns the
+ * first order of the kind that accepts them.
  */
 const orderOf = (kind, order, { type, entity_id: entity } = {}) => {
   const orders = Object.keys(lists[kind]);

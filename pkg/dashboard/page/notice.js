@@ -1,13 +1,13 @@
-// Notices of failed requests. A panel shows its own failures, and keeps what it shows. That the
-// service is unavailable is said once for all panels.
+// Notices of failed requests. A panel shows its own failures and keeps its content. If the
+// service is unavailable, one notice says so for all panels.
 
-/** The failures of the panels that concern all of them, by name of the panel: { error, stopped, retry, wait }. */
+/** The failures that concern all panels, by the name of the panel that had them: { error, stopped, retry, wait }. */
 const waiting = new Map();
 
 /**
  * Shows that a request of a panel failed. If error is missing, report removes
  * the failure of the panel. If stopped is set, the page repeats the request
- * only if retry is called; otherwise it does after wait milliseconds.
+ * only if retry is called. Otherwise, it does so after wait milliseconds.
  */
 function report(panel, error, { stopped = false, retry, wait } = {}) {
   const shared = Boolean(error?.away) && (!stopped || Boolean(retry));
@@ -31,10 +31,10 @@ function retryStopped() {
   showWaiting();
 }
 
-/** Shows one notice for all panels that the service does not respond to. */
+/** Shows one notice for all panels to which the service does not respond. */
 function showWaiting() {
   const troubles = [...waiting.values()];
-  const trouble = troubles.find((t) => !t.stopped) ?? troubles[0]; // if the page repeats one request by itself, the notice needs no button
+  const trouble = troubles.find((t) => !t.stopped) ?? troubles[0]; // if the page repeats one request automatically, the notice needs no button
   notice($('waiting'), trouble ? failureText(trouble.error, trouble.stopped, trouble.wait) : '', trouble?.stopped ? () => retryStopped() : undefined);
 }
 
@@ -55,8 +55,8 @@ function nextText(stopped, wait) {
 const finalText = (error) => failureText(error, true);
 
 /**
- * Shows a text in a notice, or hides the notice if the text is empty. retry, if
- * there is one, is offered as a button.
+ * Shows a text in a notice, or hides the notice if the text is empty. If retry is
+ * set, the notice has a button that calls it.
  */
 function notice(element, text, retry) {
   element.hidden = !text;

@@ -1,10 +1,10 @@
 // The page's URL. Its query describes what the page shows, so a link, a reload and the Back
 // button lead to the same view. These are the parameters:
 //
-//   find                                     what was looked for
+//   find                                     the text that was searched for
 //   kind, order, type, entity_id, from, to   which records are listed
 //   preset                                   the button that chose from and to
-//   page                                     which page of the list, from 2
+//   page                                     number of the page of the list, if it is not 1
 //   id                                       the record that is open
 //   address                                  the IP address, or key:<id>, whose usage is shown
 //

@@ -1,6 +1,6 @@
 // Repeats requests without overloading the service.
 
-const mostTries = 8; // of one request of the user; the pauses between them last at least 91 s in total
+const mostTries = 8; // tries of one request by the user; the pauses between them last at least 91 s in total
 const mostFailures = 6; // maximum number of consecutive temporary failures; the pauses between them last at least 31 s in total
 const longestWait = 30_000;
 const scarce = 0.1; // share of a limit; if less than this share is left, the page pauses, so that other clients can use the rest
@@ -19,8 +19,8 @@ class Poller {
   /**
    * task receives an AbortSignal and resolves to the result of call. interval
    * returns the milliseconds between two runs. After a failure, report receives
-   * the error, whether the poller has stopped, and otherwise how long it waits.
-   * After the first success that follows, it receives nothing.
+   * the error, whether the poller has stopped, and how long it waits if it has not.
+   * After the next success, report is called without arguments.
    */
   constructor(task, interval, report) {
     this.#task = task;
@@ -106,7 +106,7 @@ async function insist(action, onFailure = () => {}, signal, tries = mostTries) {
   }
 }
 
-/** Waits, until the signal is aborted at the latest. */
+/** Waits for some milliseconds, or until the signal is aborted. */
 const sleep = (milliseconds, signal) => new Promise((resolve) => {
   setTimeout(resolve, milliseconds);
   signal?.addEventListener('abort', resolve);

@@ -1,7 +1,7 @@
 // The view of one record and, for an entity, of its events.
 
 const eventsOfEntity = 10; // only a few, because each event counts toward the records limit of the address
-const mostCounted = 100; // how many further events are read to count them
+const mostCounted = 100; // maximum number of further events that are read to count them
 
 /**
  * Creates a link to a record or a list in this page. A click does not load the

@@ -1,4 +1,4 @@
-// The card that finds records: what was found, the open record, or a list, page by page.
+// The card that finds records. It shows what was found, the open record, or a page of a list.
 
 /**
  * Returns what the URL and the history entry say about the records. Callers
@@ -37,8 +37,8 @@ class Records {
     $('records-card').addEventListener('click', (event) => this.#followLink(event));
   }
 
-  // Navigation. Each move changes the URL of the page and then calls the method show, which
-  // reads the URL.
+  // Navigation. Each move changes the URL of the page and then calls show, which reads the
+  // URL.
 
   /** Shows the records that the URL describes. */
   show({ focus = false } = {}) {
@@ -148,7 +148,7 @@ class Records {
     this.#fault();
   }
 
-  /** Shows that a filter is wrong, as { field, text }, or that none is. */
+  /** Shows what is wrong with a filter, as { field, text }, or that no filter is wrong. */
   #fault(wrong) {
     say($('records-error'), wrong?.text ?? '');
     for (const name of ['type', 'entity_id', 'from', 'to']) {
@@ -164,7 +164,7 @@ class Records {
 
   // Reading
 
-  /** Runs a task that reads records. It cancels an earlier task. */
+  /** Runs a task that reads records. It cancels any earlier task. */
   async #read(task) {
     this.#run?.abort();
     const run = this.#run = new AbortController();
@@ -244,7 +244,7 @@ class Records {
     });
   }
 
-  /** Returns the cursors of a page. A shared link has its number, but no cursors. */
+  /** Returns the cursors of a page. A shared link has the number of the page, but no cursors. */
   async #walkTo(number, cursors, page) {
     while (cursors.length + 1 < Math.min(number, mostPages)) {
       const { next } = await page(cursors);

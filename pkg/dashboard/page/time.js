@@ -1,8 +1,8 @@
-// Times, in the zone that the user chose: that of the browser, or UTC.
+// Times, in the zone that the user chose: the browser's zone or UTC.
 
 const zoneStore = 'sluice-zone';
 
-/** The zone of all times on the page: "local" or "utc". The browser keeps it. */
+/** The zone of all times on the page: "local" or "utc". localStorage keeps it. */
 let zone = (() => { try { return localStorage.getItem(zoneStore) === 'utc' ? 'utc' : 'local'; } catch { return 'local'; } })();
 
 let dateTime, timeOnly, dayOnly;
@@ -30,13 +30,13 @@ function instant(text) {
   return Number.isNaN(date.getTime()) ? text : dateTime.format(date);
 }
 
-/** Creates an element with an instant, which follows the zone. */
+/** Creates an element with an instant. showZone updates it when the zone changes. */
 const timeElement = (text) => make('time', { datetime: text }, instant(text));
 
 /** Returns the date on which an instant falls, such as 2026-11-23. */
 const dayOf = (text) => dayOnly.format(new Date(text));
 
-/** Shows the zone wherever the page names it, and all times in it. */
+/** Shows the zone wherever the page names it, and shows all times in that zone. */
 function showZone() {
   for (const element of document.querySelectorAll('.zone')) say(element, `Times are in ${zoneName()}.`);
   for (const element of document.querySelectorAll('time[datetime]')) say(element, instant(element.dateTime));
@@ -70,7 +70,7 @@ function dayStart(days) {
 /** Returns how many days have passed since Monday. */
 const sinceMonday = () => (((zone === 'utc' ? new Date().getUTCDay() : new Date().getDay()) + 6) % 7);
 
-/** Functions that return the ends of each preset range; the second is absent if it has none. */
+/** Functions that return the two ends of each preset range. An open end is absent. */
 const presets = {
   hour: () => [new Date(Date.now() - 3_600_000)],
   today: () => [dayStart(0)],
@@ -79,13 +79,13 @@ const presets = {
   any: () => [],
 };
 
-/** Returns a preset range as { from, to }, in RFC 3339 in UTC, to the second, or '' for no end. */
+/** Returns a preset range as { from, to }: RFC 3339 in UTC, to the second, or '' for an open end. */
 function presetRange(name) {
   const [from, to] = presets[name]().map((date) => date.toISOString().replace(/\.\d+/, ''));
   return { from: from ?? '', to: to ?? '' };
 }
 
-/** Marks the button of a preset as the active one; '' for none. */
+/** Marks the button of a preset as the active one; '' marks none. */
 function markPreset(form, name) {
   for (const button of form.querySelectorAll('[data-preset]')) button.setAttribute('aria-pressed', String(button.dataset.preset === name));
 }

@@ -67,7 +67,7 @@ class Usage {
     if (this.#wanted() !== this.#of) this.show();
   }
 
-  /** Returns whose usage the page's URL names; '' for that of the caller. */
+  /** Returns whose usage the page's URL asks for; '' for the caller's own. */
   #wanted() {
     return mayWatch() ? readPlace().address ?? '' : '';
   }
