@@ -55,7 +55,7 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 	return token.Reveal()
 }
 
-// publicReads is how many records a public route's function reads per request.
+// publicReads is how many tables, besides the counters, a public route's function reads.
 var publicReads = map[string]int{"health": 2}
 
 // checkInvalidKeys sends ev with each kind of invalid API key. A function that requires a key
@@ -90,7 +90,7 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 		name, key string
 		status    int
 		code      string
-		reads     int // how often the table of keys is read
+		reads     int // how many times the table of keys is read
 	}{
 		{"no key", "", 401, "missing_key", 0},
 		{"malformed", "Bearer " + good[:len(good)-1], 401, "invalid_key", 0},
@@ -195,7 +195,7 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 }
 
-// Requests with invalid keys are charged like any others: each window with a refusal admits
+// Requests with invalid keys are charged like all others: each window with a refusal admits
 // exactly 200 of them.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3

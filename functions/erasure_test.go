@@ -66,7 +66,6 @@ func text(item map[string]types.AttributeValue, name string) string {
 	return ""
 }
 
-// wantExpiry checks that an item expires 30 days after a time.
 func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.Time) {
 	t.Helper()
 	if want := strconv.FormatInt(after.AddDate(0, 0, 30).Unix(), 10); text(item, "expires_at") != want {

@@ -87,7 +87,7 @@ func TestWhatExportFunctionsMayDo(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
 	binaries := map[string]string{"export-starter": x.starter, "export-worker": x.worker}
-	ordered := make(map[string]any) // by id; all created before the first run, because a job waits record.SyncLag
+	ordered := make(map[string]any) // events by job id; all jobs are created up front, because each waits record.SyncLag before it runs
 	for function := range binaries {
 		for i, order := range []string{
 			`"resource":"entity","format":"ndjson"`, `"resource":"entity","format":"csv","filters":{"type":"t"}`,

@@ -70,7 +70,7 @@ func eventsOf(random int) func(i int) event.Event {
 	}
 }
 
-// An event of importedEvent takes 2 KB, so 10,000 of them fill three parts of a file.
+// Each event that importedEvent returns takes 2 KB, so 10,000 of them fill three parts of a file.
 var importedEvent = eventsOf(1500)
 
 func line(t testing.TB, e event.Event) []byte {
@@ -200,7 +200,7 @@ func (x *exports) order(t *testing.T, id, rest string) any {
 	return x.fast.next(t)
 }
 
-// exportJob is a stored job with its decoded members: what lists show and what runs save.
+// exportJob is a stored job: shown is what lists show of it, and progress is what its runs save.
 type exportJob struct {
 	job.Job
 	shown    exportjob.Job
@@ -294,7 +294,7 @@ func TestLargeExports(t *testing.T) {
 	engine := dynamolocal.Start(t) // not shared, because stopping an engine is faster than deleting a large table
 	x := deployExports(t, engine, shards)
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
-	// A job waits record.SyncLag before it runs, so these are created before the first subtest.
+	// A job waits record.SyncLag before it runs, so create these jobs before the first subtest.
 	lanes := x.order(t, "two-lanes", `"resource":"event","format":"csv"`)
 	killed := x.order(t, "killed", `"resource":"event","format":"ndjson"`)
 	small := min(50_000, n/2)
@@ -307,7 +307,7 @@ func TestLargeExports(t *testing.T) {
 		measured = append(measured, x.order(t, fmt.Sprint("memory-", i), fmt.Sprintf(`"resource":"event","format":"ndjson","filters":{"to":%s}`, to)))
 	}
 
-	t.Run("a job that is cancelled", func(t *testing.T) { // runs first, because the bucket must be empty at its end
+	t.Run("a job that is cancelled", func(t *testing.T) { // runs first, because it checks that no files are left in the bucket
 		const id = "cancelled"
 		cancel := x.start(t, "cancel-export-job", 1)[0]
 		ev := x.order(t, id, `"resource":"event","format":"ndjson"`)
@@ -331,7 +331,7 @@ func TestLargeExports(t *testing.T) {
 		proxy := dynamoproxy.Start(t, engine.Endpoint)
 		proxy.SetFault(func(call dynamoproxy.Call) dynamoproxy.Fault {
 			if call.Table == x.events {
-				// Too slow for the first run to read all pages.
+				// This delay keeps the first run from reading all pages.
 				return dynamoproxy.Fault{Delay: 300 * time.Millisecond}
 			}
 			return dynamoproxy.Fault{}

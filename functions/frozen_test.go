@@ -14,7 +14,6 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// frozenRoute is a route whose instances are frozen between requests.
 type frozenRoute struct {
 	function string
 	request  func(id string) events.APIGatewayV2HTTPRequest // id must be unique
@@ -123,7 +122,7 @@ type frozen struct {
 	proxy     *dynamoproxy.Proxy
 	instances map[string][]*lambdatest.Instance // by function
 	requests  int
-	created   int // events
+	created   int // number of events
 }
 
 // run sends two requests to every instance in each round. In between, it freezes the instances

@@ -32,7 +32,7 @@ func identityOf(token string) string { return "key:" + strings.Split(token, "_")
 
 // Eight processes receive imports that use one key from three addresses. Each full window
 // admits exactly the key's limit, summed over all addresses. Requests with a second key, which
-// has no row, count for their addresses.
+// has no row, count against their addresses.
 func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	const processes, windowsWanted, limit = 8, 5, 50
 	d := deploy(t, dynamolocal.Endpoint(t))

@@ -328,7 +328,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	}
 }
 
-// The last known rows apply or, if there are none, the defaults, and no request fails.
+// The last known rows apply, or the defaults if there are none. No request fails.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second
@@ -350,7 +350,7 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 	}{{known, "70", "LimitsStale"}, {unknown, "200", "LimitsUnread"}} {
 		again := time.NewTicker(50 * time.Millisecond)
 		defer again.Stop()
-		for tries := 0; tries < 200 && !strings.Contains(tt.instance.Log(), `"`+tt.metric+`":`); tries++ { // until the rows have expired
+		for tries := 0; tries < 200 && !strings.Contains(tt.instance.Log(), `"`+tt.metric+`":`); tries++ { // LimitsStale appears only after the rows have expired
 			resp := invoke(t, tt.instance, lambdatest.Event("GET", "/nowhere", "192.0.2.1", ""), http.StatusNotFound)
 			if got := resp.Headers["X-RateLimit-Limit"]; got != tt.limit {
 				t.Errorf("the limit is %s, want %s", got, tt.limit)

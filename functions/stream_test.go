@@ -137,8 +137,8 @@ func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]
 	return image
 }
 
-// matches filters as Lambda does: a pattern is an object whose leaves are lists of allowed
-// values.
+// matches applies a filter as Lambda does: a pattern is an object whose leaves are lists of
+// allowed values.
 func matches(pattern, value any) bool {
 	switch p := pattern.(type) {
 	case map[string]any:

@@ -45,7 +45,7 @@ type backend struct {
 	settle      time.Duration // time from the creation of a record until all indexes contain it
 	keys        access.Store
 	limits      ratelimit.RowStore
-	indexes     *indexes     // builds the indexes of this backend; nil if "sluice indexes" does
+	indexes     *indexes     // builds the indexes of this backend; nil if "sluice indexes" builds them
 	records     string       // where the records are; printed at start
 	countersIn  string       // where the counters are; printed at start
 	keyFlags    string       // the flags with which "sluice keys" manages this backend's API keys

@@ -87,7 +87,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}
-		// A response is 200 KB, more than the buffers of both ends hold.
+		// Each response is 200 KB, more than the buffers of both ends hold.
 		if _, err := io.WriteString(conn, "GET /entity HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

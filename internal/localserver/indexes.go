@@ -16,8 +16,8 @@ const (
 	// indexPage is how many entities one transaction indexes. Other writes wait for it.
 	indexPage = 1000
 
-	// indexShare is the fraction of the time in which the server builds indexes. It leaves the
-	// rest to other writes.
+	// indexShare is the fraction of its time that the server may spend building indexes. The
+	// rest is left to other writes.
 	indexShare = 0.25
 )
 

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	exportsAtOnce  = 2 // in addition to the jobs in their first turn
+	exportsAtOnce  = 2 // besides one export in its first turn
 	exportsTurn    = 5 * time.Second
 	erasuresAtOnce = 4
 )

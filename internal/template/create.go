@@ -27,7 +27,7 @@ type tableClient interface {
 const maxWait = 2 * time.Minute
 
 // ErrDiffers means that a table with this name exists, but its key, indexes, stream or TTL
-// attribute differ from the definition. CreateTable leaves that table unchanged.
+// attribute differs from the definition. CreateTable leaves that table unchanged.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
 // CreateTable creates a table unless one with this name exists, waits until it is active, and

@@ -166,7 +166,7 @@ func TestALinkKeepsTheStage(t *testing.T) {
 	}
 }
 
-// malformed has changes after which an event cannot be converted to an HTTP request.
+// malformed lists changes after which an event cannot be converted to an HTTP request.
 var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
 	"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },
 	"an invalid host":           func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.DomainName = "[::1" },
@@ -348,7 +348,7 @@ func TestALargeListOfMarkupIsReturned(t *testing.T) {
 	}
 }
 
-// giant has an entity that is too large for a response of a Lambda function.
+// giant is a store whose entity is too large for a Lambda function's response.
 type giant struct{ entity.Store }
 
 func (giant) Get(context.Context, string, string) (entity.Entity, error) {

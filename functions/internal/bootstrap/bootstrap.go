@@ -29,7 +29,7 @@ import (
 // connect fails, the first request opens the connections that it needs.
 const connectTimeout = time.Second
 
-// Clients has the AWS clients and the clock with which a function opens its stores.
+// Clients holds the AWS clients and the clock with which a function opens its stores.
 type Clients struct {
 	AWS      aws.Config
 	DynamoDB *dynamodb.Client
@@ -114,8 +114,8 @@ var connections = map[string]int{
 	"usage":           dynamo.UsageReaders,
 }
 
-// connect opens connections to DynamoDB for the first request: count, but at least one. One of
-// them is used to read the service's id and then the indexed attributes.
+// connect opens count connections to DynamoDB, or one if count is 0, for the first request. One
+// of them is used to read the service's id and then the indexed attributes.
 func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -119,8 +119,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Memory returns a field of /proc/PID/status in bytes, such as VmHWM, the program's peak
-// memory. It needs Linux.
+// Memory returns the value, in bytes, of a field of /proc/PID/status, such as VmHWM, the
+// program's peak memory. It needs Linux.
 func (p *Process) Memory(field string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Require skips the test if err, which says that a program is missing, is not nil. If CI is
-// set, it fails the test instead. help says how to install the program.
+// Require skips the test, or fails it if CI is set, unless err is nil. err says that a program
+// is missing, and help says how to install it.
 func Require(t testing.TB, err error, help string) {
 	t.Helper()
 	if err == nil {

@@ -105,8 +105,8 @@ func (f Filter) matches(t testing.TB, event map[string]any) bool {
 	return constant.BoolVal(value)
 }
 
-// holds compares the member at a path with a number or a quoted string. In a string, * stands
-// for any text. holds returns false if the member has another type.
+// holds reports whether the member at a path satisfies a comparison with a number or a quoted
+// string, in which * stands for any text. A member of another type never does.
 func holds(event map[string]any, path, operator, operand string) bool {
 	var at any = event
 	for name := range strings.SplitSeq(path, ".") {

@@ -55,7 +55,7 @@ func accesses(operation string, body map[string]any) []Access {
 
 func partition(body map[string]any) string {
 	key, _ := body["Key"].(map[string]any)
-	values, _ := body["ExpressionAttributeValues"].(map[string]any) // of a query
+	values, _ := body["ExpressionAttributeValues"].(map[string]any) // a query has its partition key here
 	for _, v := range []any{key["workspace"], values[":partition"]} {
 		workspace, _ := v.(map[string]any)
 		if name, _ := workspace["S"].(string); strings.HasPrefix(name, "#") {

@@ -1,4 +1,4 @@
-// Package dynamoproxy is a proxy between a function and a DynamoDB engine. It counts calls and
+// Package dynamoproxy runs a proxy between a function and a DynamoDB engine. It counts calls and
 // simulates faults of the network and of the engine.
 package dynamoproxy
 
@@ -204,7 +204,7 @@ func (p *Proxy) meter(resp *http.Response) error {
 	resp.Body = io.NopCloser(bytes.NewReader(b))
 	var body struct {
 		ConsumedCapacity json.RawMessage
-		Count            *int // of a Query or a Scan
+		Count            *int // only in responses to Query and Scan
 	}
 	if err := json.Unmarshal(b, &body); err != nil {
 		return err

@@ -96,8 +96,8 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 	return i
 }
 
-// Run starts a binary. Its environment has the variables in env ("NAME=value"), those of the
-// Runtime API and fake credentials.
+// Run starts a binary. Its environment contains the variables in env ("NAME=value"), those of
+// the Runtime API, and fake credentials.
 func Run(binary string, env ...string) (*Instance, error) {
 	i := &Instance{events: make(chan invocation), results: make(chan result), freezes: make(chan chan error), polled: make(chan struct{})}
 	i.api = httptest.NewServer(i.runtimeAPI())

@@ -234,7 +234,7 @@ func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fire
 	return fired, on
 }
 
-// notInBudget has the tables and indexes that the budget alarms omit, because an alarm can have
+// notInBudget lists the tables and indexes that the budget alarms omit, because an alarm can have
 // at most 10 metrics. Few requests use them, and none uses many of their units. The indexes of
 // attributes are also omitted; each takes at most twice the units of its table.
 var notInBudget = map[string][]string{
@@ -310,7 +310,7 @@ func TestEssentialAlarms(t *testing.T) {
 		}
 	}
 	same(t, "the tables", meant, "WritesThrottledAlarm", watched(t, r, "WritesThrottledAlarm"))
-	const most = 370 // cents; with the metric of the monitor, at most 4.00 USD
+	const most = 370 // cents; the monitor's metric brings the total to at most 4.00 USD
 	if prices["prod"] > most {
 		t.Errorf("the essential alarms cost %d cents a month, want at most %d", prices["prod"], most)
 	}

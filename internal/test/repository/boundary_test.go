@@ -27,7 +27,7 @@ var otherRoles = []string{
 	account + "role/Administrator", account + "role/other-prod-FunctionRole-ABC",
 }
 
-// bounded returns the condition keys of a call about a role with a permissions boundary.
+// bounded returns the condition keys of a call on a role that has a permissions boundary.
 func bounded(by string, policies ...string) map[string][]string {
 	return map[string][]string{"iam:PermissionsBoundary": {by}, "iam:PolicyARN": policies}
 }

@@ -54,7 +54,7 @@ func checkDashboard(t *testing.T, r rendered) {
 			checkMetric(t, r, w.Properties.Title, m)
 			plotted[w.Properties.Title] = append(plotted[w.Properties.Title], m.Name+" "+m.Dimensions)
 		}
-		for _, search := range searches.FindAllStringSubmatch(fmt.Sprint(w.Properties.Metrics), -1) {
+		for _, search := range searchCall.FindAllStringSubmatch(fmt.Sprint(w.Properties.Metrics), -1) {
 			if search[1] != "Sluice,Service,Route" || search[2] != r.Stack {
 				t.Errorf("%s searches for %s of %s", w.Properties.Title, search[1], search[2])
 			}
@@ -83,12 +83,12 @@ func checkDashboard(t *testing.T, r rendered) {
 	}
 }
 
-// searches matches an expression that plots a metric for each route.
-var searches = regexp.MustCompile(`SEARCH\('\{(.*?)\} Service="(.*?)" MetricName="(.*?)"'`)
+// searchCall matches an expression that plots a metric for each route.
+var searchCall = regexp.MustCompile(`SEARCH\('\{(.*?)\} Service="(.*?)" MetricName="(.*?)"'`)
 
 // expand returns the metrics of a widget. Each is written as an array, in which "." stands for
-// the element at the same index of the previous array. "..." stands for as many of the previous
-// array's first elements as make both arrays equally long.
+// the element at the same index of the previous array. "..." repeats the start of the previous
+// array, so that both arrays have the same length.
 func expand(metrics [][]any) (all []cloudwatch.Metric) {
 	var row []string
 	for _, m := range metrics {
@@ -111,7 +111,7 @@ func expand(metrics [][]any) (all []cloudwatch.Metric) {
 			}
 		}
 		if len(row) < 2 || len(row)%2 != 0 {
-			continue // not a metric, which has a namespace, a name and pairs
+			continue // a metric would have a namespace, a name and pairs
 		}
 		var pairs []string
 		for pair := range slices.Chunk(row[2:], 2) {

@@ -139,7 +139,7 @@ func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	}
 }
 
-// sections has those sections of a template that a resource import supports. Decoding drops the
+// sections holds the sections of a template that a resource import supports. Decoding drops the
 // tags of intrinsic functions, such as !Ref.
 type sections struct {
 	Parameters map[string]any            `yaml:"Parameters"`

@@ -24,7 +24,7 @@ var published = map[string]string{
 	"AWS/SQS QueueName":                               "ApproximateNumberOfMessagesVisible",
 }
 
-// typeOf has the type of the resource that each dimension names.
+// typeOf maps each dimension to the type of the resource that it names.
 var typeOf = map[string]string{
 	"ApiId":        "AWS::ApiGatewayV2::Api",
 	"FunctionName": "AWS::Lambda::Function",

@@ -89,7 +89,7 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 }
 
 // No policy in docs/policies exceeds the IAM quota for its kind. Only the boundary allows
-// reading or writing records. Only the key policy allows all actions of a service: it allows
+// reading or writing records. Only the key policy allows all actions of a service: it grants
 // account administrators all actions of KMS.
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()

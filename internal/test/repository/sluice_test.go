@@ -141,7 +141,7 @@ func imports(t *testing.T, format string, patterns ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// No function links an embedded store, a test helper or a package of the command line.
+// No function links an embedded store, a test helper or a command-line package.
 func TestFunctionsLinkOnlyWhatTheyUse(t *testing.T) {
 	deps := imports(t, "{{join .Deps \" \"}}", "./functions/...")
 	for _, dep := range deps {

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// notMade has the resource types that moto cannot create. testdata/create_stack.py replaces a
+// notMade lists the resource types that moto cannot create. testdata/create_stack.py replaces a
 // reference to a function's alias with a reference to the function.
 var notMade = []string{
 	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::Budgets::Budget",

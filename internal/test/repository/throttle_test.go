@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// resourceUnits has read or write units by resource, such as "EntitiesTable read" or, for an
+// resourceUnits holds read or write units by resource, such as "EntitiesTable read" or, for an
 // index, "EntitiesTable/by_type read".
 type resourceUnits map[string]float64
 
@@ -25,7 +25,7 @@ type resourceUnits map[string]float64
 // eventually consistent reads (docs/cost.md).
 const pageUnits = 10.5
 
-// unitsOf has the maximum units that a request to each function can consume, not counting the
+// unitsOf gives the maximum units that a request to each function can consume, not counting the
 // charge and the read of the API key. It assumes records of at most 1 KB, EventShards=1, and
 // lists by id that skip no tombstones. A write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
@@ -52,7 +52,7 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// batches has the functions whose requests write up to 100 records. Only the maximum throughput
+// batches lists the functions whose requests write up to 100 records. Only the maximum throughput
 // of each table limits them: a throttle on their routes would have to be so low that a single
 // client without a key could use it up.
 var batches = []string{"create-events", "upsert-entities"}

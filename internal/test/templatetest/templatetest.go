@@ -3,7 +3,7 @@
 //
 // It fails the test if a function or table depends on a condition, or if a function has a
 // managed policy from outside the template or a policy with a wildcard. The only condition that
-// a policy may have limits it to one partition. The tests of the rendered template check the
+// a policy may have is a limit to one partition. The tests of the rendered template check the
 // rest.
 package templatetest
 
@@ -285,7 +285,7 @@ type mapping struct {
 	} `yaml:"FilterCriteria"`
 }
 
-// values has the elements of a list, or a single value.
+// values holds the elements of a list, or a single value.
 type values []yaml.Node
 
 func (v *values) UnmarshalYAML(n *yaml.Node) error {
