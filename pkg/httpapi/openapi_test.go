@@ -52,7 +52,11 @@ func checkDescribed(t testing.TB, ev events.APIGatewayV2HTTPRequest, resp events
 	for name, value := range resp.Headers {
 		header.Set(name, value)
 	}
-	err := spec.Check(openapitest.Response{Method: ev.RequestContext.HTTP.Method, Target: ev.RawPath, Status: resp.StatusCode, Header: header, Body: []byte(resp.Body)})
+	var body []byte
+	if batch := ev.RawPath == "/create_events" || ev.RawPath == "/upsert_entities"; !batch && !ev.IsBase64Encoded { // elements of a batch may be invalid
+		body = []byte(ev.Body)
+	}
+	err := spec.Check(openapitest.Response{Method: ev.RequestContext.HTTP.Method, Target: ev.RawPath, Request: body, Status: resp.StatusCode, Header: header, Body: []byte(resp.Body)})
 	if err != nil {
 		t.Error(err)
 	}

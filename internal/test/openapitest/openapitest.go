@@ -1,4 +1,4 @@
-// Package openapitest compares responses with openapi.yaml, and finds out which parts of it no
+// Package openapitest compares requests and responses with openapi.yaml, and finds out which parts of it no
 // response contained.
 package openapitest
 
@@ -16,6 +16,7 @@ import (
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/errors"
 	"go.yaml.in/yaml/v3"
 
 	"sluice"
@@ -48,16 +49,18 @@ func Load() (*Spec, error) {
 }
 
 type Response struct {
-	Method string
-	Target string // path and query
-	Status int
-	Header http.Header // canonical names
-	Body   []byte
+	Method  string
+	Target  string // path and query
+	Request []byte // body of the request, decompressed; nil if it is not checked
+	Status  int
+	Header  http.Header // with canonical names
+	Body    []byte
 }
 
 // Check fails if the response does not match its description. If openapi.yaml does not
 // describe the request, the response must be a 204 to OPTIONS, or an error as described for
-// GET /entity/{id} with the same status. A 405 must be as described for its 404.
+// GET /entity/{id} with the same status. A 405 must match the description of a 404. If the response
+// is a success, the body of the request must match its description too.
 func (s *Spec) Check(r Response) error {
 	s.mu.Lock() // the library's caches are not safe for concurrent use
 	defer s.mu.Unlock()
@@ -80,29 +83,53 @@ func (s *Spec) Check(r Response) error {
 			described.Status = http.StatusNotFound
 		}
 	} else if _, fixed := object(s.document["paths"])[path]; !fixed && strings.Count(path, "/") > 1 {
-		// The library finds no description if the value of a path parameter does not match its
-		// pattern.
+		// The library finds no description if a path parameter does not match its pattern, so
+		// replace the value with a valid one.
 		described.Target = path[:strings.LastIndex(path, "/")] + "/id"
 	}
 	req, err := http.NewRequest(described.Method, "http://127.0.0.1:3000"+strings.Split(described.Target, "?")[0], nil)
 	if err != nil {
 		return err
 	}
-	// The library decodes numbers as float64 and fails if they are too large. openapi.yaml allows
-	// such numbers.
-	readable := regexp.MustCompile(`[eE][+-]?[0-9]{3,}`).ReplaceAll(described.Body, []byte("e1"))
-	resp := &http.Response{StatusCode: described.Status, Header: described.Header, Body: io.NopCloser(bytes.NewReader(readable)), Request: req}
+	resp := &http.Response{StatusCode: described.Status, Header: described.Header, Body: io.NopCloser(bytes.NewReader(readable(described.Body))), Request: req}
 	if _, errs := s.validator.ValidateHttpResponse(req, resp); len(errs) > 0 {
-		var b strings.Builder
-		for _, e := range errs {
-			fmt.Fprintf(&b, "%s: %s", e.Message, e.Reason)
-			for _, f := range e.SchemaValidationErrors {
-				fmt.Fprintf(&b, "; %s", f.Reason)
-			}
+		return fmt.Errorf("%s %s, %d: %s\n%s", r.Method, r.Target, r.Status, reasons(errs), r.Body)
+	}
+	if r.Status < http.StatusMultipleChoices && len(r.Request) > 0 {
+		if err := s.checkRequest(r); err != nil {
+			return err
 		}
-		return fmt.Errorf("%s %s, %d: %s\n%s", r.Method, r.Target, r.Status, b.String(), r.Body)
 	}
 	return s.note(operation, described)
+}
+
+func (s *Spec) checkRequest(r Response) error {
+	req, err := http.NewRequest(r.Method, "http://127.0.0.1:3000"+r.Target, bytes.NewReader(readable(r.Request)))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if _, errs := s.validator.GetRequestBodyValidator().ValidateRequestBody(req); len(errs) > 0 {
+		return fmt.Errorf("%s %s accepts a body that openapi.yaml does not describe: %s\n%s", r.Method, r.Target, reasons(errs), r.Request)
+	}
+	return nil
+}
+
+func reasons(errs []*errors.ValidationError) string {
+	var b strings.Builder
+	for _, e := range errs {
+		fmt.Fprintf(&b, "%s: %s", e.Message, e.Reason)
+		for _, f := range e.SchemaValidationErrors {
+			fmt.Fprintf(&b, "; %s", f.Reason)
+		}
+	}
+	return b.String()
+}
+
+// readable shortens exponents. The library decodes numbers as float64 and fails if they are too
+// large, but openapi.yaml allows such numbers.
+func readable(body []byte) []byte {
+	return regexp.MustCompile(`[eE][+-]?[0-9]{3,}`).ReplaceAll(body, []byte("e1"))
 }
 
 // parameter matches a path parameter that regexp.QuoteMeta has escaped, such as \{id\}.
@@ -146,7 +173,7 @@ func statusKey(operation map[string]any, status string) string {
 	return fmt.Sprintf("%v responds with %s", operation["operationId"], status)
 }
 
-// noteValue records a response's members of named schemas and their enumerated values.
+// noteValue records which members and enumerated values of named schemas a value contains.
 func (s *Spec) noteValue(schema map[string]any, value any) {
 	name := refName(schema)
 	schema = s.resolve(schema)
