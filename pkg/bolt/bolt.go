@@ -1,6 +1,6 @@
-// Package bolt has the local server's stores, on bbolt. Records and jobs share a database that
-// stays open. API keys, limits and indexes have their own files, which are open only during an
-// operation, so that commands can change them while a server runs.
+// Package bolt implements the local server's stores with bbolt. Records and jobs share a
+// database that stays open. API keys, limits and indexes have their own files, which are open
+// only during an operation, so that commands can change them while a server runs.
 package bolt
 
 import (
@@ -30,7 +30,7 @@ func putRecord(b *bbolt.Bucket, key string, r any) error {
 	return b.Put([]byte(key), value)
 }
 
-// stored holds decoding options that skip checks made before a record was stored.
+// stored holds decoding options that skip the checks a record passed before it was stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // decode returns a record that shares no memory with value, which is valid only during its

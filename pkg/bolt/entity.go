@@ -18,14 +18,14 @@ const (
 	byAttribute = "by_attribute"
 )
 
-// Entities is an entity.Store that is safe for concurrent use. Its table "entities" has the
+// Entities is an entity.Store that is safe for concurrent use. Its table "entities" holds the
 // latest change of each entity, including tombstones, and these indexes:
 //
 //   - by_type has a bucket for each type, with the entities of that type by id.
 //   - by_updated_at has all records, by the text form of Change.SyncPosition.
 //   - by_expiry has the tombstones.
-//   - by_attribute has a bucket for each indexed attribute, named Declaration.Partition, which
-//     maps the attribute's index keys to entity ids.
+//   - by_attribute has a bucket for each indexed attribute. Declaration.Partition is the
+//     bucket's name. The bucket maps the attribute's index keys to entity ids.
 type Entities struct {
 	table   *table[entity.Change]
 	clock   entity.Clock
@@ -154,8 +154,8 @@ func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, 
 		func(c entity.Change) bool { return !c.Deleted && c.CreatedAt.Compare(until) <= 0 })
 }
 
-// scanEntities iterates over the entities of type typ, by id, from low on. If typ is empty, it
-// iterates over all records, including tombstones.
+// scanEntities iterates over the entities of type typ in the order of their ids, starting at
+// low. If typ is empty, it iterates over all records, including tombstones.
 func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]byte, []byte] {
 	if typ == "" {
 		return scan(changes.index(byKey), low, "", true)

@@ -55,9 +55,9 @@ func TestAnEntityThatIsCreatedAgainDoesNotExpire(t *testing.T) {
 	}
 }
 
-// Creates wait while the test holds the write transaction. Their timestamps must be from when
-// they are stored: a sync that ended in between would never return a record with an earlier
-// one.
+// Calls to Create wait while the test holds the write transaction. A record's timestamp must be
+// the time when it is stored: a sync that ended during the wait would never return a record
+// with an earlier timestamp.
 func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
@@ -104,7 +104,7 @@ func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	}
 }
 
-// lateContext is done from the second call to Err on.
+// lateContext reports that it is done from the second call to Err onward.
 type lateContext struct {
 	context.Context
 	looks int

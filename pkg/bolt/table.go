@@ -15,11 +15,11 @@ import (
 
 // table is a bucket for one kind of record, in a database that it shares with other tables. It
 // has a bucket for each workspace, which contains one bucket with the records, by key, and one
-// for each index. An index maps its own keys to record keys, or to an empty value if both are
-// the same. bbolt sorts keys by bytes. A table is safe for concurrent use.
+// for each index. An index maps its own keys to record keys, or to an empty value if both
+// keys are the same. bbolt sorts keys by bytes. A table is safe for concurrent use.
 //
-// A method whose context is done when it is called, or when its turn to write comes, does
-// nothing and returns an error of kind Unavailable. A running transaction is not interrupted.
+// If the context is done when a method is called, or when its turn to write comes, the method
+// does nothing and returns an error of kind Unavailable. A running transaction is not interrupted.
 type table[R any] struct {
 	db     *bbolt.DB
 	writer *writer
@@ -41,7 +41,7 @@ type entry struct {
 const (
 	byKey    = "by_key"    // holds the records themselves
 	byID     = "by_id"     // an index by id, for a table whose records have other keys
-	byExpiry = "by_expiry" // an index by the text form of a record.Position with the time of expiry
+	byExpiry = "by_expiry" // an index by the text form of record.Position{At: time of expiry, ID: id}
 )
 
 // openTable leaves closing db to the caller.
@@ -96,7 +96,7 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 }
 
 // get reads a record in its own transaction. If the record does not exist, the error has kind
-// NotFound. Errors call the record by noun, such as "event".
+// NotFound. noun, such as "event", names the record in errors.
 func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, err error) {
 	exists := false
 	err = t.view(ctx, "get "+noun, workspace, func(all records[R]) (err error) {
@@ -113,7 +113,7 @@ func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, er
 // while a transaction reads it, so a longer transaction could hold up everything else.
 const countLimit = 5_000
 
-// count returns the number of records for which accept returns true, starting at the key low.
+// count returns the number of records for which accept returns true. The scan starts at low.
 func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan func(all records[R], low string) iter.Seq2[[]byte, []byte], accept func(R) bool) (n int64, err error) {
 	for more := true; more && err == nil; {
 		err = t.view(ctx, op, workspace, func(all records[R]) error {
@@ -245,8 +245,8 @@ func (s records[R]) remove(r R) error {
 	return err
 }
 
-// sweepLimit is how many expired records a write removes. It is more than 1, so that writes
-// remove them faster than they add new ones.
+// sweepLimit is the maximum number of expired records that a write removes. It is more than 1,
+// so that writes remove records faster than they add them.
 const sweepLimit = 10
 
 // sweep removes up to sweepLimit records that expired before now.
@@ -269,7 +269,7 @@ func (s records[R]) sweep(now record.Time) error {
 	return nil
 }
 
-// For each entry of an index, lookup yields the entry's key and the value of its record.
+// lookup yields the key of each index entry and the value of the record that it refers to.
 func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		b := s.index(byKey)

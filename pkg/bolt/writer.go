@@ -59,7 +59,7 @@ func (w *writer) take() []write {
 }
 
 // commit applies all waiting writes, and those that arrive meanwhile, in one transaction. If a
-// write fails, commit starts again without it. The caller has the turn, and commit ends it.
+// write fails, commit starts again without it. The caller holds w.turn; commit releases it.
 func (w *writer) commit() {
 	writes, err := w.take(), errSolo // err stays errSolo if bbolt panics
 	defer func() {

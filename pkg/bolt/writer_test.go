@@ -17,8 +17,8 @@ func waiters(w *writer) int {
 	return len(w.waiting)
 }
 
-// shared starts all writes during a transaction, which they then join. It returns the error of
-// each write; a panic becomes an error.
+// shared starts all writes while a transaction is running, so that they join it. It returns the
+// error of each write; a panic becomes an error.
 func shared(t *testing.T, words *table[string], writes map[string]func(records[string]) error) map[string]error {
 	t.Helper()
 	var mu sync.Mutex

@@ -1,4 +1,4 @@
-// Package dashboard has the web page for finding records, watching limits, starting large
+// Package dashboard contains the web page for finding records, watching limits, starting large
 // exports and importing files. It is plain HTML, CSS and JavaScript.
 //
 // The page calls the API and loads its own files by relative URLs, so it works under any stage

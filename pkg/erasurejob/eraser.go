@@ -17,11 +17,11 @@ type Events interface {
 	Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error)
 }
 
-// MaxRate is the Config.MaxRate on AWS, where ParallelizationFactor in template.yaml limits
-// the number of concurrent runs. All runs together use at most half of what an index partition
-// can write, and leave the rest to new events. All events of an entity are in one partition of
-// by_entity; with one shard, all events of a workspace are in one partition of each other
-// index.
+// MaxRate is the value of Config.MaxRate on AWS, where ParallelizationFactor in template.yaml
+// limits the number of concurrent runs. All runs together use at most half of what an index
+// partition can write, and leave the rest to new events. All events of an entity are in one
+// partition of by_entity; with one shard, all events of a workspace are in one partition of
+// each other index.
 const MaxRate = 250
 
 // Config tunes an Eraser. Its zero value is ready to use.

@@ -1,6 +1,6 @@
-// Package erasurejob erases all events of an entity. It has the requests and results of
-// erasure jobs as clients see them, and the work of one run. Package job manages the life of a
-// job.
+// Package erasurejob erases all events of an entity. It defines the requests and results
+// of erasure jobs as clients see them, and the work of one run. Package job manages the life of
+// a job.
 //
 // A job has the id of its entity, so an entity has at most one job. Another request extends
 // that job or, if it has ended, replaces it.
@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Kind keeps jobs as long as the tombstones of entities are kept.
+// Kind keeps a job for 30 days, which is also how long the tombstone of an entity is kept.
 var Kind = job.Kind{Name: "erasure", Keep: 30 * 24 * time.Hour, Advice: "Events may remain. Request the erasure again."}
 
 // Job is a job as the API shows it.
@@ -33,7 +33,7 @@ type details struct {
 }
 
 // Request queues a job, as [job.Request] does, to erase an entity's events. until is the
-// latest creation time of an event that the job erases.
+// latest creation time that the job covers.
 func Request(ctx context.Context, s job.Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	j, err := job.Request(ctx, s, job.Job{Workspace: workspace, ID: entityID, Until: until}, now)
 	if err != nil {

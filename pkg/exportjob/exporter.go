@@ -96,7 +96,7 @@ func (x *Exporter) Clean(ctx context.Context, j job.Job) error {
 	return errors.Join(x.files.Abort(ctx, f), x.files.Delete(ctx, f))
 }
 
-// upload returns the file with the upload that was last saved.
+// upload returns the job's file with the upload and parts that were last saved.
 func (r *run) upload() File { return fileOf(r.Job, r.details, r.Parts) }
 
 // writeFile writes the file and completes the job's details.
@@ -127,7 +127,6 @@ func (r *run) writeFile(ctx context.Context) error {
 	return nil
 }
 
-// due reports whether SaveEvery has passed since the last save.
 func (r *run) due() bool { return r.Now().Sub(r.saved) >= r.SaveEvery }
 
 // save saves next, which then becomes the state of r.

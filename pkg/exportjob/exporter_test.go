@@ -260,8 +260,8 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// So many newer records lie between those of the job that most runs end before they reach the
-// job's next record.
+// Most runs end before they reach the job's next record, because they must first read many
+// records that were created after the job.
 func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {

@@ -1,6 +1,6 @@
 // Package exportjob exports all records of one kind to a file, because lists return only small
-// pages. It has the requests and results of export jobs as clients see them, and the work of
-// one run. Package job manages the life of a job.
+// pages. It defines the requests and results of export jobs as clients see them, and the work
+// of one run. Package job manages the life of a job.
 //
 // A file is a single gzip member (RFC 1952), uploaded in parts. A job stores the ETags of its
 // parts, their checksum and the position of their last record, from which the next run
@@ -45,8 +45,8 @@ func CheckFormulas(text string) error {
 	return nil
 }
 
-// Filters select the records of a job. The zero value selects all records. The JSON has only
-// filters that are set.
+// Filters select the records of a job. The zero value selects all records. The JSON contains
+// only the filters that are set.
 type Filters struct {
 	Type     string       `json:"type,omitzero"`      // only entities of this type
 	EntityID string       `json:"entity_id,omitzero"` // only events of this entity
@@ -126,7 +126,7 @@ type state struct {
 	progress
 }
 
-// details has what lists show and what is needed after the job has ended.
+// details holds what lists show and what is needed after the job has ended.
 type details struct {
 	Order
 	RecordsWritten  int64        `json:"records_written,omitzero"`
@@ -141,8 +141,8 @@ type progress struct {
 	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
 	Records int64    `json:"records,omitzero"` // how many records are in the parts
 	Sum     checksum `json:"sum,omitzero"`     // checksum of the parts
-	Cursor  string   `json:"cursor,omitzero"`  // position up to which the parts have all of the job's records
-	Written bool     `json:"written,omitzero"` // whether the parts have all of the job's records
+	Cursor  string   `json:"cursor,omitzero"`  // the parts contain the job's records up to this position
+	Written bool     `json:"written,omitzero"` // whether the parts contain all of the job's records
 	Survey  survey   `json:"survey,omitzero"`  // only for a CSV file
 }
 

@@ -114,7 +114,7 @@ func (w *world) insert(resource record.Resource, i int, at record.Time, name str
 type life struct {
 	jobtest.Life
 	*world
-	lists    atomic.Int64  // number of the life.list call that fails, counted from 1; 0 if none fails
+	lists    atomic.Int64  // countdown to the life.list call that fails; starts at 0 if none fails
 	pageTime time.Duration // how long each call of life.list takes
 }
 

@@ -16,7 +16,7 @@ import (
 // File is the file of a job and the upload that creates it.
 type File struct {
 	Key    string   // unique across workspaces: a path of two segments, whatever the workspace is called
-	Name   string   // name under which a browser saves the file: the client's choice or, by default, one such as entities-2026-11-22.ndjson.gz, with the UTC date of the job's creation
+	Name   string   // name under which a browser saves the file; chosen by the client, or a default such as entities-2026-11-22.ndjson.gz with the UTC date of the job's creation
 	Upload string   // id of the upload; "" before it starts
 	Parts  []string // ETags of the parts, in order
 	Size   int64    // total size of the parts in bytes
@@ -30,8 +30,8 @@ func NewFile(j job.Job, o Order) File {
 	}
 }
 
-// Unpacked returns the media type of the file, and whether a browser should decompress it. It
-// should if the name does not end with .gz.
+// Unpacked returns the media type of the file as a browser should save it. unpacked is true if
+// the browser should decompress the file, because f.Name does not end with .gz.
 func (f File) Unpacked() (mediaType string, unpacked bool) {
 	switch path.Ext(f.Name) {
 	case ".csv":
@@ -62,7 +62,7 @@ func fileOf(j job.Job, d details, parts []string) File {
 // Files stores export files, which are uploaded in parts. It is safe for concurrent use.
 //
 // Put and Complete return ErrUpload if the upload no longer exists or its parts differ from
-// the file's. The file must then be uploaded again from the beginning.
+// File.Parts. The file must then be uploaded again from the beginning.
 type Files interface {
 	// Start starts an upload and returns its id.
 	Start(ctx context.Context, f File) (upload string, err error)
@@ -81,7 +81,7 @@ type Files interface {
 	Delete(ctx context.Context, f File) error
 }
 
-// ErrUpload means that an upload no longer exists or that its parts differ from the file's.
+// ErrUpload means that an upload no longer exists or that its parts differ from File.Parts.
 var ErrUpload = errors.New("the upload does not exist or has other parts than the job")
 
 type Links interface {

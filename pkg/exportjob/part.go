@@ -28,7 +28,7 @@ type part struct {
 	json         []byte // JSON of the latest record; the buffer is reused
 }
 
-// newPart returns a part with room for size bytes and the record that goes beyond them. It
+// newPart returns a part with room for size bytes and some more for its last record. It
 // begins the file if first is true; otherwise it continues a file whose checksum so far is
 // sum.
 func newPart(size int, first bool, sum checksum) *part {
@@ -92,7 +92,7 @@ func (p *part) end() ([]byte, error) {
 	return p.Bytes(), nil
 }
 
-// reset starts the next part.
+// reset starts the next part, and keeps the checksum of the file so far.
 func (p *part) reset() {
 	p.Reset()
 	p.deflate.Reset(&p.Buffer)

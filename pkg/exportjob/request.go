@@ -12,10 +12,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// Create queues a job for an order. If a job with the order's id already writes the same file,
-// Create returns that job, whatever the quota, and created is false. The error has kind
-// Conflict if the existing job writes another file, and kind TooMany if the workspace already
-// has quota unfinished jobs.
+// Create queues a job for an order. If a job with the same order exists, Create returns that
+// job, whatever the quota, and created is false. The error has kind Conflict if a job with the
+// same id but a different order exists, and kind TooMany if the workspace already has as many
+// unfinished jobs as quota allows.
 func Create(ctx context.Context, s job.Store, workspace string, o Order, quota int, now time.Time) (j Job, created bool, err error) {
 	if err := o.Validate(); err != nil {
 		return Job{}, false, err

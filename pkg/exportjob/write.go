@@ -86,8 +86,8 @@ type recordWriter interface {
 	Write(object []byte) error
 }
 
-// newWriter returns a writer to part. For CSV, the survey must be complete, and if part is the
-// first, newWriter also writes the header.
+// newWriter returns a writer that writes to part. For CSV, the survey must be complete, and
+// newWriter writes the header if it is called for the first part.
 func (r *run) newWriter(part *part) (recordWriter, error) {
 	if r.Format == NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil

@@ -17,7 +17,7 @@ import (
 )
 
 type Kind struct {
-	Name   string        // one lower-case word, such as "report"; messages then speak of report jobs
+	Name   string        // one lower-case word for messages, such as "report" for "report job"
 	Keep   time.Duration // how long a job is kept after its end
 	Advice string        // added to the error of a job that failed because its runs made no progress; may be empty
 }
@@ -60,8 +60,8 @@ type Job struct {
 	Quota      int          `json:"quota,omitzero"`      // how many unfinished jobs the workspace may have, including this one; 0 for no limit
 	Revision   int64        `json:"revision"`            // number of the latest change, counted from 1
 	Run        string       `json:"run,omitzero"`        // name of the run that owns the job; "" if no run does
-	Tries      int          `json:"tries,omitzero"`      // how many runs have taken the job since a run last made progress
-	Error      *string      `json:"error,omitzero"`      // tells the job's owner why it failed
+	Tries      int          `json:"tries,omitzero"`      // how many runs have taken the job since a run last made progress; a run that ends because the program stops does not count
+	Error      *string      `json:"error,omitzero"`      // tells the job's owner why the job failed
 
 	Details  json.RawMessage `json:"details,omitzero"`  // what lists show
 	Progress json.RawMessage `json:"progress,omitzero"` // where the next run continues; nil in lists and after the job has ended

@@ -17,8 +17,8 @@ func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, cre
 }
 
 // Request queues j even if a job with its id exists. If the existing job has ended, j replaces
-// it. If it is unfinished, Request extends it to j.Until, and it starts over, whether it was
-// queued or running.
+// it. Otherwise, Request extends the existing job to j.Until and queues it to start over, even
+// if it is running.
 func Request(ctx context.Context, s Store, j Job, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, j.Workspace, j.ID)

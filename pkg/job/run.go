@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Run is one run of a job, which [Work] performs.
+// Run is what [Work] receives for one run of a job.
 type Run struct {
 	Job   Job             // the job as last stored
 	Calls context.Context // for calls that should complete; it outlives the run's context by Config.Grace
@@ -22,7 +22,7 @@ type Run struct {
 
 var errLost = errors.New("another run has taken the job, or it has ended or was requested again")
 
-// Now reads the clock in Config.Now.
+// Now returns the time from Config.Now.
 func (r *Run) Now() time.Time { return r.worker.cfg.Now() }
 
 // Save stores details, which lists show, and progress, from which the next run continues.
@@ -81,7 +81,7 @@ func (r *Run) do(ctx context.Context) error {
 	})
 }
 
-// stuck returns the Failure of a job without progress. format has a verb for Config.MaxTries.
+// stuck returns the Failure for a job that makes no progress. format takes Config.MaxTries.
 func (w *Worker) stuck(format string) Failure {
 	text := "The " + w.kind.Name + " " + fmt.Sprintf(format, w.cfg.MaxTries)
 	if w.kind.Advice != "" {
@@ -90,7 +90,7 @@ func (w *Worker) stuck(format string) Failure {
 	return Failure(text)
 }
 
-// conclude ends the run; err, from do, decides what becomes of the job.
+// conclude ends the run. err is the error from do and decides what becomes of the job.
 func (r *Run) conclude(ctx context.Context, err error) error {
 	w := r.worker
 	var reason Failure

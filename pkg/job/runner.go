@@ -33,7 +33,6 @@ type Runner struct {
 	lanes map[Lane]*lane
 }
 
-// lane has the waiting jobs and the number of running jobs.
 type lane struct {
 	slots   int
 	turn    time.Duration // how long a run may work; 0 for as long as it takes
@@ -58,8 +57,8 @@ func NewRunner(kind Kind, store Backlog, work Work, cfg RunnerConfig) (*Runner, 
 	return r, err
 }
 
-// Start starts running jobs, beginning with the unfinished jobs of an earlier process. After
-// ctx is done, no run starts, and [Runner.Wait] waits for the runs in progress.
+// Start begins to run jobs, first the unfinished jobs of an earlier process. After ctx is done,
+// no run starts, and [Runner.Wait] waits for the runs in progress.
 func (r *Runner) Start(ctx context.Context) error {
 	keys, err := r.Unfinished(ctx)
 	if err != nil {

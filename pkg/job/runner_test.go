@@ -54,8 +54,8 @@ type local struct {
 	stop func() // stops the runner and waits for its runs
 }
 
-// startLocal starts a runner with one slot in the fast lane and two in the slow lane. It must
-// run in a synctest bubble.
+// startLocal starts a runner with one slot in the fast lane and two in the slow lane. Call it
+// only in a synctest bubble.
 func startLocal(t *testing.T, s *store, fail func() error) *local {
 	t.Helper()
 	return startRunner(t, s, slow(fail), job.RunnerConfig{Slots: 2, FirstTurn: 5 * time.Second})

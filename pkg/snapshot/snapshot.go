@@ -16,7 +16,7 @@ import (
 const MaxAge = time.Minute
 
 const (
-	readTimeout = time.Second     // Refresh waits for two reads at most
+	readTimeout = time.Second     // for one read; Refresh waits for two reads at most
 	retryAfter  = 5 * time.Second // from a failed read to the next read
 )
 

@@ -25,7 +25,7 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Store is a job.Backlog of one kind that checks every change.
+// Store is a job.Backlog for jobs of one kind. It checks every change.
 type Store struct {
 	Pending int      // how many times the table's stream still has to deliver a job
 	Trace   []string // the calls so far, for error messages

@@ -2,8 +2,8 @@
 // API.
 
 /**
- * A failed request. status is the status of the error response, or 0 without a
- * response. results has the results of a batch if all of its elements failed alike.
+ * A failed request. status is the HTTP status of the error response, or 0 if there
+ * was none. results holds the results of a batch if all of its elements failed alike.
  */
 class ApiError extends Error {
   constructor({ status = 0, code = 'unreachable', detail = 'The service cannot be reached.', errors = [], retryAfter = 0, results } = {}) {
@@ -21,14 +21,14 @@ class ApiError extends Error {
 /** How many milliseconds the service's clock is ahead of the browser's. */
 let clockOffset = 0;
 
-/** Returns the time of the service's clock plus up to 1 s. */
+/** Returns a time that is up to 1 s ahead of the service's clock. */
 function serviceNow() {
   return new Date(Date.now() + clockOffset + 1000); // plus 1 s: the Date header has no fractions of a second, so clockOffset can be up to 1 s too small
 }
 
 /**
- * Sends a request and reads the JSON response. The request has an object as its
- * body, or the JSON in text. If exact is set and the browser supports it,
+ * Sends a request and reads the JSON response. The request's body is the object in
+ * body or the JSON in text. If exact is set and the browser supports it,
  * JSON.stringify writes the response's numbers with all their digits. Resolves to
  * { data, remaining, reset }: remaining is the unused share of the tightest limit,
  * from 0 to 1, and reset is the time in milliseconds at which that limit is reset.

@@ -33,7 +33,7 @@ let reopening;
 async function open({ focus = false } = {}) {
   clearTimeout(reopening);
   try {
-    const { data } = await insist(() => call('GET', 'usage'), undefined, undefined, 4); // only 4 tries, because the page shows nothing until then
+    const { data } = await insist(() => call('GET', 'usage'), undefined, undefined, 4); // only 4 tries, because the page shows no panels meanwhile
     showCaller(data);
     showParts();
     showView('app');

@@ -22,7 +22,6 @@ function announce(text) {
   setTimeout(() => say($('announcer'), text), 100);
 }
 
-/** Creates a button that runs an action. */
 function makeButton(text, action, style = 'quiet') {
   const button = make('button', { type: 'button', class: style }, text);
   button.addEventListener('click', action);
@@ -71,22 +70,22 @@ async function copy(text) {
 }
 
 /**
- * Creates a button that copies text. For screen readers, its label ends with the
- * name of the text, which is the value of what.
+ * Creates a button that copies text. Users of screen readers also hear textName,
+ * such as "the command".
  */
-function copyButton(text, what, label = 'Copy') {
+function copyButton(text, textName, label = 'Copy') {
   const caption = make('span', {}, label);
   const button = makeButton(caption, async () => {
     try {
       await copy(text);
       say(caption, 'Copied');
-      announce(`Copied ${what}`);
+      announce(`Copied ${textName}`);
     } catch {
       say(caption, 'Not allowed');
     }
     setTimeout(() => say(caption, label), 2000);
   }, 'copy');
-  button.append(make('span', { class: 'unseen' }, ` ${what}`));
+  button.append(make('span', { class: 'unseen' }, ` ${textName}`));
   return button;
 }
 

@@ -4,7 +4,7 @@
 const whileNew = 250; // most exports take seconds, so only frequent polls show any progress
 const whileActive = 1000;
 const whileIdle = 15_000;
-const newFor = 5000; // how many milliseconds whileNew applies after the start of a job
+const newFor = 5000; // milliseconds after the start of a job during which whileNew applies
 
 const jobsPerPage = 10;
 
@@ -70,7 +70,7 @@ class Exports {
     this.#newID = '';
   }
 
-  /** Shows all times in another zone, to which change switches. */
+  /** Calls change, which switches the zone, and then shows all times in the new zone. */
   rezone(change) {
     const times = [$('from'), $('to')].map((input) => toUTC(input.value));
     change();

@@ -7,7 +7,7 @@ const indexAge = 60_000; // milliseconds for which the page keeps the list of in
 /** The indexed attributes, as { type, attribute, kind, state }, and when they were read. */
 let indexes = [], indexesAt = -Infinity;
 
-/** Reads which attributes are indexed, unless they were read recently. A service without this route has none. */
+/** Reads which attributes are indexed, unless they were read recently. A service without the route entity_index has no indexes. */
 async function readIndexes(onFailure, signal) {
   if (Date.now() - indexesAt < indexAge) return;
   try {
@@ -27,7 +27,7 @@ function showIndexes() {
   say($('find-hint'), indexes.length > 0 ? `The id of an entity or an event, or the beginning of a value: ${indexNames()}.` : 'The id of an entity or an event.');
 }
 
-/** Returns the query for the entities whose attribute matches a text, or undefined if it cannot match. */
+/** Returns the query for the entities whose attribute matches a text, or undefined if none can match. */
 function valueQuery({ type, attribute, kind }, text) {
   const query = (operator) => ({ type, [`attributes.${attribute}${operator}`]: text, limit: mostFound });
   if (kind === 'text') return query('[prefix]');
@@ -36,7 +36,7 @@ function valueQuery({ type, attribute, kind }, text) {
 }
 
 /**
- * Returns the records that a text finds, as { found: [{ kind, record }], more }. If the text is
+ * Returns the records found for a text, as { found: [{ kind, record }], more }. If the text is
  * the id of a record, only that record is found. more says whether there may be more records.
  */
 async function findRecords(text, signal, onFailure) {
@@ -67,7 +67,7 @@ async function findRecords(text, signal, onFailure) {
   return { found: [...found.values()], more };
 }
 
-/** Shows the records that a text found, or says that it found none. */
+/** Shows the records found for a text, or says that there are none. */
 function drawFound(text, found, more = false) {
   const shown = count(found.length, 'record');
   $('found-title').replaceChildren(found.length > 0 ? `${more ? `The first ${shown}` : shown} for ` : 'Nothing found for ', stored(text));

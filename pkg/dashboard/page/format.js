@@ -22,7 +22,7 @@ function duration(from, to) {
   return count(Math.round(s / 3600), 'hour');
 }
 
-/** Returns text as a sentence. */
+/** Returns text with a capital first letter and, if needed, a period at the end. */
 function sentence(text) {
   const s = text.trim();
   return s.charAt(0).toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? '' : '.');

@@ -1,6 +1,6 @@
 // The card that imports a file: choose it, say what its columns become, check it, send it.
 
-const shownRejects = 20; // the download has all rejected rows
+const shownRejects = 20; // the download contains all rejected rows
 const previewRows = 3;
 const sampledRows = 100; // how many rows of an NDJSON file are read to find its columns
 
@@ -158,15 +158,15 @@ class Importer {
 
   // Check and send
 
-  /** For every slice of the file, calls the function each with a list of { row, json } or { row, fault }. */
-  async #eachSlice(signal, hash, each) {
+  /** Calls onSlice for every slice of the file, with a list of { row, json } or { row, fault }, and the number of bytes read so far. */
+  async #eachSlice(signal, hash, onSlice) {
     const maker = this.#maker();
     let header = this.#format === 'csv';
     for await (const { rows, read } of readRows(this.#file, this.#format, { ...this.#libraries, hash })) {
       signal.throwIfAborted();
       if (header) rows.shift();
       header = false;
-      await each(rows.map((row) => ({ row, ...maker.make(row) })), read);
+      await onSlice(rows.map((row) => ({ row, ...maker.make(row) })), read);
     }
   }
 
@@ -228,7 +228,7 @@ class Importer {
         else this.#reject(row, problem?.detail ?? `status ${status}`);
         tell();
       },
-      onFailure: (error, wait) => report('import', error, { wait }), // the card says that the service does not accept the batch
+      onFailure: (error, wait) => report('import', error, { wait }),
     };
     try {
       await this.#eachSlice(signal, undefined, async (records, read) => {

@@ -1,5 +1,5 @@
-// Reads the rows of a file that a user imports: CSV, with Papa Parse, or NDJSON. It reads slices,
-// so that the page stays responsive, and decodes the bytes of each slice first.
+// Reads the rows of a file that a user imports: CSV, with Papa Parse, or NDJSON. The file is read
+// in slices, so that the page stays responsive. Each slice is decoded before it is parsed.
 
 const sliceBytes = 256 << 10;
 const mostRowText = 1 << 20; // maximum number of characters in a row
@@ -18,10 +18,9 @@ async function loadLibraries() {
   }
 }
 
-/** Returns how often a character occurs in a text. */
 const occurrences = (text, character) => text.split(character).length - 1;
 
-/** Decodes whole lines. If a line is not UTF-8, U+FFFD replaces its invalid bytes, and its number is added to broken. */
+/** Decodes whole lines. If a line is not UTF-8, U+FFFD replaces its invalid bytes, and the number of the line is added to broken. */
 function decodeLines(bytes, line, broken) {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -130,7 +129,7 @@ function splitCSV(Papa, delimiter, text, last) {
       step: ({ data, errors, meta }, parser) => {
         if (again || start + meta.cursor === at) return;
         const codes = new Set(errors.map((e) => e.code));
-        if (codes.has('InvalidQuotes')) { // Papa Parse looks for the closing quote in later rows, but those are separate rows
+        if (codes.has('InvalidQuotes')) { // Papa Parse may have read later rows as part of this one, so end it at the first line break
           const end = text.indexOf('\n', at) + 1 || text.length;
           rows.push({ raw: text.slice(at, end), fault: faults.after });
           at = end;

@@ -30,8 +30,8 @@ function* batches(records) {
  * its { status, problem }, and calls onFailure as insist does. Leaves a tenth of the
  * limits to other clients. Waits for ready before each request; ready rejects to end
  * the batch. A request in progress is not aborted, because the service may have
- * stored its records. Rejects with an ApiError if the service does not accept the
- * batch after many tries.
+ * stored its records. Rejects with an ApiError if the service denies access, or
+ * still fails after many tries.
  */
 async function sendBatch(kind, batch, sender) {
   const { ready, signal, onResult, onFailure } = sender;
@@ -63,7 +63,7 @@ async function sendBatch(kind, batch, sender) {
   }
 }
 
-/** Finds the records because of which the service rejects a whole batch. */
+/** Sends the halves of a batch, to find the records that make the service reject all of it. */
 async function refusedBatch(kind, batch, error, sender) {
   if (batch.length === 1) {
     sender.onResult(batch[0], { status: error.status, problem: { detail: error.message } });

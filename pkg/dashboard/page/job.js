@@ -91,7 +91,7 @@ function jobFacts(job, percent) {
 }
 
 /**
- * Returns the name under which the browser saves the file of a job: what the file contains,
+ * Returns the name under which the browser saves a job's file: what the file contains,
  * and the date of the job. CSV is for spreadsheets, so the browser decompresses it.
  */
 function fileName({ resource, format, filters: { type, entity_id: entity, from, to } = {}, created_at: at }) {

@@ -19,7 +19,7 @@ class Poller {
   /**
    * task receives an AbortSignal and resolves to the result of call. interval
    * returns the milliseconds between two runs. After a failure, report receives
-   * the error, whether the poller has stopped, and how long it waits if it has not.
+   * the error, whether the poller has stopped and, if not, how long it waits.
    * After the next success, report is called without arguments.
    */
   constructor(task, interval, report) {

@@ -124,7 +124,7 @@ class Records {
 
   get #choice() { return Object.fromEntries(new FormData($('records-form'))); }
 
-  /** Returns the preset of the URL, if the form still has its times. */
+  /** Returns the preset in the URL, or '' if the times in the form have been changed. */
   #presetOfForm() {
     const place = readPlace();
     const { from, to } = $('records-form').elements;
@@ -148,7 +148,7 @@ class Records {
     this.#fault();
   }
 
-  /** Shows what is wrong with a filter, as { field, text }, or that no filter is wrong. */
+  /** Marks the filter that is wrong and shows why, given { field, text }. Without an argument, removes the mark and the text. */
   #fault(wrong) {
     say($('records-error'), wrong?.text ?? '');
     for (const name of ['type', 'entity_id', 'from', 'to']) {
@@ -164,7 +164,7 @@ class Records {
 
   // Reading
 
-  /** Runs a task that reads records. It cancels any earlier task. */
+  /** Cancels any earlier task, and runs a task that reads records. */
   async #read(task) {
     this.#run?.abort();
     const run = this.#run = new AbortController();
