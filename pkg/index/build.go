@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// TakeUp is the longest time from a change of a declaration until every process writes
-// according to it and every index contains all earlier writes.
+// TakeUp is the longest time from a change to a declaration until every process applies the
+// change when it writes, and every index contains all earlier writes.
 const TakeUp = snapshot.MaxAge + record.SyncLag
 
 var (
@@ -22,8 +22,8 @@ var (
 	ErrRemoving = errors.New("the index of the attribute is being removed; wait until that is complete")
 )
 
-// addTries is how many times Add tries while other processes change declarations. While
-// another index is being built, its declaration changes a few times a second.
+// addTries is how many times Add tries while other processes change declarations. A
+// declaration changes a few times a second while its index is being built.
 const addTries = 5
 
 // Add stores a declaration of an attribute, or returns the existing declaration. It returns
@@ -99,12 +99,12 @@ type Keeper interface {
 	// CountType returns the approximate number of entities of a type.
 	CountType(ctx context.Context, workspace, typ string) (int64, error)
 
-	// BuildKeys adds the keys of d to the next entities of its type in order of id, up to limit.
-	// After an error, some of these entities may already have their keys.
+	// BuildKeys adds keys of d to at most limit entities of d.Type, in order of id, starting with
+	// the first id greater than after. If it fails, some of the keys may already be stored.
 	BuildKeys(ctx context.Context, d Declaration, after string, limit int) (Step, error)
 
-	// ClearKeys removes keys of d, up to limit. found is how many keys it found; 0 means that no
-	// keys are left.
+	// ClearKeys removes up to limit keys of d. found is the number of keys that were there; 0
+	// means that no keys are left.
 	ClearKeys(ctx context.Context, d Declaration, limit int) (found int, err error)
 }
 
@@ -130,15 +130,15 @@ func (s *Step) Count(key string, present bool) {
 type BuilderConfig struct {
 	TakeUp time.Duration // how long to wait before building or removing keys; negative for no wait; 0 means the constant TakeUp
 	Rate   int           // maximum number of entities per second; 0 means DefaultRate
-	Page   int           // maximum number of entities between two changes of the declaration; 0 means 100
+	Page   int           // maximum number of entities read, or keys removed, in one call of Step; 0 means 100
 
 	// Progress is called after every page, and before and after the wait for TakeUp. waiting is
 	// true only before the wait. Progress may be nil.
 	Progress func(d Declaration, waiting bool)
 }
 
-// DefaultRate leaves three quarters of a DynamoDB partition to other writers. Each key takes a
-// write unit of the partition with the entities of its type, and one of the index partition.
+// DefaultRate leaves three quarters of a DynamoDB partition's capacity to other writers. Each
+// key takes one write unit in the partition of the entities and one in that of the index.
 const DefaultRate = 250
 
 // Builder takes declarations from state to state.

@@ -60,7 +60,7 @@ type Declaration struct {
 type Build struct {
 	After    string `json:"after,omitzero"`  // id of the last entity that was read
 	Expected int64  `json:"expected"`        // approximate number of entities of the type
-	Read     int64  `json:"read"`            // sum of the next three
+	Read     int64  `json:"read"`            // Indexed + Absent + Unfit
 	Indexed  int64  `json:"indexed"`         // entities that got a key
 	Absent   int64  `json:"absent,omitzero"` // entities without the attribute
 	Unfit    int64  `json:"unfit,omitzero"`  // entities with a value that cannot be indexed
@@ -77,7 +77,7 @@ func (d Declaration) Done() float64 {
 	return min(float64(d.Build.Read)/float64(d.Build.Expected), 0.99)
 }
 
-// Name returns what messages call the attribute, such as person.email.
+// Name returns the attribute's name for messages, such as person.email.
 func (d Declaration) Name() string { return fmt.Sprintf("%s.%s", d.Type, d.Attribute) }
 
 // ID identifies the place of d, which only one declaration can have at a time.
@@ -93,8 +93,8 @@ func (d Declaration) Compare(e Declaration) int {
 // Written reports whether writers add keys for d.
 func (d Declaration) Written() bool { return d.State != Removing }
 
-// Partition returns the text that all keys of d share. It is unique, because a workspace
-// cannot contain '#'.
+// Partition names the partition that holds all keys of d. The name is unique, because a
+// workspace cannot contain '#'.
 func (d Declaration) Partition() string {
 	return fmt.Sprintf("%s#%d#%s#%s", d.Workspace, len(d.Type), d.Type, d.Attribute)
 }
@@ -117,8 +117,8 @@ func (d Declaration) Validate() error {
 	return nil
 }
 
-// NextRevision returns the revision after that of d: the time in microseconds, so that a
-// declaration that is removed and added again does not reuse an earlier revision.
+// NextRevision returns the time in microseconds, or d.Revision+1 if that is greater. So a
+// declaration that is removed and added again does not reuse a revision.
 func (d Declaration) NextRevision() int64 { return max(d.Revision+1, time.Now().UnixMicro()) }
 
 // ErrChanged means that another process has changed a declaration. Nothing was stored.
@@ -136,7 +136,7 @@ type Store interface {
 	Add(ctx context.Context, d Declaration, others []Declaration) (Declaration, error)
 
 	// Put stores d and returns it with its next revision. It returns ErrChanged unless the
-	// revision stored at the place of d is that of d. A new declaration has revision 0.
+	// declaration stored at the place of d has d's revision. A new declaration has revision 0.
 	Put(ctx context.Context, d Declaration) (Declaration, error)
 
 	// Remove removes d, or returns ErrChanged as Put does. It also succeeds if nothing is stored

@@ -112,8 +112,8 @@ func rational(t *testing.T, number string) *big.Rat {
 	return r
 }
 
-// wantFound checks which queries select a key, given how its value compares with that of the
-// query. more has the expected results of operators that do not compare.
+// wantFound checks which queries select a key. compared says how the value of the key compares
+// with the value of the query. more holds the expected results of other operators.
 func wantFound(t *testing.T, kind Kind, value, key string, more map[Operator]bool, compared int) {
 	t.Helper()
 	want := map[Operator]bool{Equal: compared == 0, Greater: compared > 0, GreaterOrEqual: compared >= 0, Less: compared < 0, LessOrEqual: compared <= 0}

@@ -85,7 +85,7 @@ func (q Query) Bounds() (low, high string) {
 		low = max(low, q.After+"\x00")
 	case q.After[n] == 0:
 		high = min(high, q.After)
-	default: // The keys before q.After sort below q.After with its last byte lowered by one and \xff added.
+	default: // lowering the last byte by one and adding \xff gives a bound above all keys before q.After
 		high = min(high, q.After[:n]+string([]byte{q.After[n] - 1})+last)
 	}
 	return low, high

@@ -130,9 +130,9 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember adds the error of a member's Decoder to f. If the error is from Decoders.Decode,
-// it adds each invalid field of the object with its path, or errNotObject if the value is not
-// an object.
+// checkMember adds the error of a member's Decoder to f. For an error from Decoders.Decode, it
+// adds each invalid field of the object with its path, or errNotObject if the value is not an
+// object.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {

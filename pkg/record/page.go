@@ -11,8 +11,8 @@ const MaxPageBytes = 2_500_000
 // equals the maximum size of a DynamoDB response.
 const MaxPassedBytes = 1 << 20
 
-// PageFull reports whether a page that holds count records and pageBytes bytes has no room for
-// a record of size bytes. An empty page always has room.
+// PageFull reports whether a page of count records and pageBytes bytes has no room for size
+// more bytes. An empty page always has room.
 func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }

@@ -31,8 +31,8 @@ func ParsePosition(text string) (Position, error) {
 	return Position{At: t, ID: id}, nil
 }
 
-// Bounds returns two texts that enclose exactly the texts of the positions that have a time in
-// [from, to) and follow *after in the direction of the list. nil and "" mean no bound. No
+// Bounds returns two texts. The positions between them are exactly those with a time in
+// [from, to) that follow *after in the direction of the list. nil and "" mean no bound. No
 // position equals a bound, so bounds may be inclusive or exclusive. If there are no such
 // positions, low may be greater than high.
 func Bounds(from, to *Time, after *Position, ascending bool) (low, high string) {

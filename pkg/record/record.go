@@ -1,5 +1,5 @@
-// Package record has what entities and events have in common: ids, attributes, times, and the
-// errors of stores and of the rules for records.
+// Package record defines what entities and events have in common: ids, attributes, times, and
+// the errors that stores and checks of records return.
 package record
 
 import (

@@ -45,8 +45,8 @@ func (t Time) Next(now time.Time) Time {
 	return Time{t.unixMilli + 1}
 }
 
-// Filtered is the reason given for a change to a record that a walk's filter does not select.
-// The walk returns the record as gone, because a copy may hold an earlier version of it.
+// Filtered is the Reason of a change to a record that the walk's filter does not select. The
+// walk returns the record as gone, because a copy may hold an earlier version of it.
 const Filtered = "filter"
 
 // SyncQuery requests a page of records, ordered by their latest change and then by id. The

@@ -30,7 +30,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// fill supplies the decoder, which reads ahead as far as its buffer allows.
+// fill supplies bytes to the decoder, which reads ahead as far as its buffer allows.
 func (r *arrayReader) fill(p []byte) (int, error) {
 	if r.room <= 0 {
 		return 0, errLongElement

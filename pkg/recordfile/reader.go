@@ -42,7 +42,7 @@ type Layout struct {
 	Decode    func(r io.Reader) io.Reader // converts r to UTF-8; nil if r is UTF-8 already
 }
 
-// NewReader returns a Reader of a file that may be compressed with gzip and may begin with a
+// NewReader returns a Reader for a file that may be compressed with gzip and may begin with a
 // byte order mark. It fails if the file cannot be decompressed or if a CSV header is invalid.
 func NewReader(file io.Reader, format Format, layout Layout) (*Reader, error) {
 	r := &Reader{delimiter: cmp.Or(layout.Delimiter, ",")}
@@ -92,7 +92,7 @@ func (r *Reader) readNDJSON() (Record, error) {
 type lineReader struct {
 	in     *bufio.Reader
 	number int64        // number of the last line read, from 1
-	offset func() int64 // how many bytes of the file have been read; if it is compressed or decoded, may include later lines
+	offset func() int64 // bytes of the file read so far; may include later lines if the file is compressed or decoded
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d bytes", MaxRecordBytes)

@@ -8,8 +8,8 @@
 // # CSV
 //
 // A CSV file (RFC 4180, UTF-8) begins with a header: the names of all members except
-// attributes, and for each attribute "attributes." and its name. A reader also accepts a
-// column "attributes" with all attributes in JSON.
+// attributes, and "attributes.NAME" for each attribute. A reader also accepts a column
+// "attributes" with all attributes in JSON.
 //
 // The cell of a member is text; if it is empty, the member is missing or null. The cell of an
 // attribute is one of these:
@@ -47,7 +47,7 @@ const (
 	JSON   Format = "json" // only for a Reader
 )
 
-// FormatOf returns the format for a file's extension, ignoring .gz, or "" if there is none.
+// FormatOf returns the format for a file's extension, ignoring .gz, or "" for an unknown extension.
 func FormatOf(name string) Format {
 	switch filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz")) {
 	case ".ndjson", ".jsonl":

@@ -62,7 +62,6 @@ var eventKind = recordKind[event.Event, eventStore]{
 // OpenEvents creates an empty database and returns a function that opens it with a clock.
 type OpenEvents func(t *testing.T) func(now func() time.Time) (event.Store, error)
 
-// eventStore has a method create that takes its time from the event.
 type eventStore struct {
 	event.Store
 	open func(now func() time.Time) (event.Store, error)

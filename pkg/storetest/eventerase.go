@@ -39,7 +39,7 @@ func testEventErase(t *testing.T, s eventStore) {
 		case 6:
 			e.EntityID = ""
 		case 7:
-			e.EntityID = "u-10" // u-1 is a prefix of it
+			e.EntityID = "u-10" // has the prefix u-1
 		}
 		if e.EntityID == "u-1" && i%5 <= 2 {
 			old = append(old, e)

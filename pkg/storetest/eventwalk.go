@@ -15,8 +15,8 @@ import (
 const eventWalkCount = 800
 
 // WalkEvents creates events and lists them in pages of 1, 7, 50 and 200. Each list must be in
-// order and contain each event once. If few is true, lists with many pages are skipped, for
-// stores that make many calls per page.
+// order and contain each event once. If few is true, lists with many pages are skipped, because
+// some stores make many calls per page.
 func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 	s := open.store(t)
 	events := manyEvents()

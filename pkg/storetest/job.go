@@ -123,7 +123,7 @@ func testJobRepeat(t *testing.T, s job.Backlog) {
 	}
 }
 
-// Stores write running jobs, and jobs that begin or end, in different ways.
+// Stores write a running job in a different way from a job that begins or ends.
 func testJobOneWinner(t *testing.T, s job.Backlog) {
 	for _, status := range []job.Status{job.Running, job.Cancelled} {
 		j := fullJob(string(status))

@@ -65,7 +65,7 @@ func testRowsReadBack(t *testing.T, s ratelimit.RowManager) {
 		{CIDR: block("2001:db8::/32"), Action: "limit", Imports: 3, UpdatedAt: rowsAt, Note: "<&> Ada's"},
 	}
 	for i := range rows {
-		putRows(t, s, rows[(i*3)%len(rows)]) // len(rows) is not a multiple of 3
+		putRows(t, s, rows[(i*3)%len(rows)]) // puts each row once, because len(rows) is not a multiple of 3
 	}
 	wantRows(t, s, rows...)
 }

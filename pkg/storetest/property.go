@@ -131,7 +131,7 @@ type place struct {
 	window  ratelimit.Window
 }
 
-// model has the expected counters.
+// model holds the expected counters.
 type model map[place]map[string]int64
 
 // charge does the arithmetic of Store.Charge. An amount of 0 fits even if the limit has been

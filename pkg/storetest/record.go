@@ -1,4 +1,4 @@
-// Package storetest has one conformance suite per store interface, for all implementations.
+// Package storetest provides one conformance suite per store interface, for all implementations.
 package storetest
 
 import (

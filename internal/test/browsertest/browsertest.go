@@ -115,7 +115,7 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 			t.Error(f)
 		}
 	})
-	if err := chromedp.Do(ctx); err != nil { // the tab stays open until ctx is cancelled
+	if err := chromedp.Do(ctx); err != nil { // opens the tab; cancelling ctx closes it
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(ctx, tab.listen); err != nil {
@@ -139,8 +139,8 @@ func (tab *Tab) Resize(v Viewport) {
 	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
 }
 
-// call runs a command of the DevTools protocol. The test fails if it takes longer than
-// patience.
+// call runs a command of the DevTools protocol. The test fails if the command fails or takes
+// longer than patience.
 func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -215,7 +215,7 @@ func (tab *Tab) Click(selector string) {
 	tab.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// Choose chooses a file, as a user does in the browser's dialog.
+// Choose puts a file into a file input, as if a user had picked it in the browser's dialog.
 func (tab *Tab) Choose(selector, path string) {
 	tab.t.Helper()
 	tab.Do(chromedp.SetUploadFiles(chromedp.CSS(selector), []string{path}))
@@ -261,7 +261,7 @@ type Answer struct {
 	Header map[string]string
 }
 
-// Answer replaces responses by path. A path also covers everything below it, and the longest
+// Answer replaces responses for the paths in answers and everything below them. The longest
 // match wins. Other requests go to the server. Each call replaces all earlier answers.
 func (tab *Tab) Answer(answers map[string]Answer) {
 	tab.t.Helper()

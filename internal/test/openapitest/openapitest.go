@@ -1,5 +1,5 @@
-// Package openapitest compares requests and responses with openapi.yaml, and finds out which parts of it no
-// response contained.
+// Package openapitest compares requests and responses with openapi.yaml, and finds out which
+// parts of it no response contained.
 package openapitest
 
 import (
@@ -59,8 +59,8 @@ type Response struct {
 
 // Check fails if the response does not match its description. If openapi.yaml does not
 // describe the request, the response must be a 204 to OPTIONS, or an error as described for
-// GET /entity/{id} with the same status. A 405 must match the description of a 404. If the response
-// is a success, the body of the request must match its description too.
+// GET /entity/{id} with the same status. A 405 must match the description of a 404. If the
+// response is a success, the body of the request must match its description too.
 func (s *Spec) Check(r Response) error {
 	s.mu.Lock() // the library's caches are not safe for concurrent use
 	defer s.mu.Unlock()

@@ -84,7 +84,7 @@ func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	return p, err
 }
 
-// Client returns a client with the SDK's defaults, as changed by options.
+// Client returns a client for s with the SDK's defaults, which options can change.
 func (s *Server) Client(options ...func(*s3.Options)) *s3.Client {
 	return s3.New(s3.Options{
 		Region:       Region,

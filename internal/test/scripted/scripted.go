@@ -1,5 +1,5 @@
-// Package scripted is a server that follows scripts. A script lists the requests that a client
-// must send, each with its response.
+// Package scripted provides a server that follows scripts. A script lists the requests that a
+// client must send, each with its response.
 package scripted
 
 import (
@@ -24,13 +24,13 @@ type Fault string
 const (
 	Lost Fault = "lost" // the connection closes without a response
 	Cut  Fault = "cut"  // the connection closes in the middle of the body
-	Hang Fault = "hang" // there is no response until the client gives up
-	Drip Fault = "drip" // the body comes in pieces, and never ends
+	Hang Fault = "hang" // no response; the server waits until the client gives up
+	Drip Fault = "drip" // the body arrives in pieces and never ends
 )
 
 type Exchange struct {
 	Request string        // method, path and query, such as "GET /entity?limit=1"; parameters may be in any order
-	Body    string        // JSON; "" for none. $id stands for a UUIDv7, which is the same everywhere in a script
+	Body    string        // JSON; "" for none. $id stands for the same UUIDv7 throughout a script
 	Key     string        // expected API key; "" for none
 	Header  [2]string     // name and value of a header that the request must have, such as Range
 	After   time.Duration // minimum time since the previous response
@@ -225,7 +225,7 @@ func (s *Script) respond(w http.ResponseWriter, r *http.Request, e Exchange) {
 	}
 }
 
-// drip sends a space now and then, until the client gives up.
+// drip sends spaces until the client gives up.
 func drip(w http.ResponseWriter, r *http.Request) {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()

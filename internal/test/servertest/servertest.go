@@ -1,4 +1,4 @@
-// Package servertest runs the server of "sluice serve" within a test.
+// Package servertest runs the "sluice serve" server inside the test process.
 package servertest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/access"
 )
 
-// Start runs the server until the end of the test. It has default limits and requires API
-// keys. dir is its data directory.
+// Start runs the server until the end of the test. The server has default limits, requires API
+// keys, and keeps its data in dir.
 func Start(t testing.TB, dir string) (url string) {
 	t.Helper()
 	output, written := io.Pipe()
@@ -52,7 +52,7 @@ func Start(t testing.TB, dir string) (url string) {
 	return url
 }
 
-// CreateKey creates an API key with all scopes. It must be called before Start.
+// CreateKey creates an API key with all scopes. Call it before Start.
 func CreateKey(t testing.TB, dir, workspace string) (key string) {
 	t.Helper()
 	if err := localserver.CreateDir(dir); err != nil {

@@ -33,8 +33,8 @@ type entry struct {
 }
 
 // engine simulates a DynamoDB with two tables, entities and events, each with the index that
-// walks read. Writes and their responses may get lost, and writes and index updates take time.
-// Reads take no time.
+// incremental sync reads. Writes and their responses may get lost, and writes and index updates
+// take time. Reads take no time.
 type engine struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -87,7 +87,7 @@ func (e *engine) random(low, high time.Duration) time.Duration {
 	return extreme(e.rng, low, high)
 }
 
-// call executes one attempt of an SDK call that started at the time began.
+// call executes one attempt of an SDK call. began is when the SDK call started.
 func (e *engine) call(input any, began time.Time) (any, error) {
 	switch in := input.(type) {
 	case *dynamodb.UpdateItemInput:
@@ -118,7 +118,7 @@ func (e *engine) call(input any, began time.Time) (any, error) {
 }
 
 // write applies a write after a delay. The write or its response may get lost. The error then
-// comes at any time, even just before the last moment at which the write may be sent again.
+// comes within 8 seconds, sometimes just in time for a last retry before WriteTimeout ends.
 func (e *engine) write(began time.Time, apply func() error) error {
 	if e.rare() {
 		return response(&types.ProvisionedThroughputExceededException{})

@@ -1,6 +1,6 @@
 // Package syncsim_test simulates clients that write entities and events, and clients that keep
-// copies of them by incremental sync. It runs the code of the domain, the stores and the SDK
-// on a simulated DynamoDB with a slow network and slow indexes.
+// copies of them by incremental sync. It runs the real domain packages, stores and SDK on a
+// simulated DynamoDB with a slow network and slow indexes.
 package syncsim_test
 
 import (
@@ -58,8 +58,8 @@ func TestSimulation(t *testing.T) {
 }
 
 // TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is zero
-// or lacks WriteTimeout or MaxTransit, which is as long as MaxIndexDelay. With SYNC_SEEDS, the
-// test also tries a lag that is half a second too short, which takes minutes.
+// or lacks WriteTimeout or MaxTransit. (MaxIndexDelay equals MaxTransit.) With SYNC_SEEDS, the
+// test runs for minutes and also tries a lag that is half a second too short.
 func TestSimulationNeedsItsLag(t *testing.T) {
 	shorter := []time.Duration{record.SyncLag, record.WriteTimeout, record.MaxTransit}
 	if os.Getenv("SYNC_SEEDS") != "" {
@@ -105,7 +105,7 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// world is a simulated DynamoDB and what has happened in it.
+// world is a simulated DynamoDB and a history of the writes that it has applied.
 type world struct {
 	*engine
 	client  *dynamodb.Client
@@ -300,7 +300,7 @@ func (r *reader) walk(t *testing.T, mayStop bool) {
 // drops reports whether an erasure that r has read applies to e.
 func (r *reader) drops(e event.Event) bool { return erases(r.erased[string(e.EntityID)], e) }
 
-// erases reports whether an erasure at this time applies to e. The zero time means no erasure.
+// erases reports whether an entity's latest erasure applies to e. The zero time means no erasure.
 func erases(at record.Time, e event.Event) bool {
 	return at != record.Time{} && e.CreatedAt.Compare(at) <= 0
 }
@@ -400,10 +400,10 @@ func (s *world) erasedAt(e event.Event) (at record.Time) {
 	return at
 }
 
-// checkEntity returns "" if the copy has the state of an entity as of w.until, and otherwise
-// what is wrong. The copy may be older if the entity changed again before the walk ended, and
-// newer if an earlier, incomplete walk had read further. In a copy of one type, entities of
-// other types are deleted.
+// checkEntity returns "" if the copy has the state of an entity as of w.until. Otherwise it
+// says what is wrong. The copy may be older if the entity changed again before the walk ended,
+// and newer if an earlier, incomplete walk had read further. In a copy of one type, entities of
+// other types count as deleted.
 func (w walk) checkEntity(copied entity.Change, history []state, typ string) string {
 	at := copied.SyncPosition().At
 	var want state
