@@ -67,8 +67,8 @@ func NewWorker(kind Kind, store Store, work Work, cfg Config) (*Worker, error) {
 // or ctx is done. If ctx is done, Run queues the job for the next run. Run also cleans up
 // after a job that failed or was cancelled.
 //
-// The error is nil in all these cases, and also if the job does not exist. An error means that
-// the caller must run the job again. After Config.MaxTries runs in a row without progress, the
+// The error is nil in all these cases, and if the job does not exist. An error means that the
+// caller must run the job again. After Config.MaxTries runs in a row without progress, the
 // job fails.
 func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))

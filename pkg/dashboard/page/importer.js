@@ -88,7 +88,7 @@ class Importer {
       const kind = ['name', 'occurred_at', 'entity_id'].some((name) => names.includes(name)) ? 'event' : 'entity';
       document.querySelector(`[name=import-kind][value=${kind}]`).checked = true;
       this.#assignRoles();
-      const separators = { ',': 'commas', ';': 'semicolons', '\t': 'tabs', '|': 'bars' };
+      const separators = { ',': 'commas', ';': 'semicolons', '\t': 'tabs', '|': 'pipes' };
       $('import-title').replaceChildren(stored(file.name), `: ${bytes(file.size)}${this.#format === 'csv' ? `, separated by ${separators[this.#libraries.delimiter]}` : ''}`);
       this.#step('setup');
     });
