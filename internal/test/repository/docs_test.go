@@ -199,7 +199,7 @@ func TestTheBillsAddUp(t *testing.T) {
 			}
 			continue
 		}
-		total := strings.Contains(cells[1], "in all")
+		total := strings.Contains(cells[1], "Total")
 		for i := range sums {
 			cents, err := strconv.Atoi(strings.Replace(strings.Trim(cells[i+2], " *"), ".", "", 1))
 			if err != nil {

@@ -196,7 +196,7 @@ func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
 	text := strings.Join(strings.Fields(read(t, "docs/quotas.md")), " ")
 	for _, want := range []string{
 		fmt.Sprintf("sends %d requests a second to a route", rate),
-		fmt.Sprintf("%d addresses fill a route", rate/ratelimit.DefaultLimit),
+		fmt.Sprintf("%.1f addresses fill a route", float64(rate)/ratelimit.DefaultLimit),
 		fmt.Sprintf("%.1f addresses fill the account's quota", float64(accountRate)/float64(requests)),
 		fmt.Sprintf("%d routes", len(routes)),
 	} {
