@@ -1,4 +1,4 @@
-# Versions of the tools written in Go. The folder tools has the versions of all other tools.
+# Versions of the tools written in Go. The versions of all other tools are in the folder "tools".
 GOLANGCI_LINT := v2.15.0
 VALE          := v3.21.0
 GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
@@ -156,7 +156,7 @@ schemathesis: $(call ready,schemathesis) ## fetch Schemathesis, which tests the 
 moto: $(call ready,moto) ## fetch moto, which simulates CloudFormation in a test
 connector-tools: $(call ready,connectors) ## fetch Airbyte, dlt and Singer, which run the connectors
 python-client: $(call ready,python-client) ## fetch what builds and checks the Python client
-requests: $(call ready,requests) ## fetch requests, which the benchmark of clients compares with
+requests: $(call ready,requests) ## fetch the Python package requests, for the benchmark of clients
 ky: $(call ready,ky) ## fetch ky, for the JavaScript example of docs/clients.md
 axe: $(call ready,axe-core) ## fetch axe-core, which tests the dashboard's accessibility
 rate-limiter-flexible: $(call ready,rate-limiter-flexible) ## fetch the rate limiter that the benchmarks compare with Sluice's

@@ -1,6 +1,5 @@
-// Package sluice has the deployment template and the API description. The local server, the
-// tests and the function openapi use these copies, so they use the same files as the
-// deployment.
+// Package sluice embeds the deployment template and the API description, so that the local
+// server, the tests and the function openapi use the same files as the deployment.
 package sluice
 
 import _ "embed"
@@ -11,7 +10,7 @@ import _ "embed"
 //go:embed template.yaml
 var Template []byte
 
-// OpenAPI is openapi.yaml, the description of the API. Callers must not modify it.
+// OpenAPI is openapi.yaml, the description of the API. Callers must not modify OpenAPI.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/test/scripted"
 )
 
-// testCase is a program for each client, and the requests that it causes. All calls of a case
-// share one client.
+// testCase contains calls and a script of the requests that a client must send to make them.
+// All calls of a case share one client.
 type testCase struct {
 	name     string
 	config   config
@@ -22,8 +22,8 @@ type testCase struct {
 	script   []scripted.Exchange
 }
 
-// config sets bounds of a client. Bounds that are not set here have small values, so that
-// cases end soon.
+// config sets a client's bounds and share. MaxTries is 4 by default, and the first backoff is
+// always at most 1 ms, so that cases end soon.
 type config struct {
 	MaxTries   int     `json:"max_tries,omitzero"`
 	MaxElapsed float64 `json:"max_elapsed,omitzero"` // seconds
@@ -31,7 +31,7 @@ type config struct {
 	Share      float64 `json:"share,omitzero"`
 }
 
-// call is a call of a client. The drivers know its name.
+// call names a method of a client and its arguments. Drivers translate Name into the method.
 type call struct {
 	Name string          `json:"call"`
 	Args json.RawMessage `json:"args"`
@@ -42,7 +42,7 @@ func do(name, args, want string) call {
 	return call{Name: name, Args: json.RawMessage(args), want: want}
 }
 
-// program is a case, in the JSON that a driver reads.
+// program is what a driver needs to run a case. Its JSON is the input of the Python drivers.
 type program struct {
 	URL      string `json:"url"`
 	Key      string `json:"key"`
@@ -51,15 +51,15 @@ type program struct {
 	Calls    []call `json:"calls"`
 }
 
-// programsAtATime is how many programs a driver runs concurrently. Most of them wait, but all
-// of them together would keep a slow machine busy for longer than their timeouts.
+// programsAtATime is how many programs a driver runs concurrently. Programs mostly wait, but
+// running all of them concurrently would keep a slow machine busy for longer than their timeouts.
 const programsAtATime = 10
 
 // driver runs programs with a client, and returns the results of each program's calls.
 type driver func(t *testing.T, programs []program) [][]json.RawMessage
 
-// Each client sends the requests of every case, and returns what the case wants. The Python
-// client also passes its own tests, which are about what other clients lack.
+// Each client sends the requests of every case and returns the expected results. The Python
+// client also passes its own tests, which cover what only it has.
 func TestClientsBehaveTheSame(t *testing.T) {
 	t.Parallel()
 	t.Run("go", func(t *testing.T) {
@@ -117,8 +117,8 @@ func checkClient(t *testing.T, run driver) {
 	}
 }
 
-// compare says how a result differs from the one that is wanted. If that is an error, it
-// compares only the members that are wanted.
+// compare returns how a result differs from the wanted result, or "" if they are the same. If an
+// error is wanted, compare looks only at the members that the wanted error has.
 func compare(want, got string) string {
 	var wanted, found struct {
 		Error map[string]json.RawMessage `json:"error"`

@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// runGo runs programs with the Go client.
+// runGo is the driver of the Go client.
 func runGo(t *testing.T, programs []program) [][]json.RawMessage {
 	t.Helper()
 	results := make([][]json.RawMessage, len(programs))
@@ -66,7 +66,7 @@ func runProgram(t *testing.T, p program) []json.RawMessage {
 	return results
 }
 
-// arguments has the arguments of all calls.
+// arguments has a field for every argument that any call takes.
 type arguments struct {
 	ID         string           `json:"id"`
 	Type       string           `json:"type"`
@@ -85,7 +85,7 @@ type arguments struct {
 	Format     exportjob.Format `json:"format"`
 	Offset     int64            `json:"offset"`
 
-	Where map[string]json.RawMessage `json:"where"` // attribute and descending, and a value for each operator
+	Where map[string]json.RawMessage `json:"where"` // keys: "attribute", "descending" and operators
 }
 
 func (a arguments) entity() entity.Draft {
@@ -96,8 +96,8 @@ func (a arguments) event() event.Draft {
 	return event.Draft{ID: a.ID, Name: a.Name, EntityID: a.EntityID, OccurredAt: a.OccurredAt, Attributes: a.Attributes}
 }
 
-// find returns the query for entities with an attribute. If the value is a text, it takes what
-// is between the quotes; the texts of this suite have no escapes.
+// find returns a query by an attribute. It decodes a JSON string by trimming the quotes, because
+// the strings in this suite have no escapes.
 func (a arguments) find() client.FindQuery {
 	q := client.FindQuery{Type: a.Type, Limit: a.Limit, Cursor: a.Cursor}
 	for name, value := range a.Where {
@@ -163,7 +163,7 @@ func callGo(ctx context.Context, c *client.Client, k call) (any, error) {
 	return callGoMore(ctx, c, k.Name, a)
 }
 
-// callGoMore makes the calls of events and jobs.
+// callGoMore makes the calls that concern events and jobs.
 func callGoMore(ctx context.Context, c *client.Client, name string, a arguments) (any, error) {
 	switch name {
 	case "create_event":
@@ -209,7 +209,7 @@ func all[T any](records func(func(T, error) bool)) (got []T, err error) {
 	return got, nil
 }
 
-// walk is the result of a list of changes.
+// walk is the result of reading all pages of a list of changes.
 type walk struct {
 	Data        []any        `json:"data"`
 	SyncedUntil *record.Time `json:"synced_until"`
@@ -264,7 +264,7 @@ func newEvents(ctx context.Context, c *client.Client, q client.EventChangeQuery)
 	}
 }
 
-// batch returns the results of a batch. known reports whether a result has its record.
+// batch converts the results of a batch. known reports whether a result includes the record.
 func batch[T any](results []client.BatchResult[T], known func(T) bool) (all []map[string]any) {
 	all = []map[string]any{}
 	for _, r := range results {
@@ -280,7 +280,7 @@ func batch[T any](results []client.BatchResult[T], known func(T) bool) (all []ma
 	return all
 }
 
-// outcome returns the result of a call, or its error together with the results of a batch.
+// outcome returns a call's result or its error. The error of a batch includes the results.
 func outcome(got any, err error) any {
 	if err == nil {
 		return got

@@ -6,8 +6,8 @@ import (
 	"sluice/internal/test/scripted"
 )
 
-// generous has the headers of a response after which so much is left that the size of pages
-// does not depend on time.
+// generous has the headers of a response that leaves so much quota that page sizes do not depend
+// on timing.
 var generous = map[string]string{"RateLimit-Policy": `"records";q=800;w=1, "requests";q=800;w=1`, "RateLimit": `"records";r=800;t=1, "requests";r=800;t=1`, "X-RateLimit-Reset": "+1"}
 
 func page(records, cursor string) string {
@@ -17,7 +17,6 @@ func page(records, cursor string) string {
 	return `{"data":[` + records + `],"next_cursor":` + cursor + `}`
 }
 
-// listCases are about lists and walks.
 var listCases = []testCase{
 	{
 		name:   "a page",
@@ -25,8 +24,8 @@ var listCases = []testCase{
 		script: one("GET /entity?cursor=c%2B1&limit=2&type=a+person", "", 200, page(ada+","+eve, "c2")),
 	},
 	{
-		// The first page has the default size, because the limit is unknown. Later ones have a
-		// quarter of the client's share of the limit, which is spread over four steps.
+		// The first page has the default size, because the limit is still unknown. Each later page
+		// is as large as one step allows: a quarter of the client's share of the limit.
 		name: "all pages, of sizes that follow the limits", config: config{Share: 0.5},
 		calls: []call{do("entities", `{"type":"t"}`, `[`+ada+`,`+eve+`]`)},
 		script: []scripted.Exchange{
@@ -108,7 +107,7 @@ const (
 	otherKey = `{"code":"forbidden","detail":"the key lacks the scope"}`
 )
 
-// jobCases are about jobs, and about the source of records.
+// jobCases cover jobs and the source of records.
 var jobCases = []testCase{
 	{
 		name: "export jobs",

@@ -44,7 +44,7 @@ func TestThePythonClientIsTypedAndFormatted(t *testing.T) {
 	}
 }
 
-// root is a directory for the wheel and for Python environments. All tests share them.
+// root is the directory of the wheel and the Python environments, which all tests share.
 var root string
 
 func TestMain(m *testing.M) {
@@ -65,12 +65,12 @@ type python struct {
 	install func() (interpreter string, err error)
 }
 
-// The oldest minor version of Python 3 that the client supports, and one that is higher than
-// any that tests look for.
+// Minor versions of Python 3: the oldest that the client supports, and the newest that tests look
+// for.
 const oldest, bound = 10, 30
 
-// pythons are the oldest interpreter that the client supports, if this machine has it, and the
-// newest one, which comes last.
+// pythons returns the oldest Python that the client supports, if this machine has it, and then
+// the newest Python that this machine has.
 var pythons = sync.OnceValue(func() (all []python) {
 	minors := []int{oldest}
 	for minor := bound; minor > oldest; minor-- {
@@ -93,8 +93,8 @@ var pythons = sync.OnceValue(func() (all []python) {
 
 func newestPython() python { return pythons()[len(pythons())-1] }
 
-// findPython returns the path of an interpreter of Python 3.minor, or "". pyenv has
-// interpreters that are not in PATH.
+// findPython returns the path of an interpreter for Python 3.<minor>, or "" if there is none. It
+// also looks in pyenv, whose interpreters may not be in PATH.
 func findPython(minor int) string {
 	name := fmt.Sprintf("python3.%d", minor)
 	versions := filepath.Join(cmp.Or(os.Getenv("PYENV_ROOT"), os.Getenv("HOME")+"/.pyenv"), "versions")
@@ -107,7 +107,7 @@ func findPython(minor int) string {
 	return ""
 }
 
-// wheel builds the wheel of the client, without using the network, and returns its path.
+// wheel builds the client's wheel, without access to the network, and returns the wheel's path.
 var wheel = sync.OnceValues(func() (path string, err error) {
 	if err := pip("wheel", "--no-index", "--no-deps", "--no-build-isolation", "-w", root, "./python"); err != nil {
 		return "", err
@@ -119,8 +119,8 @@ var wheel = sync.OnceValues(func() (path string, err error) {
 	return wheels[0], nil
 })
 
-// install installs the wheel in a new environment of an interpreter, and returns the
-// environment's interpreter.
+// install creates an environment for the interpreter at path, installs the wheel there, and
+// returns the environment's own interpreter.
 func install(path string) (interpreter string, err error) {
 	file, err := wheel()
 	if err != nil {
@@ -137,10 +137,10 @@ func install(path string) (interpreter string, err error) {
 	return interpreter, pip("--python", interpreter, "install", "--no-index", "--find-links", cache+"wheels", file)
 }
 
-// cache is the directory of make python-client.
+// cache is the directory into which "make python-client" installs its tools.
 const cache = "../.cache/python-client/"
 
-// pip runs the pip of make python-client.
+// pip runs the pip that "make python-client" installs.
 func pip(args ...string) error {
 	if out, err := exec.Command(cache+"bin/pip", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("pip %v: %w\n%s", args, err, out)
@@ -148,7 +148,7 @@ func pip(args ...string) error {
 	return nil
 }
 
-// command returns a command that runs a program using the client. Python warnings are errors.
+// The command runs Python with the client's wheel installed. Python warnings are errors.
 func (p python) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	interpreter, err := p.install()
@@ -158,7 +158,7 @@ func (p python) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// driver returns a driver that runs the Python client.
+// driver returns the driver of the Python client. mode is "sync" or "async".
 func (p python) driver(t *testing.T, mode string) driver {
 	t.Helper()
 	return func(t *testing.T, programs []program) (results [][]json.RawMessage) {

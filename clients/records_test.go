@@ -14,12 +14,11 @@ const (
 	new1 = `{"id":"$id","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`
 )
 
-// one returns the script of a single request.
 func one(request, body string, status int, reply string) []scripted.Exchange {
 	return []scripted.Exchange{{Request: request, Body: body, Status: status, Reply: reply}}
 }
 
-// recordCases are about what is sent and returned.
+// recordCases cover the requests and results of calls that concern records.
 var recordCases = []testCase{
 	{
 		name: "create an entity", key: "slc_0123456789abcdef_secret",
@@ -132,7 +131,7 @@ var recordCases = []testCase{
 
 const badResult = `{"kind":"error","route":"create-events","tries":1,"status":422,"code":"invalid_body","fields":["name is required"],"retry_after":0,"request_id":"","retryable":false,"text":"create-events: status 422: no"}`
 
-// failureCases are about retries and their bounds.
+// failureCases cover retries and their bounds.
 var failureCases = []testCase{
 	{
 		name:  "503, a lost and a cut response: the same record is sent again",
@@ -257,7 +256,8 @@ var failureCases = []testCase{
 	},
 }
 
-// full returns the headers of a response after which nothing is left, and others.
+// full returns the headers of a response that leaves no quota. others are the names and values
+// of further headers.
 func full(others ...string) map[string]string {
 	header := map[string]string{"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "+1"}
 	for i := 0; i < len(others); i += 2 {

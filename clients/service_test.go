@@ -28,8 +28,8 @@ import (
 	"sluice/pkg/index"
 )
 
-// startService starts the server of `sluice serve`. It has an entity and an event that are an
-// hour old, so that walks return them, and an index of persons' email.
+// startService starts the server that `sluice serve` runs. It has an index on the attribute email,
+// and an entity and an event that are an hour old, so that walks return them.
 func startService(t *testing.T) (url, key string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func createOldRecords(t *testing.T, path string) {
 }
 
 // The Python examples in docs/clients.md run unchanged, one after another, outside the
-// repository and with the installed wheel.
+// repository, and use the installed wheel.
 func TestThePythonExamplesOfTheDocs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/clients.md")
@@ -106,19 +106,19 @@ func TestThePythonExamplesOfTheDocs(t *testing.T) {
 	}
 }
 
-// faulty is a proxy in which the first two requests of each call fail, in two of these ways.
-// Only if the fault is a lost or cut response has the service served the request.
+// faulty is a proxy that makes the first two requests of each call fail, in two of the ways listed
+// in faults. Such a request reaches the service only if its response will be lost or cut.
 type faulty struct {
 	next http.Handler
 
 	mu    sync.Mutex
-	calls map[string]int // number of each call, by the id of its first record
+	calls map[string]int // maps the id of a call's first record to the number of the call, from 0
 	tries map[string]int
 }
 
 var faults = []string{"503", "lost", "429", "cut", "429 with Retry-After", "500"}
 
-// fault returns the fault of a request, or "".
+// fault returns an element of faults for the first two requests of a call, and "" for later ones.
 func (f *faulty) fault(id string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,13 +160,13 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	default:
 		var status int
-		fmt.Sscan(fault, &status) //nolint:errcheck // a constant
+		fmt.Sscan(fault, &status) //nolint:errcheck // the fault is a number
 		w.WriteHeader(status)
 	}
 }
 
-// Whatever happens to requests and responses, each record is stored once, and each call ends
-// with the third of its requests.
+// Whatever happens to requests and responses, each record is stored exactly once, and each call
+// succeeds with its third request.
 func TestRecordsAreStoredOnceInSpiteOfFaults(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"sync", "async"} {
@@ -190,7 +190,8 @@ func TestRecordsAreStoredOnceInSpiteOfFaults(t *testing.T) {
 	}
 }
 
-// checkImported checks that the service has what importer.py has created, and nothing else.
+// checkImported checks that the service has the events that importer.py creates, the old event
+// that startService creates, and no others.
 func checkImported(t *testing.T, service, key string) {
 	t.Helper()
 	c, err := client.New(service, client.Config{Key: key})

@@ -15,21 +15,20 @@ import (
 	"sluice/internal/test/syncwait"
 )
 
-// connector keeps a copy of the records by means of a tool.
+// connector uses a tool to keep a copy of the records.
 type connector struct {
 	name string
 
-	// sync runs the tool once and applies the result to copied. dir contains the state of the
-	// tool.
+	// sync runs the tool once and applies the result to copied. dir holds the tool's state.
 	sync func(t *testing.T, s *service, dir string, copied tables)
 
 	dir    string
 	copied tables
 }
 
-// TestConnectors runs each connector twice. The first run copies all records, the second the
-// changes. After each run, the copy must equal the records in export files. The test also
-// queries the export files with DuckDB, and writes the copy of dlt to another workspace.
+// TestConnectors runs each connector twice. The first run copies all records, and the second run
+// copies the changes. After each run, the copy must equal the records in export files. The test
+// also queries the export files with DuckDB, and writes dlt's copy to another workspace.
 func TestConnectors(t *testing.T) {
 	t.Parallel()
 	_, err := os.Stat(tool(t, "python"))
@@ -81,7 +80,7 @@ func TestConnectors(t *testing.T) {
 	}
 }
 
-// count returns an environment variable, or standard if it is not set.
+// count returns the number in an environment variable, or a default if the variable is not set.
 func count(t *testing.T, variable string, standard int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -95,8 +94,8 @@ func count(t *testing.T, variable string, standard int) int {
 	return n
 }
 
-// incrementalPages is the maximum number of pages of an incremental sync: two of entities, one
-// of events, and for each stream another one, which shows that nothing follows.
+// incrementalPages is the most pages that an incremental sync may read: two pages of entities, one
+// page of events, and one last page of each stream, which shows that nothing follows.
 const incrementalPages = 5
 
 // syncAll runs all connectors concurrently, each from its own address.
@@ -118,8 +117,8 @@ func syncAll(t *testing.T, s *service, connectors []*connector) {
 	wg.Wait()
 }
 
-// fullThroughput is the number of records from which on the test checks the throughput. With
-// fewer records, starting and ending a run takes too much of the time.
+// fullThroughput is the fewest records for which the test checks the throughput. With fewer
+// records, starting and ending a run takes too much of the time.
 const fullThroughput = 10_000
 
 func checkThroughput(t *testing.T, name string, from *caller, records int) {

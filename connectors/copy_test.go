@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// table has records by id, as canonical JSON.
+// table maps the ids of records to the records as canonical JSON.
 type table map[string]string
 
 // tables has the tables "entity" and "event".
@@ -51,8 +51,8 @@ func (tb table) put(t *testing.T, text []byte) {
 	tb[id] = string(canonicalText)
 }
 
-// canonical turns numbers into fractions, and integers of more than 64 bits into strings of
-// their digits, as dlt loads them.
+// canonical turns numbers into fractions. It turns integers of more than 64 bits into strings of
+// their digits, because dlt loads them that way.
 func canonical(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -75,7 +75,7 @@ func canonical(value any) any {
 	return value
 }
 
-// compare reports the first records that differ.
+// compare reports at most three differing records per table.
 func compare(t *testing.T, who string, got, want tables) {
 	t.Helper()
 	for name := range want {

@@ -32,16 +32,15 @@ import (
 )
 
 // service is a running service with two API keys. Requests to url come from the address
-// 127.0.0.1, unless url is that of a caller's proxy.
+// 127.0.0.1, unless url belongs to the proxy of a caller.
 type service struct {
 	url      string
 	key      string // API key with all scopes
 	otherKey string // API key of another workspace
 }
 
-// startService starts the server of `sluice serve` with default limits and API keys. The
-// records are written before that and are an hour old, so tests can read them without waiting
-// for record.SyncLag.
+// startService starts the server that `sluice serve` runs, with default limits and API keys. Its
+// records are an hour old, so that walks return them and tests need not wait for record.SyncLag.
 func startService(t *testing.T, entities, events int) *service {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +95,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 // neverCreated is the entity_id of some events. There is no entity with that id.
 const neverCreated = "never-created"
 
-// attributes returns attributes with values that tools might change.
+// attributes returns values that tools might change.
 func attributes(i int) record.Attributes {
 	return record.Attributes(fmt.Sprintf(`{"n":%d,"min":-9223372036854775808,"huge":1000000000000000000000000000000,"half":%d.5,"tiny":1e-7,`+
 		`"text":"07 = \"é\" \u0000 🙂","time":"2026-01-02T03:04:05.678+02:00","null":null,"CamelCase":{"a.b":[true,{},[]]},"empty":""}`,
@@ -106,10 +105,10 @@ func attributes(i int) record.Attributes {
 // firstN is the attribute n of the first record. No 64-bit float can represent it.
 const firstN = 9007199254740993
 
-// greatest returns the greatest value of the attribute n among this many records.
+// greatest returns the greatest value of the attribute n if there are this many records.
 func greatest(records int) int64 { return int64(firstN + records - 1) }
 
-// late returns an occurred_at that is years before the creation of the event.
+// late returns an occurred_at years before the event is created.
 func late(i int) record.Time {
 	return record.TimeOf(time.Date(2019, 12, 31, 23, 59, 59, i%1000*1e6, time.UTC).Add(time.Duration(i) * time.Minute))
 }
@@ -123,12 +122,11 @@ func (s *service) client(t *testing.T, key string) *client.Client {
 	return c
 }
 
-// lateEvents is the number of events that service.change creates with an occurred_at that is
-// years in the past.
+// lateEvents is how many events service.change creates with an occurred_at years in the past.
 const lateEvents = 20
 
-// change takes 100 steps of one or two changes each, erases the events of neverCreated, and
-// returns the time after that.
+// change creates, updates and deletes records in 100 steps, and erases the events of neverCreated.
+// It returns the time at which all changes were done.
 func (s *service) change(t *testing.T) time.Time {
 	t.Helper()
 	c, ctx := s.client(t, s.key), t.Context()
@@ -136,11 +134,11 @@ func (s *service) change(t *testing.T) time.Time {
 		var err error
 		id := fmt.Sprintf("e-%d", 3*i)
 		switch i % 5 {
-		case 0: // update
+		case 0: // change, remove and add an attribute
 			_, err = c.UpdateEntity(ctx, id, record.Attributes(`{"n":9223372036854775807,"half":null,"new":{"a":1}}`))
-		case 1: // delete; an entity with events is erased with them
+		case 1: // delete; if the entity has events, erase them too
 			err = s.remove(t, c, id, i%2 == 0)
-		case 2: // the same, and create another entity with the same id
+		case 2: // delete as in case 1, and create another entity with the same id
 			if err = s.remove(t, c, id, i%2 == 0); err == nil {
 				_, _, err = c.CreateEntity(ctx, entity.Draft{ID: id, Type: "phoenix"})
 			}
@@ -166,7 +164,7 @@ func (s *service) change(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// remove deletes an entity or, with erase, also its events.
+// remove deletes an entity. If erase is true, it also erases the entity's events.
 func (s *service) remove(t *testing.T, c *client.Client, id string, erase bool) error {
 	if !erase {
 		return c.DeleteEntity(t.Context(), id)
@@ -178,7 +176,7 @@ func (s *service) remove(t *testing.T, c *client.Client, id string, erase bool) 
 	return err
 }
 
-// exportChanges writes the changes of entities to a file, as "sluice export --since" does.
+// exportChanges writes entity changes to a file, as "sluice export --since" does.
 func (s *service) exportChanges(t *testing.T, path string) {
 	t.Helper()
 	page, err := s.client(t, s.key).ListEntityChanges(t.Context(), client.EntityChangeQuery{UpdatedSince: client.TimeOf(time.Now().Add(-30 * time.Minute)), IncludeDeleted: true, Limit: 200})
@@ -198,7 +196,7 @@ func (s *service) exportChanges(t *testing.T, path string) {
 	}
 }
 
-// exportAll runs three export jobs, keeps their files in dir, and returns all records.
+// exportAll runs three export jobs, downloads their files into dir, and returns all records.
 func (s *service) exportAll(t *testing.T, key, dir string) tables {
 	t.Helper()
 	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
@@ -242,7 +240,7 @@ func download(ctx context.Context, c *client.Client, j exportjob.Order, path str
 	return err
 }
 
-// readFile adds the records of an NDJSON file.
+// readFile adds the records of a compressed NDJSON file.
 func (tb table) readFile(t *testing.T, path string) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -264,8 +262,8 @@ func (tb table) readFile(t *testing.T, path string) {
 	}
 }
 
-// caller calls the service through a proxy, which connects from another address, forwards the
-// requests, and observes the responses.
+// caller calls the service through a proxy that connects from another address and observes the
+// responses.
 type caller struct {
 	*service
 	mu          sync.Mutex

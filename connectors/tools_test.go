@@ -23,8 +23,8 @@ func tool(t *testing.T, name string) string {
 	return child.Cached(t, "connectors/bin/"+name)
 }
 
-// run runs a program in dir and returns the lines of its output. env is added to its
-// environment. The test fails unless the exit code is 0.
+// run executes a program in dir, with env added to the environment, and returns the lines of its
+// output. The test fails unless the exit code is 0.
 func run(t *testing.T, dir string, env []string, program string, args ...string) [][]byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), tool(t, program), args...)
@@ -40,10 +40,8 @@ func run(t *testing.T, dir string, env []string, program string, args ...string)
 	return bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 }
 
-// tail returns the last 4,000 bytes of a program's output.
 func tail(out []byte) []byte { return out[max(0, len(out)-4000):] }
 
-// writeJSON writes a file into dir and returns its path.
 func writeJSON(t *testing.T, dir, name string, value any) string {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -57,8 +55,8 @@ func writeJSON(t *testing.T, dir, name string, value any) string {
 	return path
 }
 
-// apply stores a record of a stream, without erased_at. If the record has a member called
-// deletedAt that is not null, apply removes it instead.
+// apply stores a record without erased_at, which export files lack. If deletedAt is the name of a
+// member that is present and not null, apply deletes the stored record instead.
 func (all tables) apply(t *testing.T, stream string, text json.RawMessage, deletedAt string) {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -84,9 +82,9 @@ func (all tables) apply(t *testing.T, stream string, text json.RawMessage, delet
 	all[stream].put(t, text)
 }
 
-// dropErased runs the SQL in a connector's README on the entities that the connector has just
-// sent and on the events in its copy, and removes from the copy the events that the SQL
-// deletes. The copy has no erased_at, like export files.
+// dropErased runs the SQL in a connector's README, and removes from the copy the events that the
+// SQL deletes. The SQL reads the entities that the connector has just sent, because those in the
+// copy have no erased_at.
 func (all tables) dropErased(t *testing.T, dir, connector string, entities [][]byte) {
 	t.Helper()
 	events := make([][]byte, 0, len(all["event"]))
@@ -107,8 +105,8 @@ func (all tables) dropErased(t *testing.T, dir, connector string, entities [][]b
 	maps.DeleteFunc(all["event"], func(id, _ string) bool { return !slices.Contains(left, id) })
 }
 
-// syncAirbyte runs the Airbyte source of the manifest, and processes its messages as an
-// Airbyte destination does.
+// syncAirbyte runs the Airbyte source that the manifest describes, and processes its messages as
+// an Airbyte destination does.
 func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 	airbyte := filepath.Join(child.ModuleRoot(t), "connectors", "airbyte")
 	args := []string{
@@ -231,8 +229,8 @@ func writeWithDLT(t *testing.T, s *service, dir string, want tables) {
 	compare(t, "dlt", writable(t, s.exportAll(t, s.otherKey, t.TempDir())), writable(t, want))
 }
 
-// writable returns the records without what a write does not preserve: the service sets
-// created_at and updated_at itself, and a merge removes null attributes of an entity.
+// writable returns the records without the members that change when a record is written: the
+// service sets created_at and updated_at itself, and a merge removes null attributes of an entity.
 func writable(t *testing.T, all tables) tables {
 	t.Helper()
 	stripped := make(tables)
@@ -259,9 +257,9 @@ func writable(t *testing.T, all tables) tables {
 }
 
 // queryExports runs the queries of docs/duckdb.md on the export files in dir and checks the
-// results. entities and events are the numbers of records in the files, late that of events
-// with the name "late", earlier that of events in the earlier file, and kept how many of these
-// were not erased. greatest is the greatest value of the attribute n.
+// results. entities and events are record counts, and late is how many events have the name
+// "late". earlier is how many events the earlier file has, and kept is how many of these were not
+// erased. greatest is the greatest value of the attribute n.
 func queryExports(t *testing.T, dir string, entities, events, late, earlier, kept int, greatest int64) {
 	t.Helper()
 	root := child.ModuleRoot(t)
@@ -273,11 +271,11 @@ func queryExports(t *testing.T, dir string, entities, events, late, earlier, kep
 		fmt.Sprintf(`[["late", %d], ["signed_up", %d]]`, late, events-late),
 		fmt.Sprintf("[[%d]]", greatest),
 		fmt.Sprintf("[[%d, %d]]", events, greatest),
-		fmt.Sprintf("[[%d]]", earlier), // event_copy
+		fmt.Sprintf("[[%d]]", earlier), // rows of event_copy
 		fmt.Sprintf("[[%d]]", earlier-kept),
 		fmt.Sprintf("[[%d]]", kept),
-		fmt.Sprintf("[[%d]]", events), // event.parquet
-		fmt.Sprintf("[[%d]]", events), // imported.ndjson
+		fmt.Sprintf("[[%d]]", events), // rows of event.parquet
+		fmt.Sprintf("[[%d]]", events), // rows of imported.ndjson
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || string(got[i]) != want[i] {
@@ -287,8 +285,8 @@ func queryExports(t *testing.T, dir string, entities, events, late, earlier, kep
 	}
 }
 
-// compareImport compares the file that docs/duckdb.md makes of a Parquet file with the events
-// from which the Parquet file was made. Each line must be what "sluice import" reads.
+// compareImport compares the file that docs/duckdb.md creates from a Parquet file with the events
+// in that Parquet file. "sluice import" must be able to read each line of the file.
 func compareImport(t *testing.T, path string, events table) {
 	t.Helper()
 	text, err := os.ReadFile(path)

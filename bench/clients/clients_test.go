@@ -1,5 +1,6 @@
-// Package clients compares the service's clients against "sluice serve" with default limits
-// and API keys. "make python-client requests" fetches what it needs.
+// Package clients compares the Go client, the Python clients and the Python package "requests".
+// They call "sluice serve" with default limits and API keys. "make python-client requests" fetches
+// the Python packages.
 package clients
 
 import (
@@ -27,7 +28,7 @@ import (
 const (
 	workers        = 4
 	reads, batches = 2000, 500
-	small, large   = 10, 100 // sizes of a batch
+	small, large   = 10, 100 // records in a batch
 	events         = 100_000
 	limit          = 200 // requests and records per second
 )
@@ -47,7 +48,7 @@ type try struct {
 
 var root = filepath.Join("..", "..")
 
-// service starts the server with an API key, in a directory of its own.
+// service starts a server with its own data directory and an API key.
 func service(b *testing.B, program string) (url, key string) {
 	b.Helper()
 	env := append(os.Environ(), "DATA_DIR="+b.TempDir(), "AUTH_MODE=api-key", "ADDR=127.0.0.1:0")
@@ -81,7 +82,7 @@ func build(b *testing.B) string {
 	return path
 }
 
-// run starts a new server, at which a client does a task.
+// run starts a new server and has a client perform a task against it.
 func run(b *testing.B, program, name, task string, share float64) result {
 	b.Helper()
 	url, key := service(b, program)
@@ -112,8 +113,9 @@ func run(b *testing.B, program, name, task string, share float64) result {
 	return r
 }
 
-// BenchmarkClientsPace reports how much of its share of the limits a client uses in the full
-// seconds of 2,000 reads and of 500 batches, and how many 429s it gets after its first second.
+// BenchmarkClientsPace reports how much of its share of the limits a client uses during 2,000
+// reads and during 500 batches, ignoring the first and last second of each. It also reports how
+// many 429s the client gets, in total and after its first second.
 func BenchmarkClientsPace(b *testing.B) {
 	program := build(b)
 	for _, share := range []float64{1, client.DefaultShare} {
@@ -127,13 +129,13 @@ func BenchmarkClientsPace(b *testing.B) {
 					b.ReportMetric(float64(refused(r.Tries, r.Tries[0].At+1)), "429s-later")
 					b.ReportMetric(float64(refused(r.Tries, 0)), "429s")
 				}
-				b.ReportMetric(0, "ns/op") // has no meaning here
+				b.ReportMetric(0, "ns/op") // hides ns/op, which has no meaning here
 			})
 		}
 	}
 }
 
-// used returns the share of the limit that a route has used in its full seconds.
+// used returns the share of the limit that a route used, ignoring the first and last second.
 func used(tries []try, route string) float64 {
 	perSecond := make(map[int64]int)
 	first, last := int64(1<<62), int64(0)
@@ -151,7 +153,7 @@ func used(tries []try, route string) float64 {
 	return float64(sum) / float64(last-first-1) / limit
 }
 
-// refused counts the 429s after a time.
+// refused counts the 429s after a Unix time.
 func refused(tries []try, after float64) (n int) {
 	for _, t := range tries {
 		if t.Status == 429 && t.At > after {
@@ -161,8 +163,8 @@ func refused(tries []try, after float64) (n int) {
 	return n
 }
 
-// BenchmarkClientsMove reports how many records per second a client imports in batches, and
-// exports by a job.
+// BenchmarkClientsMove reports how many records per second a client imports in batches, and how
+// many it exports with an export job.
 func BenchmarkClientsMove(b *testing.B) {
 	program := build(b)
 	for _, name := range []string{"go", "sync", "async", "requests"} {
@@ -173,7 +175,7 @@ func BenchmarkClientsMove(b *testing.B) {
 				b.ReportMetric(r.Export, "exported/s")
 				b.ReportMetric(float64(refused(r.Tries, 0)), "429s")
 			}
-			b.ReportMetric(0, "ns/op") // has no meaning here
+			b.ReportMetric(0, "ns/op") // hides ns/op, which has no meaning here
 		})
 	}
 }
@@ -212,7 +214,6 @@ func runGo(ctx context.Context, task, url, key string, share float64) (r result,
 	return r, err
 }
 
-// each makes calls from four goroutines.
 func each(calls int, one func(i int) error) (err error) {
 	next := make(chan int)
 	errs := make(chan error, workers)

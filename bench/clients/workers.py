@@ -1,7 +1,7 @@
 """Runs a Python client for the benchmark: workers.py CLIENT TASK URL SHARE < key > result.
 
-CLIENT is sync, async or requests, which is plain requests with the retries of urllib3. Four
-workers share the client. TASK is pace (reads, then small batches) or move (an import of events,
+CLIENT is sync, async or requests (the package requests with urllib3's retries). Four workers
+share the client. TASK is pace (reads, then small batches) or move (an import of events,
 then an export of them). The result is JSON.
 """
 
@@ -28,7 +28,7 @@ def drafts(size, number):
 
 
 def each(calls, one):
-    """Make a number of calls by four threads."""
+    """Call one(i) for every i below calls, from four threads."""
     left, lock = iter(range(calls)), threading.Lock()
 
     def work():

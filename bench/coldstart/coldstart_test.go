@@ -18,19 +18,20 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// indexed are the functions that also read the indexed attributes during init.
+// indexed lists the functions that also read the indexed attributes during init.
 var indexed = []string{"create-entity", "list-entity", "list-entity-index", "update-entity", "upsert-entities"}
 
-// calls is how many calls to DynamoDB a function makes during init to open connections; 1 if
-// absent. Before these, it reads the rows of limits, unless the number is 0.
+// calls maps functions to the number of DynamoDB calls with which they open connections during
+// init. A function that is not listed makes one such call. A function with at least one call scans
+// the limits table first.
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-starter": "0", "export-worker": "0", "erasure-worker": "0", "job-monitor": "0"}
 
-// BenchmarkColdStart starts, in turn, Sluice's function, the bare function of package bare,
-// and the bare function with the same calls as Sluice's. It compares the medians:
+// BenchmarkColdStart starts three programs in turn: Sluice's function, the bare function, and
+// the bare function with the init calls of Sluice's. It reports medians:
 //
-//   - ns/start is the time of Sluice's function.
-//   - x-bare is that time, less the time of the calls, divided by the time of the bare
-//     function. The time of the calls is the difference between the two bare functions.
+//   - ns/start is how long Sluice's function takes to start.
+//   - x-bare is ns/start minus the time of the init calls, divided by the bare function's start
+//     time. The two starts of the bare function differ by the time of the calls.
 //   - zip-MB is the size of the zipped arm64 binary of Sluice's function.
 func BenchmarkColdStart(b *testing.B) {
 	b.Chdir("../..")
@@ -68,7 +69,7 @@ func BenchmarkColdStart(b *testing.B) {
 	}
 }
 
-// start returns the time until the first poll for an event.
+// start returns how long a program takes to poll for its first event.
 func start(b *testing.B, endpoint, program string, env ...string) time.Duration {
 	b.Helper()
 	begin := time.Now()
@@ -85,8 +86,8 @@ func start(b *testing.B, endpoint, program string, env ...string) time.Duration 
 	return time.Since(begin)
 }
 
-// dynamoDB is a fake that has the id of the service and nothing else. The condition of every
-// other update fails.
+// dynamoDB starts a fake DynamoDB that stores only the id of the service. Scans and queries find
+// nothing, and the condition of every other call fails.
 func dynamoDB(b *testing.B) (endpoint string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // an error has no effect on the measurement
@@ -106,7 +107,7 @@ func dynamoDB(b *testing.B) (endpoint string) {
 	return server.URL
 }
 
-// zippedSize is in MB. Like SAM, it compresses at gzip's default level.
+// zippedSize returns the compressed size in MB. Like SAM, it uses gzip's default level.
 func zippedSize(b *testing.B, function string) float64 {
 	b.Helper()
 	path := filepath.Join("bin", "functions-arm64", function)

@@ -1,5 +1,5 @@
-// Package handler measures the processor time that a function takes for a request, without the
-// calls to its stores.
+// Package handler measures the processor time that a function spends on a request, not counting
+// the calls to its stores.
 package handler
 
 import (
@@ -30,9 +30,9 @@ const body = `{"id":"order-2026-000017-signed","name":"order_signed","entity_id"
 	`"tags":["renewal","annual"],"note":"Signed by Zoë, \"as agreed\""}}`
 
 // BenchmarkHandler passes API Gateway events through the adapter and the handler of a route.
-// Stores return at once, API keys are off, and the log line has metrics. For comparison, the
-// adapter gets a handler that writes 20 bytes (bare), and one that writes the bytes of
-// Sluice's response (bare-same-bytes).
+// Stores return immediately, API keys are off, and the log line has metrics. For comparison,
+// the adapter also runs a handler that writes 20 bytes (bare) and a handler that writes the
+// same bytes as Sluice (bare-same-bytes).
 func BenchmarkHandler(b *testing.B) {
 	for _, r := range []struct {
 		route string
@@ -103,7 +103,7 @@ func (counters) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cos
 
 // store stores nothing and always lists the same page.
 type store struct {
-	event.Store // nil; no request calls its methods
+	event.Store // nil; the benchmark calls only Create and List
 	page        record.Page[event.Event]
 }
 

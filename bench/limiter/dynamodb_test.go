@@ -21,11 +21,11 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// decider makes n decisions with concurrent workers. All requests are admitted.
+// decider makes n decisions with concurrent workers. A refusal is an error.
 type decider func(workers, n int) error
 
-// contender is a way to count the requests of two rules in DynamoDB. prepare returns a
-// decider, in whose requests the clients take turns.
+// contender is a way to count requests for two rules in DynamoDB. prepare returns a decider
+// whose requests come from the clients in turn.
 type contender struct {
 	impl    string
 	prepare func(b *testing.B, client *dynamodb.Client, clients int) decider
@@ -39,10 +39,10 @@ var (
 	transactions = contender{"transaction", prepareTransaction}
 )
 
-// BenchmarkDynamoDB measures decisions about requests that are subject to two rules. The
-// counters of 1,000 clients are in DynamoDB Local. It compares the limiter, by address and by
+// BenchmarkDynamoDB measures decisions with counters in DynamoDB Local. The requests come from
+// 1,000 clients and are subject to two rules. The benchmark compares the limiter, by address and by
 // API key, with the bare UpdateItem that the limiter would make, one UpdateItem per rule, one
-// transaction of two updates, and rate-limiter-flexible, which runs in its own process.
+// transaction of two updates, and rate-limiter-flexible in a process of its own.
 //
 // calls/op and WCU/op come from 100 more decisions, which are not timed. rate-limiter-flexible
 // has no WCU/op: each of its calls takes one write unit, but the engine reports none for an
@@ -70,8 +70,9 @@ func BenchmarkDynamoDB(b *testing.B) {
 }
 
 // BenchmarkDynamoDBOfBare reports of-bare: the throughput of the limiter divided by that of
-// the bare UpdateItem that it would make. It is the median of all iterations. In each of them,
-// the workers make a few decisions with both, so that the engine is in the same state.
+// the bare UpdateItem that the limiter would make, as the median of all iterations. In each
+// iteration, the workers make a few decisions with each of the two, so that the engine is in the
+// same state for both.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -83,7 +84,7 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				for n := 0; b.Loop(); n++ {
 					var took [2]time.Duration
 					for turn := range both {
-						i := (n + turn) % 2 // each goes first in half of the turns
+						i := (n + turn) % 2 // each contender goes first in half of the iterations
 						start := time.Now()
 						if err := both[i](workers, 3*workers); err != nil {
 							b.Fatal(err)
@@ -95,14 +96,14 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				slices.Sort(shares)
 				n := len(shares)
 				b.ReportMetric((shares[(n-1)/2]+shares[n/2])/2, "of-bare")
-				b.ReportMetric(0, "ns/op") // hides ns/op, which would include both
+				b.ReportMetric(0, "ns/op") // hides ns/op, which would include both contenders
 			})
 		}
 	}
 }
 
-// BenchmarkDynamoDBKnownRefusal measures a refusal when the client's limit is known to be
-// exhausted in this second.
+// BenchmarkDynamoDBKnownRefusal measures a refusal when the limiter already knows that the
+// client has exhausted its limit in this second.
 func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.Chdir("../..")
 	proxy := dynamoproxy.Start(b, dynamolocal.Endpoint(b))
@@ -124,8 +125,7 @@ func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.ReportMetric((unitsAfter-units)/float64(b.N), "WCU/op")
 }
 
-// open makes some calls before it returns the first client, because the first calls to a Java
-// process take longer.
+// The first call to open warms up the engine, because a Java process is slower at first.
 func open(b *testing.B) *dynamodb.Client {
 	b.Helper()
 	client := newClient(b, dynamolocal.Endpoint(b))
@@ -139,13 +139,13 @@ func open(b *testing.B) *dynamodb.Client {
 
 var warmUp sync.Once
 
-// newClient keeps up to 64 idle connections, because there are up to 32 workers.
+// newClient keeps more idle connections than the SDK's default of 10, for up to 32 workers.
 func newClient(b *testing.B, endpoint string) *dynamodb.Client {
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 })
 	return dynamolocal.Client(b, func(o *dynamodb.Options) { o.HTTPClient, o.BaseEndpoint = transport, &endpoint })
 }
 
-// newStore has a long timeout, because the engine may be busy.
+// newStore sets a long timeout, because the engine may be busy.
 func newStore(b *testing.B, client dynamo.CountersClient, table string) *dynamo.Counters {
 	b.Helper()
 	store, err := dynamo.NewCounters(client, table)
@@ -156,13 +156,13 @@ func newStore(b *testing.B, client dynamo.CountersClient, table string) *dynamo.
 	return store
 }
 
-// stopped is a clock that stands still, so that all requests are in one second.
+// stopped returns a clock that stands still, so that all requests fall into one second.
 func stopped() func() time.Time {
 	now := time.Now()
 	return func() time.Time { return now }
 }
 
-// meter reports the calls and the write units of a decision.
+// meter reports the calls and write units per decision.
 func meter(b *testing.B, c contender) {
 	const decisions = 100
 	proxy := dynamoproxy.Start(b, dynamolocal.Endpoint(b))
@@ -177,9 +177,9 @@ func meter(b *testing.B, c contender) {
 }
 
 // consumed returns the number of calls through a proxy and the write units that they consumed.
-// A write in a transaction takes two: one to prepare it and one to commit it (DynamoDB
+// A write in a transaction takes two units: one to prepare it and one to commit it (DynamoDB
 // Developer Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB Local reports only
-// one.
+// one unit.
 func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	for call, usage := range p.Usage() {
 		switch call.Operation {
@@ -195,7 +195,7 @@ func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	return calls, units
 }
 
-// workers calls decide for each decision, on behalf of the client whose turn it is.
+// workers returns a decider that calls decide with the number of each client in turn.
 func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) error) decider {
 	return func(workers, n int) error {
 		group, ctx := errgroup.WithContext(b.Context())
@@ -228,7 +228,7 @@ func prepareSluice(requests func(clients int) []ratelimit.Request) func(*testing
 	}
 }
 
-// recorder records the last call of a store.
+// recorder keeps a store's last call instead of sending it.
 type recorder struct {
 	in      *dynamodb.UpdateItemInput
 	options []func(*dynamodb.Options)
@@ -255,7 +255,7 @@ func prepareBare(b *testing.B, client *dynamodb.Client, clients int) decider {
 	})
 }
 
-// rule is one of the two rules of an import. Each has a counter of its own.
+// rule is one of the two rules that apply to an import. Each rule has its own counter.
 type rule struct {
 	key  func(n int) ratelimit.Key
 	cost []ratelimit.Cost

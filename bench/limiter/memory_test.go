@@ -1,6 +1,6 @@
 // Package limiter measures decisions of the rate limiter. With counters in memory, it compares
-// them with other Go limiters; with counters in DynamoDB, with the bare UpdateItem that the
-// limiter would make, and with other ways to count the requests of two rules.
+// the limiter with other Go limiters. With counters in DynamoDB, it compares the limiter with the
+// bare UpdateItem that the limiter would make and with other ways to count requests for two rules.
 package limiter
 
 import (
@@ -23,14 +23,14 @@ import (
 // unlimited is a limit that no benchmark reaches, for contenders other than Sluice.
 const unlimited = 1_000_000_000
 
-// highest is the highest limit of Sluice's limiter.
+// highest is the highest limit that Sluice's limiter accepts.
 const highest = ratelimit.MaxPerPartition
 
 var errRefused = errors.New("the request was refused")
 
 func address(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255) }
 
-// requests returns one import per client, to which two rules apply.
+// requests returns one import per client. Two rules apply to each import.
 func requests(clients int) []ratelimit.Request {
 	all := make([]ratelimit.Request, clients)
 	for n := range all {
@@ -47,7 +47,8 @@ func addresses(clients int) []string {
 	return all
 }
 
-// keyRequests are requests counted by API key. newLimiter has a row for each key.
+// keyRequests returns requests that are counted by API key. newLimiter creates rows for the
+// first ratelimit.MaxRows keys.
 func keyRequests(clients int) []ratelimit.Request {
 	all := requests(clients)
 	for n := range all {
@@ -58,8 +59,8 @@ func keyRequests(clients int) []ratelimit.Request {
 
 func keyID(n int) string { return fmt.Sprintf("key%d", n) }
 
-// newLimiter returns a limiter with the same limit for imports and requests, and as many rows
-// of keys as a service can have.
+// newLimiter returns a limiter whose two rules, "imports" and "requests", have the same limit. It
+// has as many rows for API keys as a service can have.
 func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() time.Time) *ratelimit.Limiter {
 	b.Helper()
 	all := make([]ratelimit.Row, ratelimit.MaxRows)
@@ -84,8 +85,8 @@ func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() tim
 	return l
 }
 
-// clock is for clients that take turns. It advances by one second after every 900 readings per
-// client. A decision reads it two or three times, so no client reaches its limit.
+// clock returns a clock for clients that take turns. It advances one second for every 900
+// readings per client. A decision takes two or three readings, so no client reaches its limit.
 func clock(clients int) func() time.Time {
 	start := time.Now()
 	var calls atomic.Int64
@@ -95,13 +96,13 @@ func clock(clients int) func() time.Time {
 }
 
 // memoryLimiter counts in memory. open returns a function that decides on a request of the nth
-// client, and fails if it is refused.
+// client, and fails if the request is refused.
 type memoryLimiter struct {
 	impl string
 	open func(b *testing.B, clients int) (decide func(n int) error)
 }
 
-// sluiceInMemory returns the open function of Sluice's limiter for these requests.
+// sluiceInMemory returns memoryLimiter.open for Sluice's limiter.
 func sluiceInMemory(requests func(clients int) []ratelimit.Request) func(*testing.B, int) func(int) error {
 	return func(b *testing.B, clients int) func(int) error {
 		l := newLimiter(b, memory.NewCounters(), highest, clock(clients))
@@ -117,7 +118,7 @@ var inMemory = []memoryLimiter{
 	{"sluice", sluiceInMemory(requests)},
 	{"sluice-key", sluiceInMemory(keyRequests)},
 	{"go-limiter", func(b *testing.B, clients int) func(int) error {
-		// With an interval of one second, it would refill one token per second.
+		// With an interval of one second, the store would refill only one token per second.
 		store, err := memorystore.New(&memorystore.Config{Tokens: unlimited, Interval: time.Hour})
 		if err != nil {
 			b.Fatal(err)
@@ -153,8 +154,8 @@ func allowed(ok bool, err error) error {
 	return err
 }
 
-// BenchmarkMemory decides for different numbers of clients, sequentially and on all
-// processors. Sluice checks two rules per request, the others one.
+// BenchmarkMemory measures decisions for different numbers of clients, sequentially and on all
+// processors. Sluice checks two rules per request, and the other limiters check one.
 func BenchmarkMemory(b *testing.B) {
 	for _, clients := range []int{1, 1000, 100_000} {
 		for _, l := range inMemory {

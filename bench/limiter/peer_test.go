@@ -50,7 +50,6 @@ func startPeer(b *testing.B) *peer {
 	return &peer{requests: json.NewEncoder(stdin), lines: bufio.NewReader(stdout)}
 }
 
-// prepare is contender.prepare.
 func (p *peer) prepare(b *testing.B, client *dynamodb.Client, clients int) decider {
 	if p == nil {
 		b.Skipf("%s is missing; run: make %[1]s", peerName)

@@ -1,5 +1,5 @@
-// Package money measures what a request uses of AWS, with the real function binaries on
-// DynamoDB Local, and computes the price of a million requests.
+// Package money measures which AWS resources a request uses, by running the real function
+// binaries against DynamoDB Local, and computes the price of a million requests.
 package money
 
 import (
@@ -34,8 +34,8 @@ const (
 )
 
 const (
-	billedSeconds  = 0.010 // time of an invocation; more for a batch of 100 events
-	memoryGB       = 0.25  // memory of a function, as in template.yaml
+	billedSeconds  = 0.010 // per invocation; a batch of 100 events takes longer
+	memoryGB       = 0.25  // per function, as in template.yaml
 	accessLogBytes = 178   // typical line in API Gateway's access log
 )
 
@@ -58,18 +58,17 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-// A record with these attributes has about 300 bytes.
+// A record with these attributes takes about 300 bytes.
 const attributes = `{"plan":"free","country":"NZ","note":"what a client keeps of a person or of a thing that happened, in a few words that are about as long as this, and perhaps a little longer","n":12345.50}`
 
 const (
-	seeded    = 60 // number of entities, and of events; a list returns only 50
+	seeded    = 60 // number of entities and of events; a list returns only 50 of them
 	workspace = "mine"
 )
 
-// body returns the body of the nth request.
 var requests = []struct {
 	route, method, target string
-	body                  func(n int) string
+	body                  func(n int) string // body of the nth request; nil for a route that takes none
 }{
 	{"get-entity", "GET", "/entity/e-7", nil},
 	{"list-entity", "GET", "/entity?limit=50", nil},
@@ -101,9 +100,9 @@ func newEvent(id string) string {
 	return fmt.Sprintf(`{"id":%q,"name":"signed_up","entity_id":"e-7","attributes":%s}`, id, attributes)
 }
 
-// BenchmarkMoney measures how many calls to DynamoDB a request makes, how many write and read
-// units they consume, and how many bytes it logs. It reports the price of a million requests,
-// without data transfer out of AWS. The instance has cached the API key.
+// BenchmarkMoney measures how many DynamoDB calls a request makes, how many write and read units
+// the calls consume, and how many bytes the function logs. It reports the price of a million
+// requests, excluding data transfer out of AWS. The instance has already cached the API key.
 func BenchmarkMoney(b *testing.B) {
 	b.Chdir("../..")
 	d := deploy(b)
@@ -128,8 +127,8 @@ func BenchmarkMoney(b *testing.B) {
 			d.used().since(before).report(b, n, i.Log())
 		})
 	}
-	// The limit is one request per second, so the function refuses all others in that second,
-	// without a call to DynamoDB.
+	// The limit is one request per second. The function refuses further requests in that second
+	// without calling DynamoDB.
 	b.Run("route=get-entity/refused=known", func(b *testing.B) {
 		i, n := d.start(b, "get-entity", "LIMIT_REQUESTS=1"), 0
 		var refused usage
@@ -151,8 +150,8 @@ func (u usage) plus(v usage) usage {
 
 func (u usage) since(v usage) usage { return u.plus(usage{-v.calls, -v.writes, -v.reads}) }
 
-// report reports averages and the price of a million requests. u is the usage of n requests,
-// and log has one line for each.
+// report sets the metrics: averages per request, and the price of a million requests. u is the
+// usage of all n requests, and log has one line for each of them.
 func (u usage) report(b *testing.B, n int, log string) {
 	each := float64(max(n, 1))
 	logged := float64(len(log)) / float64(max(strings.Count(log, "\n"), 1))
@@ -162,7 +161,7 @@ func (u usage) report(b *testing.B, n int, log string) {
 	b.ReportMetric(logged, "log-B/op")
 	b.ReportMetric(millionRequests+millionCalls+1e6*billedSeconds*memoryGB*gbSecond+
 		(accessLogBytes+logged)/1000*gbLogs+u.writes/each*millionWriteUnits+u.reads/each*millionReadUnits, "USD/million")
-	b.ReportMetric(0, "ns/op") // depends on this machine
+	b.ReportMetric(0, "ns/op") // hides ns/op, which depends on this machine
 }
 
 // deployment is a set of tables with some records, a proxy in front of them, and an API key.

@@ -1,6 +1,6 @@
 // Command pocketbase is a PocketBase server with a collection "entity", which anyone may read
-// and write. Like Sluice, it syncs a record to disk before it responds, and keeps no log of
-// requests. It prints its address. Its argument is its data directory.
+// and write. It syncs a record to disk before it responds, like Sluice, and keeps no log of
+// requests. It prints its address. Its argument is the data directory.
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 	log.Fatal(apis.Serve(app, apis.ServeConfig{}))
 }
 
-// connect is PocketBase's own, with synchronous(FULL) instead of NORMAL, which may lose records.
+// connect is PocketBase's default, but with synchronous(FULL), because NORMAL may lose records.
 func connect(path string) (*dbx.DB, error) {
 	return dbx.Open("sqlite", path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(200000000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-32000)")
 }

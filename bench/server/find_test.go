@@ -14,10 +14,10 @@ import (
 // findEntities is how many entities BenchmarkFind stores.
 const findEntities = 1_000_000
 
-// BenchmarkFind measures lookups by an indexed attribute and lookups by id, and how building
-// the index slows down other requests. Metrics: p50-us and p99-us of single requests, one
-// after another; how many seconds the build takes; slowdown, the median during the build
-// divided by the median before.
+// BenchmarkFind measures lookups by an indexed attribute and by id, and how much building the
+// index slows other requests down. p50-us and p99-us are percentiles of requests sent one after
+// another, s is how long the build takes, and slowdown is the median latency during the build
+// divided by the median before it.
 func BenchmarkFind(b *testing.B) {
 	b.Chdir("../..")
 	program := build(b, ".", "./cmd/sluice")

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// connections is how many connections a load uses, unless a benchmark varies that. Each has a
-// source address of its own, so none reaches the limit of 900 requests per second.
+// connections is how many connections a benchmark uses by default. Each connection has its own
+// source address, so that no address reaches the limit of 900 requests per second.
 const connections = 64
 
-// load is loadOver with that many connections.
+// load is loadOver with the default number of connections.
 func load(b *testing.B, server *process, request func() []byte) (perSecond float64) {
 	return loadOver(b, connections, server, request)
 }
 
 // loadOver sends b.N requests over persistent connections, one at a time on each, and returns
 // how many were served per second. The client runs on the same machine as the server, so it
-// does only what HTTP requires. cpu-ns/op is the processor time of the server, which other
-// programs affect less than the other figures.
+// does no more than HTTP requires. cpu-ns/op is the server's processor time. Of all metrics, it
+// depends least on what else is running on the machine.
 func loadOver(b *testing.B, connections int, server *process, request func() []byte) (perSecond float64) {
 	each := max(1, connections/runtime.GOMAXPROCS(0))
 	all := make(chan *connection, min(connections, each*runtime.GOMAXPROCS(0)))
@@ -97,7 +97,7 @@ func (c *connection) exchange(request []byte) (length int, err error) {
 	}
 }
 
-// line reads the status line or a header line, valid until the next call.
+// line reads the status line or a header line. The bytes are valid until the next call.
 func (c *connection) line() ([]byte, error) {
 	line, err := c.reader.ReadSlice('\n')
 	return bytes.TrimRight(line, "\r\n"), err

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// build returns the path of a command's binary.
+// build returns the path of the binary. module is the directory of the command's module.
 func build(b *testing.B, module, command string) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), filepath.Base(command))
@@ -31,20 +31,19 @@ type process struct {
 	address string
 }
 
-// startSluice starts the command of "make run" with the highest limits.
+// startSluice starts "sluice serve" with the highest limits.
 func startSluice(b *testing.B, program string) *process {
 	b.Helper()
 	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", b.TempDir())
 }
 
-// startUnlimited is startSluice without limits for the addresses of a load.
+// startUnlimited is startSluice without limits for the clients' addresses.
 func startUnlimited(b *testing.B, program string) *process {
 	b.Helper()
 	s, _ := startUnlimitedIn(b, program)
 	return s
 }
 
-// startUnlimitedIn also returns the data directory.
 func startUnlimitedIn(b *testing.B, program string) (s *process, dir string) {
 	b.Helper()
 	dir = b.TempDir()
@@ -54,7 +53,7 @@ func startUnlimitedIn(b *testing.B, program string) (s *process, dir string) {
 	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", dir), dir
 }
 
-// start starts a server that prints its address.
+// start waits until the server has printed its address.
 func start(b *testing.B, program string, args ...string) *process {
 	b.Helper()
 	cmd := exec.Command(program, args...)
@@ -71,7 +70,7 @@ func start(b *testing.B, program string, args ...string) *process {
 	return &process{Process: p, address: address}
 }
 
-// cpu returns the processor time used so far, to 10 ms. It needs Linux.
+// cpu returns the processor time used so far, with a resolution of 10 ms. It needs Linux.
 func (p *process) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
@@ -79,7 +78,7 @@ func (p *process) cpu(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	const userHZ = 100
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third field on
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // fields[0] is the third field of stat
 	var ticks [2]int
 	for i, field := range fields[11:13] { // utime and stime
 		if ticks[i], err = strconv.Atoi(field); err != nil {

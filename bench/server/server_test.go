@@ -1,5 +1,5 @@
-// Package server measures "sluice serve" under load, and a minimal HTTP server whose responses
-// have the same size. Each server runs in its own process.
+// Package server measures "sluice serve" under load and compares it with a minimal HTTP server
+// whose responses have the same size. Each server runs in its own process.
 package server
 
 import (
@@ -28,7 +28,7 @@ var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada
 // divided by that of the minimal server. Sluice syncs a new record to disk before it responds,
 // and concurrent creates share a sync.
 //
-// If the environment variable BENCH_BASE is the path of another build of sluice, that is
+// If the environment variable BENCH_BASE is the path of another build of sluice, that build is
 // measured too, as impl=base.
 func BenchmarkServer(b *testing.B) {
 	b.Chdir("../..")
@@ -74,9 +74,9 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// BenchmarkWrites measures creates over 1, 16 and 64 connections, batches of 100 over one, and
-// lists, without limits. It compares Sluice with PocketBase and, if BENCH_BASE is set, with
-// the build there.
+// BenchmarkWrites measures creates over 1, 16 and 64 connections, and batches of 100 and lists
+// over one connection, all without rate limits. It compares Sluice with PocketBase and, if
+// BENCH_BASE is set, with the build at that path.
 func BenchmarkWrites(b *testing.B) {
 	b.Chdir("../..")
 	peer := build(b, "bench/pocketbase", "sluice/bench/pocketbase")
@@ -95,7 +95,7 @@ func BenchmarkWrites(b *testing.B) {
 		name        string
 		connections int
 		request     []byte // to Sluice
-		peer        []byte // to PocketBase; nil if it has no such request
+		peer        []byte // to PocketBase; nil if PocketBase has no such request
 	}{
 		{"create", 1, create, post("/api/collections/entity/records", entity)},
 		{"create", 16, create, post("/api/collections/entity/records", entity)},
@@ -119,8 +119,8 @@ func BenchmarkWrites(b *testing.B) {
 	}
 }
 
-// BenchmarkRecords measures requests with different numbers of events, and the memory of the
-// server: RSS-MB includes the mapped pages of the data file, anon-MB does not.
+// BenchmarkRecords measures requests to servers with different numbers of stored events, and the
+// servers' memory: RSS-MB includes the mapped pages of the data file, and anon-MB does not.
 func BenchmarkRecords(b *testing.B) {
 	b.Chdir("../..")
 	sluice := build(b, ".", "./cmd/sluice")
@@ -148,7 +148,6 @@ func BenchmarkRecords(b *testing.B) {
 	}
 }
 
-// id returns the id of the nth event that seed creates.
 func id(n int) string { return fmt.Sprintf("018f-%010d", n) }
 
 // seed creates events in concurrent batches.

@@ -1,4 +1,4 @@
-// Package store measures calls of the stores to DynamoDB Local, and the units that they consume.
+// Package store times the stores on DynamoDB Local, and counts their calls and the units consumed.
 package store
 
 import (
@@ -23,8 +23,8 @@ const workspace = "default"
 
 const attributes = `"plan":"team","seats":12,"amount":149.90,"currency":"EUR","source":{"campaign":"spring","medium":"email"},"tags":["renewal","annual"]`
 
-// BenchmarkCreate compares creates, without and with indexed attributes, to a PutItem of an
-// item of the same size into the same table.
+// BenchmarkCreate compares creates, with and without indexed attributes, to a PutItem of an item
+// of the same size in the same table.
 func BenchmarkCreate(b *testing.B) {
 	b.Chdir("../..")
 	table := dynamolocal.Table(b, "EntitiesTable")
@@ -81,8 +81,8 @@ func BenchmarkFind(b *testing.B) {
 	})
 }
 
-// BenchmarkList lists 50 entities, with and without deleted ones before them. A list by id
-// reads past the tombstones, and a list by type does not.
+// BenchmarkList lists 50 entities, with and without tombstones before them. A list by id has to
+// read the tombstones, and a list by type does not.
 func BenchmarkList(b *testing.B) {
 	b.Chdir("../..")
 	const page = 50
@@ -110,11 +110,11 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// call is the nth call to a store.
+// call makes the nth call to a store.
 type call func(ctx context.Context, n int) error
 
-// compare times calls. It also makes one call through a proxy, which is not timed, to report
-// calls/op and units/op.
+// compare times calls. To report calls/op and units/op, it makes one more call, untimed and
+// through a proxy.
 func compare(b *testing.B, name string, prepare func(*dynamodb.Client) call) {
 	b.Run(name, func(b *testing.B) {
 		n := 0
@@ -140,7 +140,6 @@ func compare(b *testing.B, name string, prepare func(*dynamodb.Client) call) {
 	})
 }
 
-// seed creates n entities.
 func seed(b *testing.B, s *dynamo.Entities, n int) {
 	b.Helper()
 	each(b, n, func(ctx context.Context, n int) error { return create(ctx, s, id(n), n) })
@@ -167,7 +166,7 @@ func entities(b *testing.B, client *dynamodb.Client, table string, indexed *inde
 	return s
 }
 
-// declarations returns n indexed attributes of the type person, of which the first is email.
+// declarations returns n indexed attributes of the type person. The first one is email.
 func declarations(n int) *index.Current {
 	var all []index.Declaration
 	for i, name := range []string{"email", "phone", "company", "city"}[:n] {

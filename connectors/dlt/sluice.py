@@ -17,7 +17,7 @@ from dlt.sources.helpers import requests
 BEGINNING = "1970-01-01T00:00:00Z"
 PAGE = 50  # records, a quarter of the limit, so that other programs at this address find room
 
-NOT_COLUMNS = {"deleted_at", "erased", "erased_at"}  # members of records that the table entity has not
+NOT_COLUMNS = {"deleted_at", "erased", "erased_at"}  # members of records that are not columns of the table entity
 
 Record = dict[str, Any]
 
@@ -31,14 +31,14 @@ def session(api_key: str) -> requests.Session:
 
 
 def pace(response: requests.Response) -> None:
-    """If less than a page of the limit is left, waits until the window ends."""
+    """Waits until the window ends if less than a page of the limit is left."""
     if int(response.headers["X-RateLimit-Remaining"]) < PAGE:
         wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
         time.sleep(min(max(wait, 0), 1))
 
 
 def integer(digits: str) -> int | str:
-    """Returns an integer. If dlt cannot store it in 64 bits, returns its digits as text."""
+    """Returns an integer, or its digits as text if dlt cannot store it in 64 bits."""
     value = int(digits)
     return value if -(2**63) <= value < 2**64 else digits
 
@@ -132,8 +132,8 @@ def sluice_destination(
     base_url: str = dlt.config.value,
     api_key: dlt.TSecretStrValue = "",
 ) -> None:
-    """Writes the tables entity and event. Every row must have an id. With the id, the service
-    does not store the row twice if dlt repeats a load."""
+    """Writes the tables entity and event. Every row must have an id, so that the service does not
+    store the row twice if dlt repeats a load."""
     path, member = ROUTES[table["name"]]
     rows = [{name: value for name, value in row.items() if value is not None} for row in items]
     if not all("id" in row for row in rows):
@@ -142,8 +142,8 @@ def sluice_destination(
 
 
 def send(http: requests.Session, url: str, member: str, rows: list[Record]) -> None:
-    """Sends one batch. If the batch is too large, sends its two halves. Raises an exception
-    if the service rejects a row."""
+    """Sends one batch, or its two halves if the batch is too large. Raises an exception if the
+    service rejects a row."""
     headers = {"Content-Type": "application/json"}
     response = http.post(url, data=json.dumpb({member: rows}), headers=headers)
     if response.status_code == 413 and len(rows) > 1:

@@ -16,7 +16,7 @@ ATTRIBUTES = th.Property("attributes", th.ObjectType(additional_properties=True)
 
 
 def pace(response: requests.Response, **_: Any) -> None:
-    """If less than a page of the limit is left, waits until the window ends."""
+    """Waits until the window ends if less than a page of the limit is left."""
     if response.ok and int(response.headers.get("X-RateLimit-Remaining", PAGE)) < PAGE:
         wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
         time.sleep(min(max(wait, 0), 1))
@@ -85,7 +85,7 @@ class EntityStream(SluiceStream):
     def post_process(self, row: dict[str, Any], context: Context | None = None) -> dict[str, Any]:
         if row.pop("deleted", False):  # a tombstone; its latest change is the deletion
             row["updated_at"] = row["_sdc_deleted_at"] = row.pop("deleted_at")
-            row.pop("erased", None)  # erased_at says when
+            row.pop("erased", None)  # erased_at says the same, and when
         return row
 
 

@@ -1,8 +1,8 @@
-// Command bare is a minimal function with a DynamoDB client that LoadDefaultConfig configures.
-// If the environment variable CALLS is a number n, it makes the calls that Sluice's functions
-// make during init: a scan, as of the limits, and then n concurrent calls, which open
-// connections. The first of these calls reads the id of the service and then, if INDEXED is
-// set, the indexed attributes.
+// Command bare is a minimal Lambda function with a DynamoDB client from LoadDefaultConfig.
+// If the environment variable CALLS is above 0, the init makes the same calls as the init of
+// Sluice's functions: it scans the limits table and then opens connections by making CALLS calls
+// concurrently. One of them reads the id of the service. If INDEXED is set, a query for the
+// indexed attributes follows that read.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command bare is a minimal HTTP server. It prints its address, and responds to every request
-// with a JSON string of as many bytes as its argument says:
+// Command bare is a minimal HTTP server. It prints its address and responds to every request
+// with the same JSON string. The argument is the size of that string in bytes:
 //
 //	bare 512
 package main

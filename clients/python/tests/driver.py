@@ -17,7 +17,7 @@ import sluice_client as sluice
 
 
 def arguments(call: str, args: dict) -> tuple[list, dict]:
-    """Return the arguments of a method of the client for those of a program."""
+    """Convert the arguments in a program to the arguments of a client method."""
     args = dict(args)
     for name in ("since", "until", "occurred_at"):
         if name in args:
@@ -40,7 +40,7 @@ def new(call: str, args: dict) -> sluice.NewEntity | sluice.NewEvent:
 
 
 def plain(value: object) -> object:
-    """Return a result as JSON has it, in the form that is the same for all clients."""
+    """Return a result as JSON values, in a form that is the same for all clients."""
     if isinstance(value, sluice.Error):
         return error(value)
     if isinstance(value, datetime):

@@ -1,6 +1,6 @@
-"""Creates 40 single events and 3 batches of 100 by four workers: importer.py sync|async URL < key.
+"""Creates 40 single events and 3 batches of 100 with 4 workers: importer.py sync|async URL < key.
 
-No event has an id of its own. The third request of each call must succeed.
+The events have no ids, so the client creates them. The third request of each call must succeed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import sluice_client as sluice
 
 MAX_TRIES = 3
-tries: list[sluice.Try] = []  # threads may append to a list, but not add to a counter
+tries: list[sluice.Try] = []  # threads can safely append to a list, but not add to a counter
 
 CONFIG = sluice.Config(max_tries=MAX_TRIES, min_backoff=0.001, on_try=tries.append)
 SINGLE = [sluice.NewEvent("single")] * 40

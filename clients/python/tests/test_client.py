@@ -1,4 +1,4 @@
-"""Tests of what only the Python client has. The conformance suite tests all else."""
+"""Tests what only the Python client has. The conformance suite tests everything else."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Calls(unittest.TestCase):
 
     def test_a_canceled_call_does_not_stop_others(self) -> None:
         # Before the first response, the pacer sends one request at a time. The second call is
-        # canceled in the line, and the first one while it waits for its response.
+        # cancelled in the line, and the first one while it waits for its response.
         async def run() -> None:
             sent = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""The pacer decides like that of the Go client, whose tests write the traces."""
+"""The pacer decides like the Go client's pacer, whose tests write the traces."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Pacing(unittest.TestCase):
                 else:
                     turn, got = ask(pacer, step)
                     want = {k: step.get(k, 0) for k in got}
-                    # Before the first response, the wait is for that response.
+                    # Before the first response, a wait has no fixed length, so the trace has none.
                     if "wait" in step or "costs" in step or "costs" in got:
                         self.assertEqual(want, got, f"step {n} of share {trace['share']}: {step}")
                 turns.append(turn)

@@ -1,11 +1,11 @@
-"""A client of Sluice that paces itself by the rate limit headers.
+"""A client for Sluice that paces itself by the rate limit headers.
 
     import sluice_client as sluice
 
     with sluice.Client("http://127.0.0.1:3000", key="slc_…") as client:
         client.create_event(sluice.NewEvent("order_placed", id="order-1", entity_id="ada"))
 
-Client blocks, and AsyncClient is the same for asyncio. Every error of a call is an Error.
+Client blocks, and AsyncClient is the same for asyncio. A call that fails raises an Error.
 """
 
 from ._async import AsyncClient

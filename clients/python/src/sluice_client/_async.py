@@ -24,7 +24,7 @@ from ._routes import Where
 
 
 class AsyncClient(Asyncio):
-    """Client for asyncio: its methods are coroutines, and its iterators take async for.
+    """Client for asyncio: its methods are coroutines, and its iterators need async for.
 
     The tasks of one event loop may share it.
     """

@@ -90,7 +90,7 @@ class Asyncio:
 
 
 class AsyncRecords(Walk[T]):
-    """An iterator over the records of all pages of a list. It requests a page when needed."""
+    """An iterator over the records of all pages of a list. It requests pages as needed."""
 
     def __init__(
         self,

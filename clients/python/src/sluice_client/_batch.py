@@ -20,9 +20,9 @@ class Batch(Call[list[BatchResult[T]]]):
 
     member: str  # name of the array in the request
     drafts: Sequence[dict[str, Any]]
-    stored: Callable[[Any], T | None]  # returns the record of a result; None if it is left out
+    stored: Callable[[Any], T | None]  # returns the record in a result; None if it has none
     _results: dict[int, BatchResult[T]] = field(default_factory=dict, init=False)
-    _pending: list[int] = field(default_factory=list, init=False)  # without a final result
+    _pending: list[int] = field(default_factory=list, init=False)  # indexes without a final result
 
     def __post_init__(self) -> None:
         self._pending = list(range(len(self.drafts)))

@@ -32,13 +32,13 @@ class Blocking:
         *,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Return a client of the service at a URL. It sends no request.
+        """Create a client for a service, without sending a request.
 
         Args:
-            url: Such as http://127.0.0.1:3000 or https://api.example.com/stage.
+            url: Base URL, such as http://127.0.0.1:3000 or https://api.example.com/stage.
             key: API key; None to send none.
             config: Bounds and pacing.
-            transport: Sends the requests; that of httpx by default.
+            transport: Sends the requests; by default, a transport of httpx.
 
         Raises:
             ValueError: If the URL or the key is not valid.
@@ -97,7 +97,7 @@ class Blocking:
 
 
 class Records(Walk[T]):
-    """An iterator over the records of all pages of a list. It requests a page when needed."""
+    """An iterator over the records of all pages of a list. It requests pages as needed."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from ._errors import Error
 
 T = TypeVar("T")
 
-# A Lambda function can return at most 6 MB.
+# More than a Lambda function can return, which is 6 MB.
 MAX_RESPONSE_BYTES = 16 << 20
 
 
@@ -28,13 +28,13 @@ class Response(Protocol):
 class Receiver(Protocol):
     """Takes the response to a request, piece by piece."""
 
-    raw: bool  # whether feed takes the body as it was sent, and not decompressed
+    raw: bool  # whether feed takes the body as it was sent, still compressed
 
     def begin(self, response: Response) -> None:
         """Take the status and the headers."""
 
     def feed(self, chunk: bytes) -> None:
-        """Take a part of the body. An Error ends the reading."""
+        """Take a part of the body. Raising an Error stops the reading."""
 
     def fail(self, error: Error) -> None:
         """Take the reason why there is no response, or no complete one."""
@@ -42,10 +42,10 @@ class Receiver(Protocol):
 
 @dataclass
 class Reply:
-    """The response to one request of the API."""
+    """The API's response to one request."""
 
-    late: Callable[[], bool]  # whether the time of the request is over
-    status: int = 0  # 0 if there is none
+    late: Callable[[], bool]  # whether the request has run out of time
+    status: int = 0  # 0 if there is no response
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytearray = field(default_factory=bytearray)
     error: Error | None = None  # why the response is not complete
@@ -53,7 +53,7 @@ class Reply:
 
     def begin(self, response: Response) -> None:
         """See Receiver."""
-        # A plain dict, because the pacer looks up many headers, and httpx decodes each anew.
+        # A plain dict, because the pacer looks up many headers, and httpx decodes on every lookup.
         self.status, self.headers = response.status_code, dict(response.headers.items())
 
     def feed(self, chunk: bytes) -> None:
@@ -71,26 +71,26 @@ class Reply:
 
 @dataclass(kw_only=True)
 class Call(Generic[T]):
-    """One call of the API."""
+    """One call to the API."""
 
     route: str
     kind: str  # the rule that the routes of this kind share: imports, records, or "" for none
     path: str
     query: dict[str, str] = field(default_factory=dict)
-    body: bytes | None = None  # JSON; the request is a POST if it has one
-    records: int = 0  # the most records that the response can have; 0 to leave it to the pacer
-    paced: bool = False  # whether the pacer sets the limit of the list
+    body: bytes | None = None  # JSON of a POST; None for a GET
+    records: int = 0  # the most records that the response can have; 0 to let the pacer choose
+    paced: bool = False  # whether the pacer sets the query parameter limit
     result: T | None = None  # if it is known without a request
 
     def read(self, reply: Reply, error: Error | None, parse_float: _json.ParseFloat) -> T:
-        """Return the result of the call, or raise why it failed so far.
+        """Return the result of the call, or raise the reason why it has failed so far.
 
         It may change the call for the next try.
 
         Args:
             reply: The response.
-            error: Why it is not a complete response with a status below 300; None if it is.
-            parse_float: Makes the numbers of the response.
+            error: Why reply is not a complete response with a status below 300; None if it is.
+            parse_float: Decodes the numbers in the response that are not integers.
         """
         raise NotImplementedError
 
@@ -99,7 +99,7 @@ class Call(Generic[T]):
 class Plain(Call[T]):
     """A call whose result is the body of the response."""
 
-    decode: Callable[[int, Any], T]  # returns the result for a status and the JSON of a body
+    decode: Callable[[int, Any], T]  # returns the result for a status and a body decoded from JSON
 
     def read(self, reply: Reply, error: Error | None, parse_float: _json.ParseFloat) -> T:
         """See Call."""

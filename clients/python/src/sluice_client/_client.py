@@ -24,18 +24,18 @@ from ._routes import Where
 
 
 class Client(Blocking):
-    """Calls one service. Threads may share it, and should, because all its calls share a pacer.
+    """Calls one service. Threads may share a client, and should, because its calls share a pacer.
 
     A call waits until the limits have room for it, then sends its request. It repeats the request
-    after status 408, 429 and 5xx, except 501 and 505, and after a lost response. That is safe: a
-    new record without an id gets a UUIDv7 before the first try. Every method raises an Error if
-    its call fails.
+    after status 408, 429 or 5xx (but not 501 or 505) and after a lost response. That is safe,
+    because a new record without an id gets a UUIDv7 before the first try. Every method raises an
+    Error if its call fails.
     """
 
     # Entities
 
     def create_entity(self, new: NewEntity) -> tuple[Entity, bool]:
-        """Create an entity; the bool is False if it existed already with the same content.
+        """Create an entity; the bool is False if it already existed with the same content.
 
         Raises:
             ConflictError: If the id exists with different content.
@@ -43,15 +43,15 @@ class Client(Blocking):
         return self._run(_routes.create_entity(new))
 
     def upsert_entities(self, new: Iterable[NewEntity]) -> list[BatchResult[Entity]]:
-        """Create up to 100 entities, or merge the attributes into those that exist.
+        """Create up to 100 entities, or merge attributes into entities that already exist.
 
-        A type replaces that of an existing entity. Results and errors are those of create_events;
-        the service leaves out some records if they are large.
+        A new type replaces the type of an existing entity. Results and errors are as in
+        create_events, but if all entities together are large, the last results contain no entity.
         """
         return self._run(_routes.upsert_entities(new))
 
     def update_entity(self, id: str, patch: dict[str, Any]) -> Entity:
-        """Merge a patch into the attributes of an entity; None removes one (RFC 7396).
+        """Merge a patch into the attributes of an entity; None removes an attribute (RFC 7396).
 
         Raises:
             NotFoundError: If no entity has the id.
@@ -81,10 +81,10 @@ class Client(Blocking):
         """Return a page of entities in order of id. Each one costs a record.
 
         Args:
-            type: Only entities of this type; a filter by an attribute needs it.
-            where: Only entities with such an attribute, in order of it.
-            limit: Maximum number of entities, 1 to 200; None leaves it to the pacing. A page
-                asks for no more records than the limits have left.
+            type: Only entities of this type; required with where.
+            where: Only entities whose attribute matches, in order of its value.
+            limit: Maximum number of entities, 1 to 200; None lets the pacer choose. A request
+                never asks for more records than the limits have left.
             cursor: The next_cursor of the previous page.
         """
         return self._run(_routes.list_entities(type, where, limit, cursor))
@@ -111,15 +111,15 @@ class Client(Blocking):
     ) -> Records[Change]:
         """Iterate over the entities that have changed, in order of their latest change.
 
-        After the last one, keep synced_until of the iterator: it is the since of the next walk.
+        After the last change, keep the iterator's synced_until, and start the next walk from there.
 
         Args:
             since: Only changes at this time or later.
-            type: Only entities of this type, and all others as deleted, with the reason "filter";
-                needs include_deleted.
+            type: Only entities of this type. Entities of other types are returned as deleted, with
+                the reason "filter". Setting a type requires include_deleted.
             include_deleted: Whether to include entities that were deleted in the last 30 days.
             limit: Maximum number of changes per page.
-            cursor: The cursor of an earlier walk with the same arguments, to continue it.
+            cursor: The cursor of an earlier walk with the same arguments, to continue that walk.
         """
 
         def page(at: str | None) -> Call[Page[Change]]:
@@ -130,7 +130,7 @@ class Client(Blocking):
     # Events
 
     def create_event(self, new: NewEvent) -> tuple[Event, bool]:
-        """Create an event; the bool is False if it existed already with the same content.
+        """Create an event; the bool is False if it already existed with the same content.
 
         Raises:
             ConflictError: If the id exists with different content.
@@ -138,16 +138,16 @@ class Client(Blocking):
         return self._run(_routes.create_event(new))
 
     def create_events(self, new: Iterable[NewEvent]) -> list[BatchResult[Event]]:
-        """Create up to 100 events in one import call, which has at most 1 MB.
+        """Create up to 100 events in one import call of at most 1 MB.
 
-        It repeats only the events that failed with a retryable error. An event that the service
-        rejects has an error in its result.
+        A retry sends only the events that failed with a retryable error. The result of an event
+        that the service rejects has an error.
 
         Returns:
             One result for each event, in order.
 
         Raises:
-            Error: If some events have no final result. Its results has those of all events.
+            Error: If some events have no final result. Error.results has a result for each event.
         """
         return self._run(_routes.create_events(new))
 
@@ -176,7 +176,7 @@ class Client(Blocking):
             since: Only events that occurred at this time or later.
             until: Only events that occurred before this time.
             ascending: Oldest first.
-            limit: Maximum number of events, 1 to 200; None leaves it to the pacing.
+            limit: Maximum number of events, 1 to 200; None lets the pacer choose.
             cursor: The next_cursor of the previous page.
         """
         return self._run(_routes.list_events(entity_id, since, until, ascending, limit, cursor))
@@ -206,10 +206,10 @@ class Client(Blocking):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Records[Event]:
-        """Iterate over the events that were created at a time or later, in order of creation.
+        """Iterate over the events that were created at or after a time, in order of creation.
 
-        After the last one, keep synced_until of the iterator: it is the since of the next walk.
-        With entity_id, events of other entities are left out, but cost a record each.
+        After the last event, keep the iterator's synced_until, and start the next walk from there.
+        With entity_id, events of other entities are left out, but still cost a record each.
         """
 
         def page(at: str | None) -> Call[Page[Event]]:
@@ -232,10 +232,10 @@ class Client(Blocking):
         until: datetime | None = None,
         csv_formulas: Literal["neutralize", "keep"] | None = None,
     ) -> tuple[ExportJob, bool]:
-        """Create a job that writes to a file what is too large for lists.
+        """Create a job that writes records to a file, with no limit on their number.
 
-        The filters are those of entities and events, and the name of events. The bool is False if
-        the job existed already.
+        Entities are filtered by type, and events by the other filters. The bool is False if the
+        job already existed.
 
         Raises:
             ConflictError: If the id exists with different content.
@@ -267,7 +267,7 @@ class Client(Blocking):
         """Cancel an export job.
 
         Raises:
-            ConflictError: If the job has ended otherwise.
+            ConflictError: If the job has succeeded or failed.
             NotFoundError: If no job has the id.
         """
         return self._run(_routes.cancel_export_job(id))
@@ -279,12 +279,12 @@ class Client(Blocking):
         seen: Callable[[ExportJob], None] | None = None,
         timeout: float | None = None,
     ) -> ExportJob:
-        """Look at an export job until it has ended, and return it.
+        """Poll an export job until it has ended, and return it.
 
         Args:
-            id: Of the job.
-            seen: Called with the result of each look.
-            timeout: Seconds after which it raises a TimeoutError; None for never.
+            id: Id of the job.
+            seen: Called with the job after each poll.
+            timeout: Maximum seconds to wait before it raises a TimeoutError; None for no maximum.
         """
 
         def get() -> Call[ExportJob]:
@@ -293,11 +293,11 @@ class Client(Blocking):
         return self._drive(lambda e: _jobs.wait_for(self._engine, e, get, seen, timeout))
 
     def download_export(self, id: str, file: BinaryIO, offset: int = 0) -> int:
-        """Write the file of an export job to file, starting at a byte.
+        """Download an export job's gzip file, starting at a byte offset, and write it to file.
 
-        It returns how many bytes it wrote. The file is compressed with gzip. After an interruption,
-        the download continues at the same byte with a new link. It fails if max_tries consecutive
-        tries, or those of max_elapsed, receive no further byte.
+        It returns the number of bytes written. After an interruption, the download continues at the
+        same byte with a new link. It fails if no further byte arrives in max_tries consecutive
+        tries or within max_elapsed.
         """
         return self._drive(lambda e: _jobs.download(self._engine, e, id, offset, file))
 
@@ -309,7 +309,7 @@ class Client(Blocking):
         """Return the job that erases the events of an entity.
 
         Raises:
-            NotFoundError: If there is none, or it ended more than 30 days ago.
+            NotFoundError: If there is no such job, or it ended more than 30 days ago.
         """
         return self._run(_routes.get_erasure_job(id))
 
@@ -320,7 +320,7 @@ class Client(Blocking):
         seen: Callable[[ErasureJob], None] | None = None,
         timeout: float | None = None,
     ) -> ErasureJob:
-        """Look at an erasure job until it has ended, as wait_for_export_job does."""
+        """Poll an erasure job until it has ended, as wait_for_export_job does."""
 
         def get() -> Call[ErasureJob]:
             return _routes.get_erasure_job(id)
@@ -328,10 +328,10 @@ class Client(Blocking):
         return self._drive(lambda e: _jobs.wait_for(self._engine, e, get, seen, timeout))
 
     def source(self) -> str:
-        """Return which records the client reads and writes: the service's id, / and the workspace.
+        """Return the source of the records: the id of the service's data, "/" and the workspace.
 
-        A program that keeps a copy must compare it with that of its earlier runs, because the URL
-        changes neither with the key nor if the data of the service is deleted or restored. From
-        then on, calls fail whose responses come from another source.
+        A program that keeps a copy must compare the source with that of its earlier runs. The URL
+        does not show whether the key is for another workspace, or whether the service's data was
+        deleted or restored. After this call, a call fails if its response has another source.
         """
         return self._drive(lambda e: _jobs.source(self._engine, e))

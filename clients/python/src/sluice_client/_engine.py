@@ -1,7 +1,7 @@
 """What a call does, without doing it: each step is a request or a wait that a client performs.
 
-The functions are generators. They yield steps, and return the result of the call. So the
-blocking and the asynchronous client differ only in how they perform a step.
+The functions are generators. They yield steps and return the result of the call. As a result,
+the blocking and the asynchronous client differ only in how they perform a step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Event(Protocol):
-    """The part of threading.Event and asyncio.Event that both have."""
+    """What threading.Event and asyncio.Event have in common."""
 
     def set(self) -> None: ...
     def clear(self) -> None: ...
@@ -31,7 +31,7 @@ class Event(Protocol):
 
 @dataclass
 class Wait:
-    """Wait for the event of the call, but at most this many seconds; None for any number."""
+    """Wait for the event of the call, but at most this many seconds; None for no maximum."""
 
     seconds: float | None
 
@@ -44,7 +44,7 @@ class Send:
     url: str
     headers: dict[str, str]
     body: bytes | None
-    timeouts: dict[str, float]  # as in the extension of httpx
+    timeouts: dict[str, float]  # for the extension "timeout" of httpx
     receiver: Receiver
 
 
@@ -52,10 +52,10 @@ Steps = Generator[Wait | Send, None, T]
 
 
 class Timeouts(dict[str, float]):
-    """The timeouts of a request, which all end at one time.
+    """The timeouts of a request, which all end at the same time.
 
-    httpx passes them on to its transport, which asks for each with get when the step begins that
-    the timeout bounds: connect, write or read.
+    httpx passes them on to its transport. When a step (connect, write or read) begins, the
+    transport asks for its timeout by calling the method get.
     """
 
     def __init__(self, deadline: int) -> None:
@@ -105,9 +105,9 @@ class Config:
         share: Part of each limit that may be used, by this client and others together; above 0
             and at most 1.
         user_agent: Value of the User-Agent header.
-        parse_float: Makes a number of an attribute from its text if it is not an integer. By
-            default it is a float, as in json.loads; decimal.Decimal keeps all digits, so that
-            1.50 does not become 1.5.
+        parse_float: Converts the text of each non-integer number in attributes. By
+            default, the number becomes a float, as in json.loads. decimal.Decimal keeps all
+            digits, so that 1.50 does not become 1.5.
         on_try: Called after every try, by the thread that makes the call.
     """
 
@@ -135,7 +135,7 @@ class Config:
 
 
 class Engine:
-    """Makes calls of one service. All calls share its pacer."""
+    """Makes the calls to one service. All of them share a pacer."""
 
     def __init__(self, url: str, key: str | None, config: Config) -> None:
         parts = urlsplit(url)
@@ -154,9 +154,7 @@ class Engine:
     def call(self, call: Call[T], event: Event) -> Steps[T]:
         """Send the request of a call until it succeeds or a bound is reached.
 
-        Args:
-            call: The call.
-            event: An event of its own.
+        No other call may use the event.
         """
         if call.result is not None:
             return call.result
@@ -192,7 +190,7 @@ class Engine:
 
         Raises:
             RateLimitError: If an earlier Retry-After asks to wait beyond the deadline or, without
-                one, longer than a call may take.
+                a deadline, longer than max_elapsed.
         """
         turn = Turn(charges_of(call.route, call.kind, call.records), event.set)
         self._pacer.join(turn)
@@ -220,7 +218,7 @@ class Engine:
     def _try(
         self, call: Call[T], turn: Turn, timeouts: Timeouts
     ) -> Steps[tuple[Reply, Error | None]]:
-        """Send one request. The error is None if the response is complete and below 300."""
+        """Send a request. The error is None if the response is complete, with status below 300."""
         reply = Reply(timeouts.ended)
         try:
             yield Send(
@@ -249,7 +247,7 @@ class Engine:
         return headers
 
     def keep_source(self, source: str) -> None:
-        """Let calls fail whose responses come from another source."""
+        """Make calls fail if their responses have another source."""
         self._source = source
 
     def _check_source(self, reply: Reply) -> Error | None:
@@ -279,12 +277,12 @@ class Retries:
         self.restart()
 
     def restart(self) -> None:
-        """Begin to count again."""
+        """Start counting again."""
         self.count = 0
         self.deadline = time.monotonic_ns() + int(self._config.max_elapsed * SECOND)
 
     def timeouts(self) -> Timeouts:
-        """Return those of the next try."""
+        """Return the timeouts of the next try."""
         end = time.monotonic_ns() + int(self._config.try_timeout * SECOND)
         return Timeouts(min(end, self.deadline))
 

@@ -1,4 +1,4 @@
-"""The exceptions of calls, and how they follow from responses."""
+"""The exceptions that calls raise, and how they follow from responses."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Error(Exception):
         status: HTTP status of the last response; 0 if there was none.
         code: Stable code for programs, such as not_found; may be empty.
         errors: Invalid fields of the request.
-        retry_after: Seconds that the last response asks to wait; 0 if it does not say.
+        retry_after: Seconds that the last response asks the client to wait; 0 if it does not.
         request_id: Id of the request, for reports to the operator of the service.
-        retryable: Whether the same call can succeed later. The client then gave up only because
-            it reached one of its bounds.
-        results: Results of a batch, if its call failed.
+        retryable: Whether the same call can succeed later. If it can, the client gave up only
+            because it reached one of its bounds.
+        results: Results of the records, if a batch failed.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class NotFoundError(Error):
 
 
 class ConflictError(Error):
-    """The id exists with different content (status 409, code conflict)."""
+    """The id exists with different content, or a job to cancel has ended (409, conflict)."""
 
 
 class RateLimitError(Error):
-    """The service refused the request (status 429) until a bound of the client was reached."""
+    """The service refused the request (status 429) until the client reached a bound."""
 
 
 def from_problem(status: int, problem: Mapping[str, Any]) -> Error:
@@ -94,7 +94,7 @@ def from_problem(status: int, problem: Mapping[str, Any]) -> Error:
     elif (status, code) == (409, "conflict"):
         kind = ConflictError
     return kind(
-        str(problem.get("detail") or problem.get("message") or ""),  # message: API Gateway's own
+        str(problem.get("detail") or problem.get("message") or ""),  # message: from API Gateway
         status=status,
         code=code,
         errors=[FieldError(str(e["field"]), str(e["detail"])) for e in problem.get("errors") or ()],
@@ -127,7 +127,7 @@ _YEAR = 365 * 24 * 3600
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Return the seconds in Retry-After, a number or a date (RFC 9110); 0 if there are none."""
+    """Return the wait in seconds from Retry-After, a number or a date (RFC 9110); 0 if none."""
     value = headers.get("retry-after", "")
     if value.isascii() and value.isdigit():
         return min(float(value), _YEAR)
@@ -136,7 +136,7 @@ def retry_after(headers: Mapping[str, str]) -> float:
     except ValueError:
         return 0
     try:
-        now = _date(headers.get("date", ""))  # of the same clock as Retry-After
+        now = _date(headers.get("date", ""))  # from the same clock as Retry-After
     except ValueError:
         now = datetime.now(timezone.utc)
     return min(max((at - now).total_seconds(), 0), _YEAR)

@@ -13,7 +13,7 @@ from ._engine import Engine, Event, Retries, Send, Steps, Wait
 from ._errors import Error, retry_after
 from ._records import ExportJob
 
-# The first and the longest interval between two looks at a job, in seconds.
+# The first and the longest interval between two polls of a job, in seconds.
 _MIN_POLL, _MAX_POLL = 0.1, 2.0
 
 
@@ -34,7 +34,7 @@ def wait_for(
     seen: Callable[[J], None] | None,
     timeout: float | None,
 ) -> Steps[J]:
-    """Look at a job until it has ended."""
+    """Poll a job until it has ended."""
     pause, began = _MIN_POLL, time.monotonic()
     while True:
         job = yield from engine.call(get(), event)
@@ -50,9 +50,9 @@ def wait_for(
 
 
 def download(engine: Engine, event: Event, id_: str, offset: int, file: BinaryIO) -> Steps[int]:
-    """Write the file of an export job to file, starting at a byte.
+    """Write an export job's file, starting at a byte offset.
 
-    It continues at the same byte after an interruption, with a new link.
+    After an interruption, it continues at the same byte with a new link.
     """
     retries, written = Retries(engine.config), 0
     while True:
@@ -76,7 +76,7 @@ def download(engine: Engine, event: Event, id_: str, offset: int, file: BinaryIO
 
 
 def _size(job: ExportJob, offset: int) -> int:
-    """Return the size of the job's file, or raise an Error if it cannot be read from offset."""
+    """Return the size of the job's file. If it cannot be read from the offset, raise an Error."""
     detail = ""
     if job.status != "succeeded":
         detail = f"the export job is {job.status}, so there is no file"
@@ -100,7 +100,7 @@ class _Part:
 
     def __init__(self, file: BinaryIO, offset: int, size: int) -> None:
         self._file, self._offset, self._size = file, offset, size
-        self._skip = 0  # bytes before offset, if the server does not support ranges
+        self._skip = 0  # bytes still to skip, if the server does not support ranges
         self._error: Error | None = None
         self.written = 0
         self.status = 0
@@ -146,7 +146,7 @@ class _Part:
 
 @dataclass(kw_only=True)
 class Source(Call[str]):
-    """Asks whose records a client reads and writes. The key need not have the route's scope."""
+    """Asks for the source of the records. The key need not have the route's scope."""
 
     route: str = "list-export-job"
     kind: str = ""
@@ -167,7 +167,7 @@ class Source(Call[str]):
 
 
 def source(engine: Engine, event: Event) -> Steps[str]:
-    """Return the source of the records, and let calls fail that are about another one."""
+    """Return the source of the records. Later calls fail if a response has another source."""
     found = yield from engine.call(Source(), event)
     engine.keep_source(found)
     return found

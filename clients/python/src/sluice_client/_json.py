@@ -12,20 +12,20 @@ ParseFloat = Callable[[str], Any]
 
 
 def parse_float(text: str) -> float | Decimal:
-    """Return a float, or a Decimal if the number is too large for one."""
+    """Return a float, or a Decimal if the number is too large for a float."""
     value = float(text)
     return value if math.isfinite(value) else Decimal(text)
 
 
 def loads(text: bytes, parse_float: ParseFloat) -> Any:
-    """Decode JSON. Integers are int; those with so many digits that int refuses them, Decimal."""
+    """Decode JSON. Integers become int, or Decimal if they have too many digits for int."""
     try:
         return json.loads(text, parse_float=parse_float)
     except json.JSONDecodeError:
         raise
     except (
         ValueError
-    ):  # the number of digits (docs.python.org/3/library/stdtypes.html#int-max-str-digits)
+    ):  # too many digits (docs.python.org/3/library/stdtypes.html#int-max-str-digits)
         return json.loads(text, parse_float=parse_float, parse_int=_parse_int)
 
 
@@ -40,8 +40,8 @@ def dumps(value: object) -> bytes:
     """Encode a value, in which any number may be a Decimal.
 
     Raises:
-        TypeError: If JSON has no such value, for example for a datetime.
-        ValueError: If a number is infinite or no number, or text is not Unicode.
+        TypeError: If JSON has no such value, such as a datetime.
+        ValueError: If a number is infinite or NaN, or text is not Unicode.
     """
     try:
         return _plain(value).encode()

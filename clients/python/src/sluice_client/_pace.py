@@ -1,4 +1,4 @@
-"""When a request may be sent: the pacing of all calls of a client.
+"""The pacing of all calls of a client: when a request may be sent.
 
 Times are nanoseconds of the client's monotonic clock; windows are seconds of the service's clock.
 """
@@ -16,16 +16,16 @@ from . import _errors
 SECOND = 1_000_000_000
 FOREVER = 1 << 62
 
-_DEFAULT_PAGE = 50  # records, for a first request that leaves the size to the client
-_MAX_PAGE = 200  # records, the most that the service returns
+_DEFAULT_PAGE = 50  # records, if the pacer chooses before it knows the limit
+_MAX_PAGE = 200  # records, the most that the service returns at a time
 
 _CLEAN_WINDOWS = 10  # windows without a refusal after which the reserve of a rule shrinks by one
 _MAX_RESET = 1 << 33  # larger values of X-RateLimit-Reset are not Unix times in seconds
-_SPREAD_STEPS = 4  # steps over which a share below 1 is spread
+_SPREAD_STEPS = 4  # steps in a window over which a share below 1 is spread
 
-# Two clocks drift by at most 1 second in 5,000 seconds.
+# Two clocks drift apart by at most 1 second in 5,000 seconds.
 _DRIFT_PER = 5000
-# The clocks of the service's instances differ by at most this, unless one was set.
+# The clocks of the service's instances differ by at most this much, unless one is set back.
 _MAX_SKEW = SECOND // 10
 _UNKNOWN = -(1 << 62)
 
@@ -34,9 +34,8 @@ class Clock:
     """Estimates by how much the clock of the service is ahead of the client's clock.
 
     The estimate is a lower bound, so that the client can tell when a window of the service has
-    certainly begun. The service counts a request at some instant between the time at which it was
-    sent and the time at which the response was received, and the window that the response shows
-    contains this instant.
+    certainly begun. The service counts a request at some instant after the request is sent and
+    before the response is received. The window in the response contains this instant.
     """
 
     def __init__(self) -> None:
@@ -44,7 +43,7 @@ class Clock:
         self._observed = 0  # when the last response was received
 
     def observe(self, sent: int, received: int, reset: int) -> bool:
-        """Improve the bound by a response whose window ends at the Unix time reset.
+        """Improve the bound with a response whose window ends at a Unix time (reset).
 
         Returns:
             Whether the service's clock was set back, so that known counters are no longer valid.
@@ -59,11 +58,11 @@ class Clock:
         return set_back
 
     def at(self, now: int, steps: int) -> tuple[int, int]:
-        """Return the latest window that has certainly begun, and its step."""
+        """Return the latest window that has certainly begun, and the current step in it."""
         return divmod((now + self.ahead) // (SECOND // steps), steps)
 
     def next_step(self, now: int, steps: int) -> int:
-        """Return when the step after now begins."""
+        """Return when the next step begins."""
         step = SECOND // steps
         return now + step - (now + self.ahead) % step
 
@@ -74,8 +73,8 @@ class Charge:
 
     rule: str  # the service's name: records, imports or requests
     key: str  # the rule "requests" has one key for each route
-    cost: int  # lowered to what is left when the request is admitted, but not below 1
-    step: bool = False  # whether cost is at most what one step adds
+    cost: int  # at admission, lowered to what is left, but not below 1
+    step: bool = False  # whether cost is limited to what one step adds
 
 
 def charges_of(route: str, kind: str, records: int) -> list[Charge]:
@@ -84,7 +83,7 @@ def charges_of(route: str, kind: str, records: int) -> list[Charge]:
     Args:
         route: Name of the route.
         kind: The rule that the routes of this kind share: records, imports, or "" for none.
-        records: The most records that the response can have; 0 to leave it to the pacer.
+        records: The most records that the response can have; 0 to let the pacer choose.
     """
     charges = [Charge("requests", "requests " + route, 1)]
     if kind == "imports":
@@ -97,12 +96,12 @@ def charges_of(route: str, kind: str, records: int) -> list[Charge]:
 class _Rule:
     def __init__(self) -> None:
         self.line: deque[Turn] = deque()  # the first is the next request to be sent
-        self.limit = 0  # per window; 0 as long as no response has shown it
-        self.in_flight = 0  # cost of the requests without a response
+        self.limit = 0  # per window; 0 until a response has shown it
+        self.in_flight = 0  # total cost of the requests without a response
         self.used: dict[int, int] = {}  # how much of the limit is used, by window
         self.reserve = 0  # part of the limit that is left unused after refusals
         self.refused = 0  # window in which the reserve last changed
-        self.until = -FOREVER  # no request may be sent before
+        self.until = -FOREVER  # earliest time of the next request
 
     def note(self, cost: int, refused: bool, window: int, limit: int, left: int) -> None:
         self.limit = limit
@@ -132,14 +131,14 @@ class Pacer:
 
     The service counts requests in windows, the seconds of its own clock. Each response shows the
     end of its window and the remainder of each rule. The client knows the service's clock only
-    approximately, so a request may be counted in the latest window that has certainly begun, or in
-    a later one, and so may each request in flight. The pacer sends a request only if it fits into
-    each of these windows, together with all requests in flight.
+    approximately. A request that is sent now may therefore be counted in the latest window that has
+    certainly begun or in a later one, and so may each request in flight. The pacer sends a request
+    only if it fits into each of these windows along with all requests in flight.
 
-    It stops when a share of the limit is used, by whomever, and spreads the share over the window
-    in steps, so that others find room at any time; a share of 1 is used at once. Each refusal adds
-    one to a reserve, a further part of the limit that stays unused; it shrinks after windows
-    without a refusal. Before a response has shown a limit, one request is sent at a time.
+    It stops when a share of the limit is used, no matter by whom, and spreads the share over the
+    window in steps, so that other clients always find room; a share of 1 is not spread. Each
+    refusal adds one to a reserve, a part of the limit that stays unused and shrinks after windows
+    without a refusal. Until a response has shown a limit, one request is sent at a time.
 
     This is the pacing of the Go client, pkg/client/pace.go.
     """
@@ -157,7 +156,7 @@ class Pacer:
         return self._rules.setdefault(charge.key, _Rule())
 
     def join(self, turn: Turn) -> None:
-        """Let a request wait. The caller must call admit until it returns 0, or withdraw."""
+        """Put a request in line. The caller must call admit until it returns 0, or withdraw."""
         with self._lock:
             self._rule(turn.charges[-1]).line.append(turn)
 
@@ -221,7 +220,7 @@ class Pacer:
         return max(min(cost, room - max(used, following)), 0)
 
     def leave(self, turn: Turn, now: int, status: int, headers: Mapping[str, str]) -> None:
-        """Note the response to an admitted request; headers are empty if there was none."""
+        """Note the response to an admitted request. If there is none, headers must be empty."""
         with self._lock:
             refused = status == 429
             reset = _parameter(headers, "x-ratelimit-reset", "") or 0
@@ -265,7 +264,7 @@ _NUMBER = re.compile(r"\s*([+-]?[0-9]{1,18})")
 
 
 def _parameter(headers: Mapping[str, str], name: str, prefix: str) -> int | None:
-    """Return the number that follows prefix in a header."""
+    """Return the number that follows a prefix in a header; None if there is none."""
     value = headers.get(name, "")
     if prefix not in value:
         return None

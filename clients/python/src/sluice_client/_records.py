@@ -1,4 +1,4 @@
-"""What the service stores and returns, and what it takes."""
+"""What the service takes, stores and returns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NewEntity:
     """An entity to create or to merge."""
 
     id: str | None = None  # a UUIDv7 if None
-    type: str | None = None  # "entity", or the type that the entity has, if None
+    type: str | None = None  # if None, the type that the entity has, or "entity" for a new one
     attributes: Mapping[str, Any] | None = None
 
 
@@ -67,11 +67,11 @@ class Change:
 
     id: str
     type: str
-    deleted: bool  # remove the entity from a copy
+    deleted: bool  # whether a copy should remove the entity
     entity: Entity | None  # the entity as it is now; None if deleted
-    deleted_at: datetime | None  # None if it was not deleted, or only left the filter
+    deleted_at: datetime | None  # None if the entity exists, even if the filter does not select it
     reason: str | None  # "filter" if the entity exists, but the filter does not select it
-    erased_at: datetime | None  # drop the entity's events that were created up to then
+    erased_at: datetime | None  # a copy should drop the entity's events created up to then
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class BatchResult(Generic[T]):
     """The result of one record of a batch."""
 
     id: str
-    record: T | None  # as stored; None after an error, and if the service left it out
-    created: bool  # False if the record existed already
+    record: T | None  # as stored; None after an error or if the service left it out
+    created: bool  # False if the record already existed
     error: Error | None
 
 
@@ -90,7 +90,7 @@ class Page(Generic[T]):
 
     data: list[T]
     next_cursor: str | None  # None on the last page
-    synced_until: datetime | None  # only of a walk; see Client.changes
+    synced_until: datetime | None  # only in a walk; see Client.changes
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class ExportJob:
 class ErasureJob:
     """A job that erases the events of an entity."""
 
-    id: str  # of the entity
+    id: str  # the entity's id
     status: Status
     events_erased: int
     created_at: datetime
@@ -224,10 +224,10 @@ _YEAR_ONE = datetime.min.replace(tzinfo=timezone.utc)
 
 
 def parse_time(text: str) -> datetime:
-    """Return a time of the service, 2026-01-02T15:04:05.000Z, in UTC.
+    """Parse a time of the service, such as 2026-01-02T15:04:05.000Z.
 
-    The service has a year 0, and datetime has none. Its times become the first one of year 1, so
-    that a single record does not make a list unreadable.
+    The service has a year 0, and datetime does not. Times in year 0 become the first time of year
+    1, so that a single record does not make a list unreadable.
     """
     if text.startswith("0000-"):
         return _YEAR_ONE
@@ -253,7 +253,7 @@ _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 def check_id(id: str) -> None:
-    """Raise an Error unless the id is valid, because it could lead to another route's path."""
+    """Raise an Error if the id is invalid, because it could turn the path into another route."""
     if not _ID.fullmatch(id) or id in (".", ".."):
         raise Error(
             "the id must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - "

@@ -1,4 +1,4 @@
-"""The calls of the API, one function for each route."""
+"""The calls of the API's routes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _IMPORTS, _RECORDS, _GENERAL = "imports", "records", ""
 
 @dataclass(frozen=True)
 class Where:
-    """Selects entities by one attribute, which the operator of the service has declared as indexed.
+    """Selects entities by an attribute, which the operator of the service must have indexed.
 
-    ``Where("email", "ada@example.com")`` selects one value, ``Where("born", gte=1815, lt=1900)`` a
-    range, and ``Where("name", prefix="Ad")`` texts with the same beginning.
+    ``Where("email", "ada@example.com")`` selects a value, ``Where("born", gte=1815, lt=1900)``
+    selects a range, and ``Where("name", prefix="Ad")`` selects texts that begin with "Ad".
     """
 
     attribute: str
@@ -46,7 +46,7 @@ class Where:
     lt: Value | None = None
     lte: Value | None = None
     prefix: str | None = None
-    descending: bool = False  # order by value, then id
+    descending: bool = False  # greatest value first
 
     def __post_init__(self) -> None:
         if (self.equal, self.gt, self.gte, self.lt, self.lte, self.prefix) == (None,) * 6:
@@ -82,7 +82,7 @@ def create_event(new: NewEvent) -> Call[tuple[Event, bool]]:
 
 
 def upsert_entities(new: Iterable[NewEntity]) -> Call[list[BatchResult[Entity]]]:
-    """POST /upsert_entities. The results omit large entities."""
+    """POST /upsert_entities. If the entities are large, the last results omit them."""
     return Batch(
         route="upsert-entities",
         kind=_IMPORTS,
@@ -117,7 +117,7 @@ def delete_entity(id_: str) -> Call[None]:
 
 
 def erase_entity(id_: str) -> Call[None]:
-    """POST /delete_entity with the entity's events."""
+    """POST /delete_entity, which also erases the entity's events."""
     body = {"id": id_, "events": True}
     return _post("delete-entity", "/delete_entity", _IMPORTS, body, _ignore)
 
@@ -194,7 +194,7 @@ def list_changes(
 def list_new_events(
     since: datetime, entity_id: str | None, limit: int | None, cursor: str | None
 ) -> Call[Page[Event]]:
-    """GET /event with created_since. The service requires include_deleted of a filter."""
+    """GET /event with created_since. A filter requires include_deleted."""
     query = {
         "created_since": _time(since),
         "entity_id": entity_id,

@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class Walk(Generic[T]):
-    """The records of all pages of a list, one after another. It can be read once.
+    """The records of all pages of a list, one after another. It can be read only once.
 
     Attributes:
-        cursor: Cursor of the page of the latest record; None for the first page. Another walk with
-            this cursor begins with that page.
+        cursor: Cursor of the page with the latest record; None for the first page. Another walk
+            with this cursor begins with that page.
     """
 
     def __init__(self, page: Callable[[str | None], Call[Page[T]]], cursor: str | None) -> None:
@@ -32,7 +32,7 @@ class Walk(Generic[T]):
 
     @property
     def synced_until(self) -> datetime | None:
-        """The start of the next walk; None until all records of this one have been read."""
+        """The start of the next walk; None until all records of this walk have been read."""
         return None if self._more or self._ready else self._synced_until
 
     def _next_call(self) -> Call[Page[T]] | None:
