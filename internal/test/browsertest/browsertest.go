@@ -115,7 +115,7 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 			t.Error(f)
 		}
 	})
-	if err := chromedp.Do(ctx); err != nil { // opens the tab; cancelling ctx closes it
+	if err := chromedp.Do(ctx); err != nil { // opens the tab, until ctx is done
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(ctx, tab.listen); err != nil {
