@@ -25,7 +25,8 @@ def pace(response: requests.Response, **_: Any) -> None:
 def retry_after(error: Exception) -> int:
     """Returns the number of seconds to wait after an error."""
     response = getattr(error, "response", None)
-    return 1 if response is None else int(response.headers.get("Retry-After", 1))
+    value = "" if response is None else response.headers.get("Retry-After", "")
+    return int(value) if value.isdigit() else 1  # a proxy may send a date
 
 
 class SluiceStream(RESTStream[str]):
