@@ -35,7 +35,7 @@ const (
 // Scopes returns the scopes that a key can have, sorted.
 func Scopes() []Scope { return []Scope{Dashboard, Erase, Export, Import, Operator} }
 
-// DefaultWorkspace is the workspace of a new key unless the operator chooses another, and of all
+// DefaultWorkspace is used for new keys unless the operator chooses another workspace, and for all
 // records if API keys are off.
 const DefaultWorkspace = "default"
 
@@ -58,14 +58,14 @@ func checkWorkspace(name string) error {
 // stores, not for clients.
 type Key struct {
 	ID         string         `json:"id"`            // 12 characters; not secret
-	Name       string         `json:"name,omitzero"` // for operators; at most 128 characters, may be empty
+	Name       string         `json:"name,omitzero"` // for operators; 0 to 128 characters
 	Workspace  string         `json:"workspace"`     // 1 to 64 of the characters A-Z a-z 0-9 . _ -
 	Scopes     []Scope        `json:"scopes"`        // at least one, sorted
 	From       []netip.Prefix `json:"from,omitzero"` // at most 50 CIDR blocks, without host bits, from which the key is accepted; if empty, from anywhere
 	SecretHash Hash           `json:"secret_hash"`
 	CreatedAt  time.Time      `json:"created_at"`
 	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // when the key expires; zero if it does not
-	RevokedAt  time.Time      `json:"revoked_at,omitzero"` // zero if it is not revoked
+	RevokedAt  time.Time      `json:"revoked_at,omitzero"` // when the key was revoked; zero if it was not
 }
 
 // Hash is the SHA-256 of a secret; its text is hexadecimal. A secret has 160 random bits, so
@@ -86,7 +86,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 }
 
 // New returns a new key and its token. The key has the name, workspace, scopes, CIDR blocks
-// and expiry of k. New fails if one of these is not valid.
+// and expiry of k. New fails if any of them is invalid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()

@@ -156,8 +156,8 @@ func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
 	}
 }
 
-// cached returns false if there is no entry, or if the entry is too old or seems to be from
-// the future because the clock was set back.
+// cached returns false if no usable entry exists. An entry is unusable if it is too old, or if it
+// seems to be from the future because the clock was set back.
 func (a *Authenticator) cached(id string) (entry, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,8 +180,8 @@ func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	(*entries)[id] = e
 }
 
-// read also adds the result to the cache. It turns a panic in the store into an error, because
-// a panic within singleflight would end the process.
+// read gets a key from the store and caches the result. It turns a panic in the store into an
+// error, because a panic within singleflight would end the process.
 func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -19,7 +19,7 @@ type store struct {
 	keys  map[string]access.Key
 	reads map[string]int // by id
 	err   error          // returned by every read
-	delay time.Duration  // of every read
+	delay time.Duration  // duration of every read
 }
 
 func newStore(keys ...access.Key) *store {
@@ -74,7 +74,7 @@ func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *acc
 
 var client = netip.MustParseAddr("192.0.2.1")
 
-// want checks why a token is refused; an empty reason means that it must be accepted.
+// want checks why a token is refused; an empty reason means that the token must be accepted.
 func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
 	t.Helper()
 	d, err := a.Authenticate(t.Context(), text, client)

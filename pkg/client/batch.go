@@ -19,7 +19,7 @@ const (
 // BatchResult says what became of one record of a batch.
 type BatchResult[T any] struct {
 	Record  T     // as stored; zero if Err is not nil
-	Created bool  // false if the record existed already
+	Created bool  // false if the record already existed
 	Err     error // an *Error, or nil
 }
 
@@ -73,7 +73,7 @@ func (b *batch[N, T]) encode() ([]byte, error) {
 	return encode(map[string][]N{b.member: records})
 }
 
-// read returns the results in a response body. The body of an error may have results too.
+// read returns the results in a response body. The body of an error response may have results too.
 func (b *batch[N, T]) read(body []byte) ([]api.BatchResult, error) {
 	var got api.Batch
 	if err := json.Unmarshal(body, &got); err != nil {

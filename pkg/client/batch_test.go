@@ -17,8 +17,8 @@ import (
 
 type batchService struct {
 	t       *testing.T
-	calls   [][]string                    // ids in each call
-	outcome func(id string, call int) int // status of a record
+	calls   [][]string                    // ids sent in each call
+	outcome func(id string, call int) int // returns the status of a record
 }
 
 func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {

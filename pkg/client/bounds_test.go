@@ -243,14 +243,14 @@ func TestHonorsRetryAfter(t *testing.T) {
 	}
 }
 
-// After a 429, no goroutine sends another request in the same window, or before a Retry-After
-// of more than a second has passed. The refused call always waits for Retry-After. Calls that
-// would have to wait beyond their bounds fail immediately.
+// A 429 stops all goroutines until the next window or, if Retry-After exceeds a second, until that
+// time has passed. The refused call itself always waits for Retry-After. Calls that would have to
+// wait beyond their bounds fail immediately.
 func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		retryAfter string
-		notBefore  time.Duration // minimum time from the refusal to the next request; the refusal is in the middle of a window
+		notBefore  time.Duration // minimum time from the refusal, which comes in the middle of a window, to the next request
 		err        bool
 	}{
 		{"1", 500 * time.Millisecond, false},

@@ -19,8 +19,8 @@
 // the random time is Config.MinBackoff after the first try, and doubles with each further try,
 // up to Config.MaxBackoff.
 //
-// A call makes at most Config.MaxTries requests and returns within Config.MaxElapsed of the
-// first one. It returns immediately if Retry-After exceeds the time that is left. If the
+// A call makes at most Config.MaxTries requests and returns at most Config.MaxElapsed after the
+// first request. It returns immediately if Retry-After exceeds the time that is left. If the
 // service closes an idle connection, net/http itself may repeat a GET request, which is safe
 // and does not count as a try.
 //
@@ -31,10 +31,10 @@
 // context bounds that wait, but a call fails immediately if an earlier Retry-After requires it
 // to wait longer than Config.MaxElapsed.
 //
-// A Client stops when Config.Share of a limit is used, no matter by whom, and spreads its
-// requests over the second, so that other programs at the same address are not refused. A list
-// asks for no more records than the share has left, so a page may be shorter than its query's
-// Limit even if it is not the last page.
+// A Client waits for the next second when Config.Share of a limit is used, no matter by whom. It
+// also spreads its requests over the second, so that other programs at the same address are not
+// refused. A list never requests more records than the share has left, so a page may be shorter
+// than its query's Limit even if it is not the last page.
 package client
 
 import (
@@ -71,7 +71,7 @@ type Config struct {
 	MinBackoff time.Duration     // maximum of the random wait after the first try; DefaultMinBackoff by default
 	MaxBackoff time.Duration     // maximum of any random wait; DefaultMaxBackoff by default
 	Rate       int               // requests per second, across all calls; unlimited by default
-	Share      float64           // the Client stops when this share of a limit is used, no matter by whom; above 0 and at most 1; DefaultShare by default
+	Share      float64           // the Client waits for the next second when this share of a limit is used, no matter by whom; above 0 and at most 1; DefaultShare by default
 	Transport  http.RoundTripper // by default, a copy of http.DefaultTransport that keeps more idle connections
 	UserAgent  string            // "sluice-client" by default
 
@@ -91,7 +91,7 @@ type Try struct {
 }
 
 // Client calls one service. It is safe for concurrent use. A program should have only one
-// Client, because two do not know of each other's requests.
+// Client, because two Clients do not know of each other's requests.
 type Client struct {
 	base *url.URL
 	cfg  Config
@@ -158,7 +158,7 @@ type route struct {
 	class  string // imports, exports or general
 }
 
-// Classes of routes. The value of each is the name of the rule that all its routes share.
+// Classes of routes. Each value is the name of the rule that all routes of the class share.
 const (
 	imports = "imports"
 	exports = "records"
@@ -179,7 +179,7 @@ func (k call) charges() []charge {
 }
 
 // admit waits until the limits have room for k, and returns the charges with which k was
-// admitted. If k is a list, its limit becomes the number of records charged.
+// admitted. If k is a list, admit sets the list's limit to the number of records charged.
 func (c *Client) admit(ctx context.Context, k *call) (charges []charge, sent time.Duration, failure *Error) {
 	charges = k.charges()
 	if sent, failure = c.pace.enter(ctx, charges, c.cfg.MaxElapsed); failure != nil {

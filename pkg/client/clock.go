@@ -29,8 +29,8 @@ type clock struct {
 // unknown is the value of a clock before the first response.
 var unknown = clock{ahead: math.MinInt64 / 2}
 
-// observe improves the bound using a response. sent and received say, in the client's time,
-// when the request was sent and its response received. reset is the Unix time at which the
+// observe improves the bound using a response. sent and received are the client's times at which
+// the request was sent and the response was received. reset is the Unix time at which the
 // response's window ends. setBack reports whether the service's clock was set back after the
 // last response. If so, the known counters are no longer valid.
 func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool) {

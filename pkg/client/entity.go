@@ -19,7 +19,7 @@ type EntityQuery struct {
 	Cursor string // NextCursor of the previous page; empty for the first page
 }
 
-// ListEntities returns one page of entities. Each entity costs one record.
+// ListEntities returns one page. Each entity on it counts as one record toward the rate limit.
 func (c *Client) ListEntities(ctx context.Context, q EntityQuery) (Page[entity.Entity], error) {
 	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", values("type", q.Type, "cursor", q.Cursor), q.Limit)
 }
@@ -33,8 +33,8 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns an entity, which costs one record. The error matches [ErrNotFound] if
-// there is no entity with the id.
+// GetEntity returns an entity, which counts as one record toward the rate limit. The error
+// matches [ErrNotFound] if there is no entity with the id.
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }

@@ -24,7 +24,7 @@ type Error struct {
 	Code       string              // for programs, such as not_found
 	Detail     string              // for people
 	Fields     []record.FieldError // invalid fields of the request
-	RetryAfter time.Duration       // how long the service asks to wait; 0 if it does not say, at most one year
+	RetryAfter time.Duration       // how long the service asks to wait, at most one year; 0 if it does not say
 	RequestID  string              // as in the last response, for the operator of the service; may be empty
 	Err        error               // network, context or decoding error; otherwise nil
 

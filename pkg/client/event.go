@@ -37,7 +37,7 @@ func (q EventQuery) values() url.Values {
 	return v
 }
 
-// ListEvents returns one page of events. Each event costs one record.
+// ListEvents returns one page. Each event on it counts as one record toward the rate limit.
 func (c *Client) ListEvents(ctx context.Context, q EventQuery) (Page[event.Event], error) {
 	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 }
@@ -51,8 +51,8 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent returns an event, which costs one record. The error matches [ErrNotFound] if there
-// is no event with the id.
+// GetEvent returns an event, which counts as one record toward the rate limit. The error matches
+// [ErrNotFound] if there is no event with the id.
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }

@@ -96,16 +96,16 @@ func await[J any](ctx context.Context, get func(context.Context, string) (J, err
 // API and may lead to another host, so the request carries no API key.
 const downloadRoute = "download"
 
-// DownloadExport writes the file of an export job, which is compressed with gzip, to w,
-// starting at offset. It returns how many bytes it wrote, even if there is an error. If there
-// is none, w has the rest of the file, up to the job's SizeBytes; the caller must check the
-// content. If the job has no file, or offset is outside the file, the error is an *Error with
-// a Detail.
+// DownloadExport writes an export job's file to w, starting at offset. The file is compressed
+// with gzip. DownloadExport returns how many bytes it wrote, even if there is an error. After a
+// success, w has received the rest of the file, up to the job's SizeBytes; the caller must check
+// the content. If the job has no file, or offset is outside the file, the error is an *Error
+// with a Detail.
 //
 // After an interruption, or if no data arrives for Config.TryTimeout, DownloadExport continues
-// at the same byte with a new link. It gives up and returns the last error if Config.MaxTries
-// tries in a row, or all tries within Config.MaxElapsed, bring no further byte. It returns an
-// error from w immediately.
+// at the same byte with a new link. It gives up and returns the last error if no further byte
+// arrives in Config.MaxTries tries in a row or within Config.MaxElapsed. It returns an error from
+// w immediately.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
 	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
 	for {
@@ -152,7 +152,7 @@ func downloadable(j exportjob.Job, offset int64) error {
 }
 
 // fetch makes one request for the file of j and writes the file to w, starting at offset.
-// patience is how long it waits for the first byte.
+// patience is how long fetch waits for the first byte.
 func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {

@@ -26,7 +26,7 @@ type FindQuery struct {
 	Cursor     string // NextCursor of the previous page; empty for the first page
 }
 
-// values fails if the service would read q as a different query.
+// values returns an error if the service would read q as a different query.
 func (q FindQuery) values() (url.Values, error) {
 	v := values("type", q.Type, "cursor", q.Cursor)
 	for _, c := range q.Where {
@@ -54,9 +54,9 @@ func invalidWhere(detail string) error {
 
 var findRoute = route{"list-entity", http.MethodGet, exports}
 
-// FindEntities returns one page of entities. Each entity costs one record. If q has no
-// condition, or two with the same operator, FindEntities fails without sending anything. An
-// error with the code "not_indexed" names the indexed attributes. An error with the code
+// FindEntities returns one page. Each entity on it counts as one record toward the rate limit. If
+// q has no condition, or two with the same operator, FindEntities fails without sending anything.
+// An error with the code "not_indexed" names the indexed attributes. An error with the code
 // "index_building" says how much of the index is built.
 func (c *Client) FindEntities(ctx context.Context, q FindQuery) (Page[entity.Entity], error) {
 	v, err := q.values()

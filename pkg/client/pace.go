@@ -32,18 +32,18 @@ const (
 // request only if it fits into each of these windows along with all requests in flight. When a
 // window is full, the pacer waits until the next one has certainly begun.
 //
-// What is left reflects what other clients at the same address use. The pacer stops when its
-// share of a limit is used, no matter by whom. It spreads the share over the window in steps,
-// so that other clients always find room; a share of 1 is not spread. A list asks for no more
-// records than the share has left. The pacer cannot see the requests that other clients have
-// in flight, so these can cause a refusal. Each refusal adds one to a reserve, a part of the
-// limit that stays unused and shrinks after windows without a refusal.
+// What is left also reflects the requests of other clients at the same address. When its share
+// of a limit is used, no matter by whom, the pacer waits for the next window. It spreads the
+// share over the window in steps, so that other clients always find room; a share of 1 is not
+// spread. A list never requests more records than the share has left. The pacer cannot see the
+// requests that other clients have in flight, so these can cause a refusal. Each refusal adds one
+// to a reserve, a part of the limit that stays unused. Without refusals, the reserve shrinks.
 //
-// Until a response has shown a rule's limit, the pacer sends one request at a time under it.
+// Until a response has shown a rule's limit, requests under that rule are sent one at a time.
 type pacer struct {
 	base  time.Time // origin of the client's time, which is monotonic
 	share float64   // share of each limit that may be used
-	steps int64     // how many steps a window has, each with an equal part of the share
+	steps int64     // number of steps in a window; each has an equal part of the share
 
 	mu      sync.Mutex
 	gap     time.Duration // minimum time between two requests
@@ -58,11 +58,11 @@ type charge struct {
 	rule string // its name: records, imports or requests
 	key  string // key in pacer.rules; the rule "requests" has one for each route
 	cost int64  // maximum cost of the request; the pacer lowers it to what is left, but not below 1
-	step bool   // whether cost is limited to what one step adds, or to defaultPage while the limit is unknown
+	step bool   // if true, cost is at most what one step adds, or defaultPage while the limit is unknown
 }
 
 type rule struct {
-	line     chan struct{}   // lock held by the request that is sent next; other requests wait for the lock
+	line     chan struct{}   // lock held by the request that will be sent next; other requests wait for the lock
 	limit    int64           // per window; 0 until a response has shown it
 	inFlight int64           // total cost of the requests that have no response yet
 	used     map[int64]int64 // how much of the limit was used in each window, as shown in responses

@@ -185,7 +185,7 @@ func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	}
 }
 
-// found is how many records match each list; a list returns at most its limit.
+// found is the number of records that match each list, which returns at most its limit.
 func (s *limited) listing(found int64) {
 	s.charge = func(r *http.Request) ratelimit.Request {
 		limit, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
@@ -197,8 +197,8 @@ func (s *limited) listing(found int64) {
 	}
 }
 
-// A list is charged for the records that it returns, and asks for no more than are left. Lists
-// of 50 or 7 records use up the limit exactly; empty lists count only as requests.
+// A list is charged for the records that it returns, and never requests more than are left of the
+// limit. Lists of 50 or 7 records use up the limit exactly; empty lists count only as requests.
 func TestListsArePacedByRecords(t *testing.T) {
 	t.Parallel()
 	const seconds = 19 // full windows within the 20 seconds; the first and the last window are cut short
@@ -231,8 +231,8 @@ func TestListsArePacedByRecords(t *testing.T) {
 	}
 }
 
-// A client that reads a whole list uses what other clients at its address leave, and leaves
-// room for them: for 17 single records a second, and for a page of 50 now and then.
+// A client that reads a whole list uses what other clients at its address leave over. It still
+// leaves room for their 17 single records a second, and for a page of 50 now and then.
 func TestReadsAListBesideOtherReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 	})
 }
 
-// After the clock is set, the client soon uses its whole share again, with few refusals.
+// After the service's clock is set, the client soon uses its whole share again, with few refusals.
 func TestTheServicesClockMayBeSet(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []time.Duration{-time.Hour, -1500 * time.Millisecond, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour} {

@@ -116,8 +116,8 @@ type retries struct {
 	deadline time.Time // when MaxElapsed is over
 }
 
-// next reports whether to try again, and after how long. There is no further try after a
-// success, if failure is not retryable, if a bound is reached, or if ctx is done.
+// next reports whether to try again, and after how long. again is false if failure is nil or not
+// retryable. It is also false if a bound is reached or ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false

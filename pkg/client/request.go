@@ -17,7 +17,7 @@ import (
 // Page sizes, in records.
 const (
 	defaultPage = 50  // for queries without a Limit, until a response has shown the rule's limit
-	maxPage     = 200 // the most that the service returns
+	maxPage     = 200 // maximum that the service returns
 )
 
 // Page is one page of a list. For the next page, repeat the query with NextCursor as its
@@ -50,8 +50,8 @@ func (c *Client) Usage(ctx context.Context, identity string) (u Usage, err error
 	return u, err
 }
 
-// getPage returns a page of at most limit records. If limit is 0, the pacer sets it, or the
-// service does if the list is not charged for records.
+// getPage returns a page of at most limit records. If limit is 0, the page size is up to the pacer
+// or, for a list that is not charged by the record, up to the service.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
 	k := call{route: r, path: path, query: query, records: int64(limit), paced: r.class == exports}
 	if limit != 0 {
@@ -78,7 +78,7 @@ func (c *Client) post(ctx context.Context, r route, path string, body, out any) 
 	return c.do(ctx, k, out)
 }
 
-// created is false if the record existed already.
+// created is false if the record already existed.
 func create[T any](ctx context.Context, c *Client, r route, path string, body any) (stored T, created bool, err error) {
 	status, err := c.post(ctx, r, path, body, &stored)
 	return stored, status == http.StatusCreated, err

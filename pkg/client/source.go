@@ -14,11 +14,11 @@ const sourceHeader = "Sluice-Source"
 // SourceRoute is the Try.Route of the requests that Source sends.
 const SourceRoute = "list-export-job"
 
-// Source identifies the records that the Client reads and writes: the id of the service's
-// data, '/' and the workspace of the API key. A program that keeps a copy, or continues
-// earlier work, must check that the source is still the same. It can change under the same
-// URL: with another API key, or when the data is deleted or restored. After Source has
-// succeeded, calls fail if their response comes from another source.
+// Source returns text that identifies the records that the Client reads and writes: the id of
+// the service's data, '/' and the workspace of the API key. A program that keeps a copy, or
+// continues earlier work, must check that the source is still the same. The source can change
+// under the same URL: with another API key, or when the data is deleted or restored. After
+// Source has succeeded, calls fail if their response comes from another source.
 func (c *Client) Source(ctx context.Context) (source string, err error) {
 	k := call{route: route{SourceRoute, http.MethodGet, general}, path: "/export_job", query: url.Values{"limit": {"1"}}}
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {

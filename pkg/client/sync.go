@@ -20,11 +20,11 @@ func TimeOf(t time.Time) Time { return record.TimeOf(t) }
 
 // EntityChangeQuery selects entities in order of their latest change, oldest first. To read
 // all pages, repeat it with the NextCursor of each page as Cursor, and change nothing else.
-// All pages have the same SyncedUntil, which is the UpdatedSince of the next sync.
+// All pages have the same SyncedUntil. Use it as UpdatedSince in the next sync.
 type EntityChangeQuery struct {
 	UpdatedSince   Time   // only changes from this time on
 	IncludeDeleted bool   // include entities that were deleted within the last 30 days
-	Type           string // entities of other types are returned as Deleted, with the Reason record.Filtered; empty for all types; needs IncludeDeleted
+	Type           string // entities of other types are returned as Deleted, with the Reason record.Filtered; empty for all types; requires IncludeDeleted
 	Limit          int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor         string // NextCursor of the previous page; empty for the first page
 }
@@ -38,13 +38,13 @@ func (q EntityChangeQuery) values() url.Values {
 	return v
 }
 
-// ListEntityChanges returns one page. Each entity on it costs one record.
+// ListEntityChanges returns one page. Each entity on it counts as one record toward the limit.
 func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Page[entity.Change], error) {
 	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }
 
 // EventChangeQuery selects events in order of their creation, oldest first. Use it like
-// EntityChangeQuery: SyncedUntil is the CreatedSince of the next sync.
+// EntityChangeQuery, with SyncedUntil as CreatedSince in the next sync.
 type EventChangeQuery struct {
 	CreatedSince Time   // only events created from this time on
 	EntityID     string // only events of this entity, although events of other entities also count toward the limits; empty for all entities
@@ -61,8 +61,8 @@ func (q EventChangeQuery) values() url.Values {
 	return v
 }
 
-// ListEventChanges returns one page. It leaves out the events of entities other than q.EntityID,
-// but they also cost one record each.
+// ListEventChanges returns one page. If q.EntityID is set, the events of other entities are left
+// out, but each of them still counts as one record toward the rate limit.
 func (c *Client) ListEventChanges(ctx context.Context, q EventChangeQuery) (Page[event.Event], error) {
 	p, err := getPage[event.Change](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 	events := Page[event.Event]{NextCursor: p.NextCursor, SyncedUntil: p.SyncedUntil}

@@ -15,14 +15,14 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/pace.json")
 
-// trace has a pacer's decisions in a random run. Times are nanoseconds of the pacer's clock.
+// trace holds a pacer's decisions in a random run. Times are nanoseconds of the pacer's clock.
 type trace struct {
 	Share float64 `json:"share"`
 	Rate  int     `json:"rate"`
 	Steps []step  `json:"steps"`
 }
 
-// step is a request that asks to be sent or, if Of is set, a response.
+// step is a request for admission or, if Of is set, a response.
 type step struct {
 	Now int64 `json:"now"`
 
@@ -38,8 +38,8 @@ type step struct {
 	Headers map[string]string `json:"headers,omitzero"`
 }
 
-// Pacers in other languages replay the traces in testdata/pace.json to show that they decide
-// as this one does. After a change to the pacer, rewrite the file with -update.
+// Pacers in other languages replay the traces in testdata/pace.json to show that they make the
+// same decisions. After a change to the pacer, rewrite the file with -update.
 func TestThePacerDecidesLikeItsTraces(t *testing.T) {
 	var traces []trace
 	for seed, tr := range []trace{{Share: 1}, {Share: 0.9}, {Share: 0.5, Rate: 20}} {

@@ -64,8 +64,8 @@ func NewCounters(client CountersClient, table string) (*Counters, error) {
 }
 
 // counterOptions turns off the validation of response checksums, because TLS protects the
-// responses. The validation would log a warning for every charge that DynamoDB Local refuses,
-// because its errors have no checksum.
+// responses. The validation would log a warning for every charge refused by DynamoDB Local,
+// whose errors have no checksum.
 func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.Retryer = retryer
@@ -73,7 +73,7 @@ func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
 	}
 }
 
-// newRetryer allows one retry of a charge, and only if the charge was certainly not applied,
+// newRetryer allows one retry of a charge, but only if the charge was certainly not applied,
 // because DynamoDB throttled it or no connection was opened. The SDK's default retryer also
 // retries charges that may have been applied, and so may count them twice.
 func newRetryer() aws.Retryer {
@@ -128,8 +128,8 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 
 // Connect opens the connection that the first charge needs, with an UpdateItem whose condition
 // is false because the item does not exist. It changes nothing, takes one write unit and needs
-// the same permission as a charge. A random partition key keeps instances that start at the
-// same time from all using one partition.
+// the same permission as a charge. A random partition key spreads the calls of instances
+// that start at the same time over all partitions.
 func (s *Counters) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,

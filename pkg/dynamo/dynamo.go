@@ -1,5 +1,5 @@
-// Package dynamo has the stores on DynamoDB, one file per noun. Each store declares the part
-// of *dynamodb.Client that it uses, so that a Lambda function links only what it calls.
+// Package dynamo implements the stores with DynamoDB tables. Each store declares the part of
+// *dynamodb.Client that it uses, so that a Lambda function links only what it calls.
 package dynamo
 
 import (
@@ -49,7 +49,7 @@ type transactor interface {
 // createItem stores r, encoded as item, in a table with the partition key hashKey, unless an
 // item with the same key exists. It returns the record that is stored after the call, and
 // whether this call created it. One API call is enough, because the response to a failed put
-// contains the existing item. edit may change the put, or be nil.
+// contains the existing item. edit, if not nil, may change the put.
 //
 // If the SDK retries a put whose response was lost, the retry finds the item of the first
 // attempt: created is then false, and stored equals r.

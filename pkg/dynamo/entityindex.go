@@ -17,10 +17,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// indexKey is an item's key in an index by_attribute_N; zero if the item has none.
+// indexKey is an item's key in one of the indexes by_attribute_N; zero if the item has none.
 type indexKey struct{ partition, key string }
 
-// indexKeys has an item's key for place N at index N-1.
+// indexKeys holds an item's key for place N at index N-1.
 type indexKeys [index.Places]indexKey
 
 func keysOf(workspace string, c entity.Change, indexed index.Set) (keys indexKeys) {
@@ -131,7 +131,7 @@ func (s *Entities) keyQuery(d index.Declaration, low, high string) *dynamodb.Que
 	return in
 }
 
-// CountType implements index.Keeper.
+// CountType implements index.Keeper. Like Count, it is eventually consistent.
 func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64, error) {
 	return s.Count(ctx, workspace, entity.Query{Type: typ}, record.TimeOf(s.clock.Time().Add(time.Hour)))
 }
@@ -200,7 +200,7 @@ func (s *Entities) buildKey(ctx context.Context, d index.Declaration, item attri
 	}
 }
 
-// ClearKeys implements index.Keeper.
+// ClearKeys implements index.Keeper with one conditional UpdateItem per key.
 func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, limit int) (found int, err error) {
 	in := s.keyQuery(d, "", "")
 	in.Limit = aws.Int32(int32(limit))

@@ -113,7 +113,7 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	}
 }
 
-// A list reads one entity more than it returns, to learn whether others follow.
+// A list reads one entity more than it returns, to learn whether the list continues.
 func TestAListWithoutTombstonesReadsWhatItReturns(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")

@@ -16,9 +16,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// unseen has the conditions of a Write's first UpdateItem, when the item has not been read; the
-// constant seen is the condition of all later calls. An item with expires_at is a tombstone.
-// Positions with the same id sort by stamp.
+// unseen holds the condition of a Write's first UpdateItem, which is sent before the item has been
+// read. Later calls use the condition seen. An item with expires_at is a tombstone. Positions with
+// the same id sort by stamp.
 var unseen = map[entity.Kind]string{
 	entity.CreateWrite:  "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change",
 	entity.ReplaceWrite: "attribute_not_exists(expires_at) AND " + seen,
@@ -33,7 +33,7 @@ const seen = "#change = :was"
 // with a later stamp, on the condition that the item's stamp has not changed since.
 //
 // The SDK retries an UpdateItem whose response was lost. If the retry finds what the first
-// attempt was to store, the write has succeeded. If it finds anything else, the outcome is
+// attempt meant to store, the write has succeeded. If it finds anything else, the outcome is
 // unknown: another client may have changed the item after the first attempt was applied, and a
 // further attempt could undo that change.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {

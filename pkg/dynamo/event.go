@@ -21,7 +21,7 @@ type EventsClient interface {
 
 // EventsConfig tunes Events. Its zero value is ready to use.
 type EventsConfig struct {
-	Shards Shards           // of each index, by_position and by_created_at
+	Shards Shards           // for both by_position and by_created_at
 	Now    func() time.Time // time.Now by default
 }
 

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// staleIndex is a client that calls change after each query, but returns what was found before.
+// staleIndex is a client that calls change after each query, and then returns the old results.
 type staleIndex struct {
 	*dynamodb.Client
 	change func()

@@ -78,7 +78,7 @@ func declarationFromItem(item attributeValues) (d index.Declaration, err error) 
 	return d, nil
 }
 
-// Add implements index.Store.
+// Add implements index.Store with one transaction.
 func (s *Indexes) Add(ctx context.Context, d index.Declaration, others []index.Declaration) (index.Declaration, error) {
 	d.Revision = d.NextRevision()
 	item, err := itemOfDeclaration(d)
@@ -109,7 +109,7 @@ func (s *Indexes) Add(ctx context.Context, d index.Declaration, others []index.D
 	return d, nil
 }
 
-// Put implements index.Store.
+// Put implements index.Store with a conditional PutItem.
 func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declaration, error) {
 	condition, values := revisionIs(d)
 	d.Revision = d.NextRevision()
@@ -134,7 +134,7 @@ func (s *Indexes) Put(ctx context.Context, d index.Declaration) (index.Declarati
 	return d, nil
 }
 
-// Remove implements index.Store.
+// Remove implements index.Store with a conditional DeleteItem.
 func (s *Indexes) Remove(ctx context.Context, d index.Declaration) error {
 	condition, values := revisionIs(d)
 	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{

@@ -95,7 +95,7 @@ func (c *testClock) pass(d time.Duration) {
 	c.Store(&now)
 }
 
-// instance models a function instance with a copy of the declarations that may be out of date.
+// instance models a function instance whose copy of the declarations may be out of date.
 type instance struct {
 	*Entities
 	indexes *index.Cache

@@ -38,7 +38,7 @@ func itemSize(item attributeValues) int {
 }
 
 // itemReader reads attributes and keeps the first error. After an error, the values that it
-// returns have no meaning.
+// returns are meaningless.
 type itemReader struct {
 	item  attributeValues
 	first error
@@ -121,7 +121,7 @@ func (r *itemReader) fail(name, detail string) {
 	}
 }
 
-// err returns the first error: a missing attribute, or one with the wrong type or format.
+// err returns the first error, such as a missing attribute or an attribute of the wrong type.
 func (r *itemReader) err() error { return r.first }
 
 func each[R any](items []attributeValues, read func(attributeValues) (R, error)) ([]R, error) {

@@ -40,7 +40,7 @@ type JobsClient interface {
 //   - expires_at (N, Unix time in seconds) is for the TTL. Only jobs that have ended have it.
 //
 // A workspace whose unfinished jobs are counted has an item with the id #unfinished, which no
-// job can have. Its attribute jobs (SS) holds the ids of those jobs. It changes in the
+// job can have. Its attribute jobs (SS) holds the ids of those jobs. The item changes in the
 // transaction in which a job begins or ends, so it always agrees with the jobs.
 //
 // The index by_position has the keys workspace and position, for List. It projects job, but
@@ -79,7 +79,7 @@ const (
 	firstWait = 5 * time.Millisecond
 )
 
-// Put implements job.Store.
+// Put implements job.Store with a conditional PutItem or, if counts(j) is true, a transaction.
 func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, err error) {
 	op := "put " + s.kind.String()
 	item, err := jobToItem(j)
@@ -115,7 +115,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 // A transaction that was cancelled with one of these codes may succeed if retried.
 var passing = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
-// A put of j also changes the number of unfinished jobs if counts returns true.
+// counts reports whether a put of j also changes the number of unfinished jobs.
 func counts(j job.Job) bool { return j.Quota > 0 && (j.StartedAt == nil || j.Status.Final()) }
 
 // write makes one attempt to put j, encoded as item. If a condition is false, it returns the
@@ -216,8 +216,8 @@ func (s *Jobs) Unfinished(ctx context.Context) ([]job.Key, error) {
 	})
 }
 
-// OldestUnfinished returns when the oldest queued or running job of all workspaces was
-// created; ok is false if there is none. It reads at most two items of the index by_status,
+// OldestUnfinished returns the creation time of the oldest job, in any workspace, that is queued
+// or running; ok is false if there is none. It reads at most two items of the index by_status,
 // which is eventually consistent.
 func (s *Jobs) OldestUnfinished(ctx context.Context) (created record.Time, ok bool, err error) {
 	op := "find the oldest unfinished " + s.kind.String()

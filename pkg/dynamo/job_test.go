@@ -51,7 +51,7 @@ func putJob(t *testing.T, s *Jobs, j job.Job) job.Job {
 
 type loses struct {
 	next aws.HTTPClient
-	left atomic.Int64 // how many responses are still to be lost
+	left atomic.Int64 // how many more responses to lose
 }
 
 func (c *loses) Do(r *http.Request) (*http.Response, error) {
@@ -100,7 +100,7 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 
 type cancels struct {
 	*dynamodb.Client
-	left  int      // how many transactions are still to be cancelled
+	left  int      // how many more transactions to cancel
 	codes []string // reasons for the cancellation
 }
 

@@ -30,8 +30,8 @@ const (
 	// queries, a request for a single item would often cost a second call.
 	manyParts = 48
 
-	// countLimit is the most items that one call counts. DynamoDB ends a response after a
-	// megabyte, but DynamoDB Local would read all items of the query first.
+	// countLimit is the maximum number of items that one call counts. DynamoDB ends a response
+	// after a megabyte, but DynamoDB Local would read all items of the query first.
 	countLimit = 1000
 )
 
@@ -63,12 +63,12 @@ func countItems(ctx context.Context, client querier, cutoff record.Time, ins ...
 	return n, nil
 }
 
-// queryPage merges the results of the queries and returns the first records: at most limit of
-// them, or fewer if their items fill the page before that (record.PageFull). page.More says
-// whether further records follow. Several queries must all sort by the string attribute
-// sortKey, in the direction of the first query, and have no item in common. queryPage sets
-// their Limit and ExclusiveStartKey. DynamoDB ends a response after a megabyte, so there is at
-// least one call per megabyte.
+// queryPage merges the results of the queries and returns the first records: limit of them, or
+// fewer if their items fill the page sooner (record.PageFull) or no more exist. page.More says
+// whether further records follow. If there are several queries, they must sort by the string
+// attribute sortKey, in the direction of the first query, and have no items in common. queryPage
+// sets their Limit and ExclusiveStartKey. DynamoDB ends a response after a megabyte, so there is
+// at least one call per megabyte.
 //
 // When a filter has dropped about record.MaxPassedBytes of a query's items, the page ends, and
 // page.Last.ID is the id of the last item that was read.
@@ -108,7 +108,7 @@ type merger struct {
 	mu      sync.Mutex // guards the fields below while queries run
 	parts   []*part
 	sizes   mean            // of the items of all parts
-	stopped attributeValues // key of the last item read, if a query has skipped too much
+	stopped attributeValues // key of the last item read, if a filter has dropped about record.MaxPassedBytes
 }
 
 func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, err error) {
@@ -222,9 +222,9 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	return group.Wait()
 }
 
-// share returns how many items to request from p: what the page lacks, divided by the number
-// of unfinished parts. DynamoDB rounds a query up to whole read units, so share also fills the
-// last unit with items that the page lacks. They cost nothing and may save a call.
+// share returns how many items to request from p: the number that the page lacks, divided by the
+// number of unfinished parts. DynamoDB rounds a query up to whole read units, so share also fills
+// the last unit with items that the page lacks. They cost nothing extra and may save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {

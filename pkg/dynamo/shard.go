@@ -15,15 +15,15 @@ import (
 
 const maxShards = 64
 
-// Shards is how many partition keys a time-ordered index spreads a workspace's records over.
+// Shards sets over how many partition keys a time-ordered index spreads a workspace's records.
 // Each shard takes 1,000 write units a second, and a list reads every shard.
 //
 // Every reader must read n shards before any writer writes to n, because two versions run at
 // the same time during a deployment or a rollback. So there are two numbers: raise Read one
 // deployment before Write, and never lower Read.
 type Shards struct {
-	Write int // how many shards are written, from 1 (the default) to Read
-	Read  int // how many shards a list reads, from Write (the default) to maxShards
+	Write int // number of shards to write to, from 1 (the default) to Read
+	Read  int // number of shards that a list reads, from Write (the default) to maxShards
 }
 
 // checked returns s with its defaults set, or an error if a number is out of range.

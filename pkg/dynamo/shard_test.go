@@ -45,7 +45,7 @@ func TestTheNumberOfShardsIsRaisedInTwoDeployments(t *testing.T) {
 	const each = 10 // how many events each version writes in a step
 	client := dynamolocal.Client(t)
 	for name, tt := range map[string]struct {
-		deployed []Shards // one version after another
+		deployed []Shards // of each version, in the order of deployment
 		complete bool
 	}{
 		"readers first":                 {[]Shards{{1, 1}, {1, 4}, {4, 4}}, true},
