@@ -14,8 +14,8 @@ import (
 
 // seedBrowsing creates 14 customers, one hostile entity and 16 events. The hostile entity's
 // type and note contain U+202E, which reverses the direction of text. customer-00 changed
-// last, just after the hostile entity. One event is dated far in the future. The event that is
-// created last is dated in the past.
+// last, just after the hostile entity. One event is dated far in the future. The last event
+// created is dated in the past.
 func seedBrowsing(t *testing.T, s *server) {
 	t.Helper()
 	c := s.clientAt(t, browserAddress)

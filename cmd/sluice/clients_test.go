@@ -24,8 +24,8 @@ func requireProgram(t *testing.T, program, help string) {
 	child.Require(t, err, help)
 }
 
-// Each client in docs/clients.md runs unchanged outside the repository, with API keys on and
-// off. Its first request gets a 429, so it waits for the window to end, then creates its event.
+// Each client in docs/clients.md runs unchanged outside the repository, whether API keys are on
+// or off. Its first request gets a 429, so it waits for the window to end, then creates its event.
 func TestTheClientsOfTheDocsWait(t *testing.T) {
 	t.Parallel()
 	t.Run("keys on", func(t *testing.T) {
@@ -40,16 +40,16 @@ func TestTheClientsOfTheDocsWait(t *testing.T) {
 	})
 }
 
-// language describes how to run the examples of one language in docs/clients.md.
+// language describes how to run the docs/clients.md examples in one language.
 type language struct {
 	file    string
 	command []string // without the file name, which the test appends
 	help    string
 	modules string // the node_modules folder; empty except for JavaScript
-	calls   int    // number of calls in the example that creates an event, if none is refused
+	calls   int    // number of calls made by the example that creates an event, if none of them is refused
 }
 
-// clientsOfTheDocs returns the examples in docs/clients.md by language, in the order of the page.
+// clientsOfTheDocs returns each language's examples in docs/clients.md, in page order.
 func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map[string]language) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/clients.md")
@@ -72,7 +72,7 @@ func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map
 }
 
 // cmd returns a command that runs an example in a directory of its own, against the service at
-// url. library holds the first example in the language, which other JavaScript examples import.
+// url. JavaScript examples can import the content of library as sluice.mjs.
 func (l language) cmd(t *testing.T, library, example, url, key string) *exec.Cmd {
 	t.Helper()
 	requireProgram(t, l.command[0], l.help)
@@ -128,7 +128,7 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 				case lists:
 					want = tt.page
 				case strings.Contains(example, "c.ListEntityChanges("):
-					want = " entities; the next walk starts at 20" // any number of entities, because ada may be too recent for the walk
+					want = " entities; the next walk starts at 20" // without the count, because ada may be too recent for the walk to include it
 				case !strings.Contains(example, tt.fails):
 					t.Errorf("no test runs this example of docs/clients.md:\n%s", example)
 					continue

@@ -46,14 +46,14 @@ func (c *connection) addShare(cmd *cobra.Command) {
 
 func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_URL"), defaultURL) }
 
-// client returns a client that prints to stderr when it gets no response and will try again.
+// client returns a client that reports each try without a response on stderr, except the last.
 func (c *connection) client(cfg client.Config) (*client.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
 // patientClient is for long-running commands. It retries for up to 2 minutes, long enough for the
-// service to restart. If showsProgress is true, the command shows c.waiting with its progress, so
-// on a terminal the client reports only the beginning of an outage.
+// service to restart. If showsProgress is true, the command itself shows what c.waiting
+// returns, so on a terminal the client reports only the beginning of an outage.
 func (c *connection) patientClient(cfg client.Config, showsProgress bool) (*client.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), showsProgress))
@@ -95,5 +95,5 @@ func (c *connection) connect(cfg client.Config, report *outage.Report) (*client.
 	return made, nil
 }
 
-// waiting returns a note about when the next try is due, or "" while the service responds.
+// waiting returns a note about when the next try is due, or "" while the service is responding.
 func (c *connection) waiting() string { return c.outage.Waiting() }

@@ -98,17 +98,17 @@ func changeRecords(t *testing.T, s *server) {
 	}
 }
 
-// killedSync starts "sync" kills+1 times, kills all runs but the last, and returns the result of
-// the last run. A run is killed after its first or second page and does not get the next page,
+// killedSync kills n runs of "sync", lets one more run complete, and returns the result of that
+// run. A run is killed after its first or second page and does not get the next page,
 // so each killed run must have at least three pages to read.
-func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
+func killedSync(t *testing.T, g *gate, n int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {
 		cmd := sluiceCommand(t, g.url, "sync", resource, file, "--json")
 		var out, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &stderr
 		started, ended := make(chan struct{}), make(chan struct{})
-		if killed < kills {
+		if killed < n {
 			pages := 1 + rand.IntN(2)
 			g.runAfter(pages, func() {
 				<-started
@@ -122,7 +122,7 @@ func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r sync
 		close(started)
 		err := cmd.Wait()
 		close(ended)
-		if killed < kills {
+		if killed < n {
 			if cmd.ProcessState.ExitCode() != -1 { // the exit code is -1 after a signal
 				t.Fatalf("the run ended before it was killed: %v, %s%s", err, out.String(), stderr.String())
 			}

@@ -147,7 +147,7 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 		fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
 		fakeJob("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
 		fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
-		fakeJob("h", "event", "ndjson", "queued", 5*time.Hour, map[string]any{"records_written": 20_000, "records_expected": 50_000}), // queued again, between two runs
+		fakeJob("h", "event", "ndjson", "queued", 5*time.Hour, map[string]any{"records_written": 20_000, "records_expected": 50_000}), // queued again, after a run that wrote 20,000 events
 		expired,
 	)}, `document.querySelectorAll('#exports > li').length === 8 && document.querySelectorAll('#records > li').length === 10`)
 	if got := browsertest.Eval[string](tab, `document.querySelector('#records code').textContent`); got != numbers {
@@ -349,7 +349,7 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 
 // The poller waits after a 429, stops after six 429s in a row, and stops after a single 403. If
 // little of a limit is left, it waits until the reset, according to the service's clock. It does
-// not poll while the page is hidden. The test records the waiting times instead of waiting.
+// not poll while the page is hidden. The test records the delays instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)

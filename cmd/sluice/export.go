@@ -108,7 +108,7 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// check also sets the options that depend on other options. Its errors are usage errors.
+// check validates the options and sets those that depend on others. Errors are usage errors.
 func (o *exportOptions) check() (err error) {
 	if o.Path == "-" && o.json {
 		return usageError("--json and -o - cannot both use standard output")

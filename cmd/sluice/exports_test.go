@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// exported returns a job after it has ended, and the decompressed content of its file.
+// exported waits for a job to end. It returns the job and the decompressed content of its file.
 func exported(t *testing.T, c *client.Client, id string) (exportjob.Job, string) {
 	t.Helper()
 	j, err := c.AwaitExportJob(t.Context(), id, nil)
@@ -83,7 +83,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	})
 }
 
-// Each file has every record created before its job, even if an import stores more meanwhile.
+// Each file contains every record created before its job, even while an import is storing more.
 func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -178,7 +178,7 @@ func TestLinksToExportFilesAndARestart(t *testing.T) {
 	}
 }
 
-// filledEvent returns the i-th event, counted from 0, that fillEvents stores.
+// filledEvent returns the i-th event that fillEvents stores, counted from 0.
 func filledEvent(i, attributes int) event.Event {
 	var others strings.Builder
 	for j := range attributes - 1 {
@@ -203,8 +203,8 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 	})
 }
 
-// fill opens a store on the data file in dir and calls create with the store and each number from
-// 0 to n-1, in concurrent calls. No server may be using the data file.
+// fill opens a store on the data file in dir and concurrently calls create with the store and each
+// number from 0 to n-1. No server may be using the data file.
 func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
 	t.Helper()
 	if err := localserver.CreateDir(dir); err != nil {

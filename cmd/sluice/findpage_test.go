@@ -17,7 +17,7 @@ import (
 const recordTitle = `document.getElementById('record-title').textContent`
 
 // One search box finds entities and events by id. Each open record has a URL, errors name a
-// filter by its label on the page, and the page says that an erasure is complete.
+// filter by its label on the page, and the page says when an erasure is complete.
 func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedBrowsing(t, s)
@@ -110,7 +110,7 @@ func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 }
 
 // stalePages starts a proxy that begins each search for an email address with an empty page, as
-// if every value on it had changed meanwhile. A search for gone@ gets only such pages.
+// if all index entries on it were out of date. A search for gone@ gets only such pages.
 func stalePages(t *testing.T, target string) (url string) {
 	t.Helper()
 	return startProxy(t, target, func(w http.ResponseWriter, r *http.Request, next http.Handler) {

@@ -150,7 +150,7 @@ func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, c
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// checkImport also sets the options that depend on other options. Its errors are usage errors.
+// checkImport validates the options and sets those that depend on others. Errors are usage errors.
 func checkImport(o *importer.Options, format string, update bool) (err error) {
 	switch {
 	case o.Workers < 1 || o.Workers > 64:

@@ -58,8 +58,8 @@ func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// wantRun checks the exit code, that the output begins with prefix, and that the diagnostics
-// contain message. Unless code is 0 or exitRejected, there must be no output.
+// wantRun checks that cmd exits with code, that its output begins with prefix, and that its
+// diagnostics contain message. Unless code is 0 or exitRejected, there must be no output.
 func wantRun(t *testing.T, cmd *exec.Cmd, code int, prefix, message string) (out, diagnostics string) {
 	t.Helper()
 	out, diagnostics, got := run(t, cmd)

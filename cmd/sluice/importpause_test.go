@@ -13,8 +13,8 @@ import (
 	"sluice/internal/test/browsertest"
 )
 
-// holdBatches starts a proxy that holds each batch of events until it receives from the channel
-// release. When a batch arrives, the proxy sends the number of its events to the channel arrived.
+// holdBatches starts a proxy that holds each batch of events. The first channel delivers the
+// number of events in each batch, and a send on the second lets one batch continue.
 func holdBatches(t *testing.T, target string) (url string, arrived chan int, release chan struct{}) {
 	t.Helper()
 	arrived, release = make(chan int, 100), make(chan struct{})
@@ -81,7 +81,7 @@ func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#import-pause")
 	release <- struct{}{}
 	shows("Paused", sent, 0, 0)
-	tab.Audit("import-paused") // takes so long that another batch could arrive
+	tab.Audit("import-paused") // takes long enough for another batch to arrive
 	if n := len(arrived); n > 0 || stored() != sent {
 		t.Errorf("while paused, the page sent %d batches; %d events are stored, want %d", n, stored(), sent)
 	}
@@ -91,7 +91,7 @@ func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(textOf("import-progress-title") + ` === 'Cancelling'`)
 	release <- struct{}{}
 	shows("Cancelled", sent, 0, 0)
-	tab.Wait(names + `.startsWith('visit ')`) // until the list of events has been read again
+	tab.Wait(names + `.startsWith('visit ')`) // the page has read the list of events again
 	if n := len(arrived); n > 0 || stored() != sent || sent >= rows {
 		t.Errorf("after the import was cancelled, the page sent %d batches; %d events are stored, want %d of %d", n, stored(), sent, rows)
 	}

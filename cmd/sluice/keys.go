@@ -202,8 +202,8 @@ func revokeKey(cmd *cobra.Command, o *keyStorage, id string) error {
 	return nil
 }
 
-// parseExpiry returns now plus a lifetime such as 90d, or the zero Time for "". It accepts a
-// number of days, or a string for time.ParseDuration, above 0 and at most 36,500 days.
+// parseExpiry returns now plus a lifetime such as 90d, or the zero Time for "". A lifetime is
+// a number of days or a string for time.ParseDuration, above 0 and at most 36,500 days.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	const day, most = 24 * time.Hour, 36500
 	if text == "" {

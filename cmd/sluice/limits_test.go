@@ -36,7 +36,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 			t.Helper()
 			again := time.NewTicker(100 * time.Millisecond)
 			defer again.Stop()
-			for tries := 1; ; tries++ { // until the server has reread the rows
+			for tries := 1; ; tries++ { // repeat until the server has reread the rows
 				r := c.check(t, "GET", "/entity", "")
 				if r.status == status && r.header.Get("X-RateLimit-Limit") == limit {
 					break

@@ -17,7 +17,7 @@ import (
 )
 
 // loseAThird starts a proxy that forwards every request, but loses a third of the responses: it
-// closes the connection instead of sending them. It also returns how many it has lost.
+// closes the connection instead of sending them. The counter is the number of lost responses.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	lost := new(atomic.Int64)

@@ -26,7 +26,7 @@ func parseResource(command, name string) (record.Resource, error) {
 	return "", usageError("%s entities or events, not %q", command, name)
 }
 
-// resourceAndFile requires a resource and a file. file is an example file name for its errors.
+// resourceAndFile requires a resource and a file. Its errors show file as an example file name.
 func resourceAndFile(command, file string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		resource, missing := record.Event.Plural(), "entities or events, and a file"
@@ -41,8 +41,8 @@ func resourceAndFile(command, file string) cobra.PositionalArgs {
 	}
 }
 
-// checkArgs returns an error unless there are n arguments. missing describes what the command
-// lacks, and example is a valid list of arguments.
+// checkArgs returns an error unless there are n arguments. Callers pass what the command lacks
+// as missing, and a valid list of arguments as example.
 func checkArgs(args []string, n int, command, missing, example string) error {
 	switch {
 	case len(args) > n:

@@ -22,7 +22,7 @@ windows-1252 or utf-16. --name and --type are for records that have none.
 times, such as Europe/Berlin (default UTC). A time that occurs twice there, when clocks
 are set back, is the first of both, and one that clocks skip is rejected.`
 
-// shapeFlags are for files that do not look like an export.
+// shapeFlags are the flags for importing a file that does not look like an export.
 type shapeFlags struct {
 	importer.Shape
 	renames []string

@@ -30,7 +30,7 @@ type storage[S any] struct {
 	json     bool
 }
 
-// command returns a command with subcommands. The flags that set fields of s apply to all of them.
+// command returns a command with subcommands, all of which have the flags that set fields of s.
 func (s *storage[S]) command(use, short, long string, subcommands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long + "\n\n" + s.help(), Args: cobra.NoArgs,

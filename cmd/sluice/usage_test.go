@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// usageServer serves one fixed usage, and sends the URL of each request to asked.
+// usageServer always responds with the same usage. The channel receives each request's URL.
 func usageServer(t *testing.T) (url string, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 100)

@@ -22,7 +22,7 @@ type Page struct {
 	Next        *string // cursor of the next page; nil on the last page
 }
 
-// Entities lists the entity changes that q selects.
+// Entities lists the latest change of each entity that q selects.
 func Entities(c *client.Client, q client.EntityChangeQuery) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		q.UpdatedSince, q.Cursor = at.Since, at.Cursor
@@ -40,9 +40,9 @@ func Events(c *client.Client, q client.EventChangeQuery) List {
 	}
 }
 
-// Erasures lists the entities that changed since Mark.Since and have been erased, but goes
-// back at most entity.TombstoneAge. It requests all changes, up to limit per page, and drops
-// those of other entities. A walk over events must read this list last.
+// Erasures lists erased entities that have changed since Mark.Since, but goes back at most
+// entity.TombstoneAge. It requests all changes, up to limit per page, and drops changes to
+// entities that have not been erased. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since

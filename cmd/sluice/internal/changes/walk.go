@@ -1,5 +1,5 @@
-// Package changes implements walks. A walk reads all changes that a service has had since some
-// time, and writes them to a file. If it is stopped or killed, the next run continues it.
+// Package changes implements walks. A walk reads all changes to a service's records since a start
+// time and writes them to a file. If it is stopped or killed, the next run continues it.
 package changes
 
 import (
@@ -27,7 +27,7 @@ var noun = progress.Noun{One: "change", Many: "changes"}
 type Mark struct {
 	Since       record.Time  `json:"since"`        // beginning of the time range, inclusive
 	SyncedUntil *record.Time `json:"synced_until"` // end of the time range, exclusive; nil until a page has been read
-	List        int          `json:"list"`         // index of the list being read; the number of lists once all have been read
+	List        int          `json:"list"`         // index of the list being read; after the last list, the number of lists
 	Cursor      string       `json:"cursor"`       // cursor of the list's next page; "" for the first page
 	Changes     int64        `json:"changes"`      // number of changes in the file
 	Bytes       int64        `json:"bytes"`        // size of the file
@@ -66,7 +66,7 @@ func (w *Walk) Mark() Mark { return w.mark }
 // Path returns the path of the NDJSON file.
 func (w *Walk) Path() string { return w.path }
 
-// Begin starts a walk over the changes since a time, and discards what an earlier walk read.
+// Begin discards what an earlier walk has read and starts a new walk.
 func (w *Walk) Begin(since record.Time) error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -78,9 +78,9 @@ func (w *Walk) Begin(since record.Time) error {
 	return w.journal.Save(w.mark)
 }
 
-// Continue continues an earlier run's walk if that walk has the same start time and has read a
-// page, and if its file still has at least Mark.Bytes bytes. Otherwise Continue begins a new
-// walk and returns false. It does not detect changes to the file's content.
+// Continue resumes an earlier run's walk if that walk has the same start time, has read a page,
+// and still has at least Mark.Bytes bytes in its file. Otherwise Continue begins a new walk and
+// returns false. It does not detect changes to the file's content.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	if w.mark.SyncedUntil != nil && w.mark.Since == since {
 		switch info, err := os.Stat(w.path); {
@@ -137,7 +137,7 @@ func (w *Walk) add(file *os.File, page Page) error {
 	if w.mark.SyncedUntil == nil {
 		until := page.SyncedUntil
 		if now := w.now(); until.Time().After(now) {
-			// The service's clock is ahead. After it is set right, new changes get times before
+			// The service's clock is ahead. After it is corrected, new changes get times before
 			// page.SyncedUntil, so the next walk would miss them.
 			until = record.TimeOf(now.Add(-record.SyncLag))
 		}
@@ -163,7 +163,7 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 	return journal.Continues(err, "after "+w.Done())
 }
 
-// Done returns the number of changes in the file, such as "1 change".
+// Done returns the number of changes in the file as text, such as "1 change".
 func (w *Walk) Done() string { return noun.Count(w.mark.Changes) }
 
 // Remove removes the file and the journal. The caller must still call Close.

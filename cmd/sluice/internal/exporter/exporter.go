@@ -31,13 +31,13 @@ const cancelTimeout = 5 * time.Second
 
 type Options struct {
 	Order  exportjob.Order // Run sets the ID
-	Path   string          // output file, which exists only when it is complete; "-" for Stdout
+	Path   string          // output file, which appears only when it is complete; "-" for Stdout
 	Force  bool            // replace an existing file at Path
 	Stdout io.Writer
 	Unpack bool // decompress the file
 
 	Now     func() time.Time // clock for RunSince; time.Now by default
-	Waiting func() string    // what the client is waiting for; "" while the service responds
+	Waiting func() string    // what the client is waiting for; "" while the service is responding
 }
 
 // work identifies an export in its journal.
@@ -55,7 +55,7 @@ func newTask(ctx context.Context, c *client.Client, w work) (journal.Task, error
 type exporter struct {
 	Options
 	client  *client.Client
-	journal *journal.Journal // its ID is also the export job's
+	journal *journal.Journal // its ID is also the ID of the export job
 	resumed bool             // whether an earlier run began the journal
 	created bool             // whether the service may have created the job
 	part    string           // path of the partial download
@@ -348,9 +348,9 @@ func moveNew(file, path string, link func(oldname, newname string) error) error 
 	case errors.Is(err, fs.ErrExist):
 		return err
 	}
-	// Some file systems have no links, and os.Rename would replace an existing file. So create an
-	// empty file first, which fails if there already is a file. The empty file remains if the
-	// process is killed before the rename.
+	// Some file systems have no links, and os.Rename would replace an existing file. So first
+	// reserve the path with an empty file, or fail if there already is a file. The empty file
+	// remains if the process is killed before the rename.
 	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -20,14 +20,14 @@ type Changes struct {
 	SyncedUntil record.Time // start time of the next export
 }
 
-// RunSince exports all changes since a time as NDJSON, in order, to a file or o.Stdout. For
-// entities, includeDeleted adds tombstones. The only change of an event is its creation. From
-// o.Order.Filters, RunSince uses only Type for entities and only EntityID for events. As with
-// Run, the file appears only when it is complete. After an error, another call with the same
-// arguments continues the export.
+// RunSince exports all changes since a start time, in order and as NDJSON, to a file or to
+// o.Stdout. For entities, includeDeleted adds tombstones. The only change of an event is its
+// creation. From o.Order.Filters, RunSince uses only Type for entities and only EntityID for
+// events. As with Run, the file appears only when it is complete. After an error, another call
+// with the same arguments continues an export to a file.
 //
-// The error is a *journal.RefusedError if the export cannot continue because the service may
-// no longer have all tombstones that the export needs, or if the start time is in the future.
+// The error is a *journal.RefusedError if the start time is in the future, or if the service may
+// no longer have all tombstones that the export needs to continue.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
 	if o.Now == nil {
 		o.Now = time.Now

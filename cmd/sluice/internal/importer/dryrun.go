@@ -22,7 +22,7 @@ type DryRun struct {
 	DryRun   bool            `json:"dry_run"` // always true
 	Valid    int64           `json:"valid"`   // records that would be sent
 	Rejected int64           `json:"rejected"`
-	First    json.RawMessage `json:"first"`          // first record that would be sent, with uuid.Nil in place of a new id; null if none
+	First    json.RawMessage `json:"first"`          // first record that would be sent, with uuid.Nil in place of a new id; null if there is none
 	Rejects  []reject        `json:"rejects"`        // the first maxShown rejected records
 	Note     string          `json:"note,omitempty"` // warning about a member of --map that no record has and that would become an attribute
 
@@ -30,7 +30,7 @@ type DryRun struct {
 }
 
 // Try reads a file as Run does and checks every record, but calls no service and writes no
-// file. A service that has a different record with the same id can still reject the record.
+// file. A service can still reject a record if it has a different one with the same id.
 func Try(ctx context.Context, o Options) (DryRun, error) {
 	r := DryRun{Resource: o.Resource, File: o.Path, DryRun: true, Rejects: []reject{}, options: o}
 	in := content{Reader: o.Stdin}

@@ -40,7 +40,7 @@ type Options struct {
 	Rejects    string // path of the file for rejected records; a file already there must be empty or the reject file of an earlier import
 	Again      bool   // import the file even if it was imported before
 
-	Waiting func() string // what the client is waiting for; "" while the service responds
+	Waiting func() string // what the client is waiting for; "" while the service is responding
 }
 
 type Result struct {
@@ -96,7 +96,7 @@ type importer struct {
 	size           int64            // value of mark.Offset at the end of the import; 0 if unknown
 	rejects        *rejectFile
 
-	mu   sync.Mutex // guards mark, which the method state reads concurrently
+	mu   sync.Mutex // guards mark, which im.state reads concurrently
 	mark mark
 }
 
@@ -212,8 +212,8 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.place(im.mark.Line), im.Path))
 }
 
-// prepare begins or continues the import. size is how many bytes of the file the journal
-// covers. finished means that there is nothing to do.
+// prepare begins or continues the import. The journal covers the first size bytes of the file. If
+// nothing is left to do, finished is true.
 func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished bool, err error) {
 	at, grown := im.journal.FinishedAt, im.work.Size > size
 	switch {

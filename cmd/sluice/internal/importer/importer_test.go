@@ -29,8 +29,8 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// service stores records. Before it responds to a call, it calls answer with the call's
-// number. A result other than 0 becomes the status of the response.
+// service stores records. Before each response, it calls answer with the number of the
+// request. A result other than 0 becomes the status of the response.
 type service struct {
 	url      string
 	source   string // Sluice-Source header of its responses
@@ -96,7 +96,7 @@ func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr str
 	return r, out.String(), err
 }
 
-// want checks that the service has exactly n events, with the attribute i from 0 to n-1.
+// want checks that the service has exactly n events and that their attributes i are 0 to n-1.
 func (s *service) want(t *testing.T, n int) {
 	t.Helper()
 	page, err := s.events.List(t.Context(), "default", event.Query{Limit: n + 100})
@@ -301,7 +301,7 @@ func TestRecordsOfInterruptedCallsAreNew(t *testing.T) {
 			write(t, path, text, 0)
 			s.answer = func(call int) int {
 				if call <= 2 {
-					return status // although the records are stored
+					return status // the call fails, although its records are stored
 				}
 				return 0
 			}

@@ -14,7 +14,7 @@ import (
 // object is a record's JSON object under construction.
 type object struct {
 	fields     []record.Member
-	attributes []record.Member // in addition to those in the field attributes
+	attributes []record.Member // in addition to those in the "attributes" field
 }
 
 // record converts an object in the file to the API's JSON. It returns other text unchanged, so
@@ -77,8 +77,8 @@ func (o *object) setDefault(field string, value []byte) {
 	}
 }
 
-// json keeps duplicate attributes, and an attributes field that is not an object. The API's
-// parser rejects both.
+// json leaves it to the API's parser to reject duplicate attributes and an attributes field that is
+// not an object.
 func (o *object) json() []byte {
 	if len(o.attributes) > 0 {
 		o.setDefault("attributes", []byte("{}"))

@@ -98,7 +98,7 @@ func (r *recordReader) parse(rec *row) {
 	}
 }
 
-// errNoTime is for an event that would otherwise get the time of its import.
+// errNoTime rejects an event that would otherwise get the time of its import.
 var errNoTime = errors.New("occurred_at is empty; to import events that occur now, leave out the column")
 
 // seededID returns the id for a record without one: a UUIDv8 (RFC 9562) that depends only on

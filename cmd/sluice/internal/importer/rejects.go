@@ -121,7 +121,7 @@ func (r *rejectFile) remove() error {
 	return os.Remove(r.path)
 }
 
-// write appends to the file and syncs it. It fails if another program has changed its size.
+// write appends to the file and syncs it. It fails if another program changed the file's size.
 func (r *rejectFile) write(list []reject) error {
 	if r.old {
 		if err := os.Remove(r.path); err != nil {

@@ -95,7 +95,7 @@ func (im *importer) sendOne(ctx context.Context, rec *row) error {
 	return im.note(rec, created, stored.CreatedAt, err)
 }
 
-// sendBatch sends a batch in one call. member converts a record to an element of the request.
+// sendBatch sends a batch in one call. Each element of the request is a record converted by member.
 func sendBatch[N, T any](ctx context.Context, im *importer, batch []*row, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*row) N, createdAt func(T) record.Time) error {
 	list := make([]N, len(batch))
 	for i, rec := range batch {
@@ -113,8 +113,8 @@ func sendBatch[N, T any](ctx context.Context, im *importer, batch []*row, call f
 	return nil
 }
 
-// note sets a record's result, or returns err if it is an error other than a rejection of the
-// record. createdAt is when the stored record was created, or zero if unknown. A record that
+// note sets a record's result. If err is neither nil nor a rejection of the record, note returns
+// err instead. createdAt is the stored record's creation time, or zero if unknown. A record that
 // already existed counts as new if an interrupted call of this import may have created it.
 func (im *importer) note(rec *row, created bool, createdAt record.Time, err error) error {
 	ours := (rec.Line <= im.sentBefore || im.lost.Load()) && createdAt.Time().After(im.began)
@@ -151,7 +151,7 @@ func (rec *row) setRejected(r reject) {
 }
 
 // rejection returns err as a *client.Error if the service rejected this record and would
-// reject it again, otherwise nil.
+// reject it again. Otherwise it returns nil.
 func rejection(err error) *client.Error {
 	var e *client.Error
 	if !errors.As(err, &e) {

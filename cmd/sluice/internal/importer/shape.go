@@ -24,7 +24,7 @@ import (
 type Shape struct {
 	Map        map[string]string `json:"map,omitempty"`         // field for each column or member, "" to leave it out; if Map is not empty, unknown names become attributes
 	Delimiter  string            `json:"delimiter,omitempty"`   // between the cells of a CSV file; a comma if empty
-	Encoding   string            `json:"encoding,omitempty"`    // as Encoding returns it; UTF-8 if empty
+	Encoding   string            `json:"encoding,omitempty"`    // result of the function Encoding; UTF-8 if empty
 	TimeFormat string            `json:"time_format,omitempty"` // strftime format of occurred_at; RFC 3339 if empty
 	TimeZone   string            `json:"time_zone,omitempty"`   // zone of times without an offset, such as Europe/Berlin; UTC if empty
 	Name       string            `json:"name,omitempty"`        // name for events that have none
@@ -39,7 +39,7 @@ type shaper struct {
 	columns  []string          // fields that a column or member can name, except attributes
 	rename   bool              // whether to rename the members of JSON objects; CSV columns are renamed in the header
 	found    map[string]bool   // keys of Map that have been found in the file
-	readable bool              // whether any record's members could be read
+	readable bool              // whether at least one record's members could be read
 	encoding encoding.Encoding // nil for UTF-8
 	times    *timeFormat       // nil for RFC 3339
 }
@@ -160,9 +160,9 @@ func (s *shaper) checkHeader(format recordfile.Format) error {
 	return nil
 }
 
-// checkFound returns an error if a member that Map turns into a field has been in no record so
-// far. If attributes is false, it ignores members that become attributes. Other fields are
-// rarely absent from a whole file, and without the id, for example, an import would give every
+// checkFound returns an error if Map turns a member into a field and no record so far has that
+// member. If attributes is false, members that become attributes may be missing. Other members
+// are rarely missing from a whole file. Without the id, for example, an import would give every
 // record a new id.
 func (s *shaper) checkFound(attributes bool) error {
 	if !s.readable {

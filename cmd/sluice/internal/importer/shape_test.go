@@ -51,7 +51,7 @@ func TestFilesAsPeopleHaveThem(t *testing.T) {
 		{"a large element", record.Entity, recordfile.JSON, Shape{}, `[{"id":"` + strings.Repeat("x", recordfile.MaxRecordBytes) + `"},{"id":"b"}]`, []string{"!longer than", `{"id":"b","attributes":{}}`}},
 		{"times in a zone", record.Event, recordfile.CSV, german, "name;occurred_at\nn;1.3.2026 9:05\nn;25.10.2026 02:30\nn;25.10.2026 03:30\nn;29.03.2026 02:30\nn;31.02.2026 00:00\nn;2026-01-01\nn;\n", []string{
 			`{"id":"line:2","name":"n","occurred_at":"2026-03-01T08:05:00.000Z","attributes":{}}`,
-			`{"id":"line:3","name":"n","occurred_at":"2026-10-25T00:30:00.000Z","attributes":{}}`, // 02:30 occurs twice on this day; this is the first time
+			`{"id":"line:3","name":"n","occurred_at":"2026-10-25T00:30:00.000Z","attributes":{}}`, // 02:30 occurs twice on this day; this is the first occurrence
 			`{"id":"line:4","name":"n","occurred_at":"2026-10-25T02:30:00.000Z","attributes":{}}`,
 			`!occurred_at "29.03.2026 02:30" does not exist in Europe/Berlin`, `!occurred_at "31.02.2026 00:00" does not fit --time-format`, "!does not fit", "!occurred_at is empty",
 		}},

@@ -2,7 +2,7 @@
 //
 // A journal has one JSON object per line, and each line is synced to disk before the task goes
 // on. The first line describes the task, Save adds marks that record its progress, and Finish
-// adds a line with the time. If a mark is missing, the task repeats some steps, with the same
+// adds a line with a timestamp. If a mark is missing, the task repeats some steps, with the same
 // result. An incomplete last line, which a killed process can leave, is ignored.
 package journal
 
@@ -28,7 +28,7 @@ import (
 type Journal struct {
 	ID         string     // the task's UUIDv7, set by Begin; empty if the task was never begun
 	FinishedAt *time.Time // nil if the task is unfinished
-	Used       bool       // whether Open found this task or another in the file
+	Used       bool       // whether Open found a task in the file, this one or another
 
 	task    Task
 	work    json.RawMessage // JSON of task.Work
@@ -39,7 +39,7 @@ type Journal struct {
 }
 
 type Task struct {
-	Command string // such as import
+	Command string // such as "import"
 	Source  string // result of client.Client.Source: the service and the workspace
 	Remedy  string // what the user can do if the journal has another source
 	Work    any    // tells the command's tasks apart; encoded as JSON
@@ -59,7 +59,7 @@ func (e *RefusedError) Error() string { return e.reason }
 func Refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
 // line is one line of a journal. All lines are decoded into the same value, so each changes
-// only the fields that it has.
+// only the fields that it contains.
 type line struct {
 	Version    int             `json:"sluice_journal,omitempty"` // this and the next three fields are only in the first line
 	Command    string          `json:"command,omitempty"`
@@ -147,7 +147,7 @@ func (j *Journal) refuse(last line) error {
 		j.lock.Path(), last.Command, last.Command, loss)
 }
 
-// Describe names the workspace and the service of a source.
+// Describe returns a phrase that names a source's workspace and service.
 func Describe(source string) string {
 	i := strings.LastIndex(source, "/")
 	return fmt.Sprintf("the workspace %s of the service %s", source[i+1:], source[:max(i, 0)])
@@ -160,7 +160,7 @@ func (j *Journal) locksFile() bool {
 	return lockErr == nil && fileErr == nil && os.SameFile(locked, opened)
 }
 
-// read decodes all lines into one value. size is the length of the complete lines in bytes.
+// read decodes all complete lines into one value. It also returns their total size in bytes.
 func read(file io.Reader) (last line, size int64, err error) {
 	in := bufio.NewReader(file)
 	for {
@@ -240,7 +240,7 @@ func (j *Journal) append(l line) error {
 	return nil
 }
 
-// Undo restores the content that Begin replaced, or removes the file if it was empty. The
+// Undo restores the content that Begin replaced, or removes the file if there was none. The
 // caller must call Close afterwards.
 func (j *Journal) Undo() error {
 	if len(j.earlier) == 0 {

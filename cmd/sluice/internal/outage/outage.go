@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// Report writes a line when a client gets no response. It is safe for concurrent use.
+// Report says when a client gets no response and will try again. It is safe for concurrent use.
 type Report struct {
 	out      io.Writer
 	url      string // of the service
@@ -73,7 +73,7 @@ func nextTry(wait time.Duration) string {
 	return fmt.Sprintf("Next try in %.0f s.", wait.Seconds())
 }
 
-// Waiting returns a note about when the next try is due, or "" while the service responds.
+// Waiting returns a note about when the next try is due, or "" while the service is responding.
 func (r *Report) Waiting() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *Report) Waiting() string {
 	return fmt.Sprintf("no response, next try in %.0f s", math.Ceil(max(time.Until(r.next), 0).Seconds()))
 }
 
-// reason returns the text of a network error without the operation and addresses at its beginning.
+// reason returns a network error's text without the leading operation and addresses.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()

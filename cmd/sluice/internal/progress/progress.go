@@ -18,7 +18,7 @@ const (
 	lineInterval = 5 * time.Second        // between lines
 	barWidth     = 24                     // in columns, without the brackets
 	minBarWidth  = 8                      // if there is less room, no bar is shown
-	defaultWidth = 80                     // columns, if the size of the terminal is unknown
+	defaultWidth = 80                     // in columns; used if the terminal's size is unknown
 )
 
 // Noun names what a command counts.
@@ -138,7 +138,7 @@ func fit(text string, part float64, columns int) string {
 	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", bar-full), text)
 }
 
-// Size returns the width and height of a terminal, or columns and rows if out is not one.
+// Size returns a terminal's width and height, or columns and rows if out is not a terminal.
 func Size(out io.Writer, columns, rows int) (int, int) {
 	if file, ok := out.(*os.File); ok {
 		if c, r, err := term.GetSize(int(file.Fd())); err == nil && c > 0 {

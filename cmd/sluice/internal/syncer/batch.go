@@ -17,7 +17,7 @@ import (
 // batch is a set of changes that are applied to a copy in one pass.
 type batch struct {
 	lines  map[string][]byte      // new line by record id; nil removes the record
-	erased map[string]record.Time // time of erasure by entity id; the entity's events up to then are removed
+	erased map[string]record.Time // time of erasure by entity id; the entity's events created up to then are removed
 }
 
 // readBatch reads about size bytes of changes from a walk's file. It returns io.EOF with the
@@ -75,7 +75,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 }
 
 // apply applies b to the copy in base, writes the new copy to out, and returns the number of
-// records in the new copy. Both copies are in order of id.
+// records in the new copy. Both copies are sorted by id.
 func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (records int64, err error) {
 	write := func(line []byte) error {
 		removed, err := b.removes(line)
@@ -123,8 +123,8 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 	return records, nil
 }
 
-// removes reports whether the batch removes the record on a line: the record is deleted, so
-// its line is nil, or it is an event created at or before the erasure of its entity.
+// removes reports whether the batch removes a record. It does if line is nil, because the record
+// was deleted, or if the record is an event created at or before its entity's erasure.
 func (b batch) removes(line []byte) (bool, error) {
 	if line == nil || len(b.erased) == 0 {
 		return line == nil, nil

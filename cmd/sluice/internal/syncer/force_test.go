@@ -10,7 +10,7 @@ import (
 
 func force(o *Options) { o.Force = true }
 
-// failAt runs a sync whose nth request fails. The sync must have read a page before that.
+// failAt runs a sync whose nth request fails. The sync must read a page before that request.
 func (s *service) failAt(t *testing.T, path string, n int64, change ...func(*Options)) (stderr string) {
 	t.Helper()
 	fails := s.requests.Load() + n
@@ -62,8 +62,8 @@ func TestAForcedRunContinues(t *testing.T) {
 	}
 }
 
-// A run with Force starts over if the interrupted run had no Force, or if the file at the path
-// or the state file has changed since.
+// A run with Force starts over if the interrupted run did not have Force, or if the state file
+// or the file at the path has changed since.
 func TestForceStartsOver(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	defaultBatchBytes = 32 << 20 // of changes held in memory
+	defaultBatchBytes = 32 << 20 // of changes per batch, held in memory
 	bufferBytes       = 64 << 10 // per file
 )
 
-// copyFile is a new copy, in a temporary file.
+// copyFile describes a new copy in a temporary file.
 type copyFile struct {
 	path    string // "" if nothing has changed and the old copy stays
 	records int64

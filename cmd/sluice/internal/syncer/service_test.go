@@ -109,7 +109,7 @@ func (s *service) erase(t *testing.T, id string) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// copyOf returns the lines that a copy must have. keep selects events; nil selects all.
+// copyOf returns the lines that a copy must have. If keep is not nil, it filters the events.
 func (s *service) copyOf(t *testing.T, resource record.Resource, keep func(event.Event) bool) string {
 	t.Helper()
 	var b []byte

@@ -1,5 +1,5 @@
 // Package syncer keeps a local copy of a service's entities or events up to date: an NDJSON
-// file that has each record once, in order of id.
+// file that contains each record once, sorted by id.
 //
 // A run reads the changes since the last run, merges them with the copy into a new file, and
 // renames that file to the copy's path. A state file next to the copy has the time up to which
@@ -32,7 +32,7 @@ type Options struct {
 	PageSize int             // changes per page; if 0, the client chooses
 
 	Now     func() time.Time // time.Now by default
-	Waiting func() string    // what the client is waiting for; "" while the service responds
+	Waiting func() string    // what the client is waiting for; "" while the service is responding
 }
 
 type Result struct {
@@ -55,9 +55,9 @@ type syncer struct {
 	batchBytes int
 }
 
-// Run updates the copy at o.Path. It starts a new copy if there is none, if o.Force is set, or
-// if the last run was so long ago that tombstones may expire before this run has read them. It
-// shows its progress on stderr.
+// Run updates the copy at o.Path and shows its progress on stderr. It starts a new copy if there
+// is none, if o.Force calls for one, or if the old copy cannot be updated: tombstones may expire
+// before this run has read them, or the time of the last run is in the future.
 //
 // The error is a *journal.RefusedError if Run must not replace the file at o.Path: another
 // program wrote or changed it, or it is a copy of another service, workspace or resource.
@@ -148,8 +148,8 @@ func (s *syncer) replaceCopy(merged copyFile) error {
 	return replace(s.Path, merged.path)
 }
 
-// prepare loads the state, checks the file at s.Path, and begins a new walk or continues that
-// of an earlier run.
+// prepare loads the state, checks the file at s.Path, and begins a new walk or continues an
+// earlier run's walk.
 func (s *syncer) prepare() (continues bool, err error) {
 	info, err := os.Stat(s.Path)
 	exists := err == nil
@@ -245,7 +245,7 @@ func (s *syncer) startOver(files []digest) error {
 	return s.walk.Begin(s.since())
 }
 
-// since returns the time at which the walk begins. For a new copy, that is the Unix epoch, so
+// since returns the start of the walk's time range. For a new copy, that is the Unix epoch, so
 // the walk reads all records.
 func (s *syncer) since() record.Time {
 	if s.state.SyncedUntil == nil {

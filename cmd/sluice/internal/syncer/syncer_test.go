@@ -182,7 +182,7 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.change(t, 0)
-	s.wantErased(t, path, "e1", "e2", "e3") // e3 exists again, so the run finds no tombstone of it
+	s.wantErased(t, path, "e1", "e2", "e3") // e3 exists again, so the run finds no tombstone for it
 	s.wantCopy(t, record.Entity, newCopy(t))
 }
 
@@ -288,7 +288,7 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
-		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // longest time between two runs that does not make the second start over
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // longest time between two runs after which the second does not start over
 	)
 	for _, interrupted := range []bool{false, true} {
 		for _, age := range []time.Duration{most, most + time.Millisecond} {
@@ -310,7 +310,7 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	}
 }
 
-// The copy still gets the changes made after the clock was set right.
+// The copy still gets the changes made after the clock was corrected.
 func TestAClockThatWasAheadDoesNotFreezeACopy(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]bool{"the clock of the client was right": false, "the clock of the client was ahead too": true} {

@@ -146,7 +146,7 @@ func bar(used, limit int64) rune {
 const unsettled = 2
 
 // Lines returns a function that writes a line for each second whose counts are final, unless
-// it has already written that second. Its first call writes only the latest such second.
+// it has already written that second. The first call writes only the latest such second.
 func Lines(w io.Writer) func(client.Usage) error {
 	var shown int64
 	return func(u client.Usage) error {
