@@ -14,23 +14,23 @@ import (
 // Problem is the body of every error (RFC 9457), sent as application/problem+json.
 type Problem struct {
 	Type             string              `json:"type"`                        // URI, or "about:blank"
-	Title            string              `json:"title"`                       // summary of the type
+	Title            string              `json:"title"`                       // short summary of the problem type
 	Status           int                 `json:"status"`                      // HTTP status
 	Detail           string              `json:"detail"`                      // what went wrong and what to do
 	Instance         string              `json:"instance,omitempty"`          // request id
-	Code             string              `json:"code"`                        // for programs: stable, in snake_case
+	Code             string              `json:"code"`                        // stable error code for programs, in snake_case
 	Errors           []record.FieldError `json:"errors,omitempty"`            // invalid fields or parameters
 	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // rate limits that the request exceeds; only for 429
 	Results          []BatchResult       `json:"results,omitempty"`           // one per element of a batch, if all of them failed with the same status
 }
 
-// List is one page of a list.
+// List is one page of results.
 type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
 	// SyncedUntil is the time from which the next sync starts. The pages of this list
-	// contain every change before that time. Only lists of changes in ascending order set it.
+	// contain every change before that time. It is set only in lists of changes in ascending order.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 
@@ -67,18 +67,18 @@ type EntityIndex struct {
 	Type      string      `json:"type"`
 	Attribute string      `json:"attribute"`
 	Kind      index.Kind  `json:"kind"`
-	State     index.State `json:"state"` // queries are served only if it is "ready"
-	Done      float64     `json:"done"`  // share of the index that is built, from 0 to 1
+	State     index.State `json:"state"` // the index serves queries only in the state "ready"
+	Done      float64     `json:"done"`  // fraction of the index that is built, from 0 to 1
 }
 
 // Usage describes the limits of an address or API key, and its usage in the last minute.
 type Usage struct {
-	Counted string        `json:"counted"` // whose usage: "address:…" or "key:…"
-	Address string        `json:"address"` // the caller's address, or the address in the query if there is one; IPv6 is cut to a prefix
+	Counted string        `json:"counted"` // whose usage this is: "address:…" or "key:…"
+	Address string        `json:"address"` // the caller's address, or the address in the query if there is one; an IPv6 address is reduced to its prefix
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe", as in ratelimit.Action
 	Limit   int64         `json:"limit"`   // the lowest value in Limits
 	Limits  UsageLimits   `json:"limits"`
-	Seconds []UsageSecond `json:"seconds"` // 60 windows, oldest first; the last is still growing
+	Seconds []UsageSecond `json:"seconds"` // 60 windows of one second, oldest first; the last is still in progress
 	Caller  Caller        `json:"caller"`
 }
 
@@ -93,7 +93,7 @@ type Caller struct {
 type UsageLimits struct {
 	Records  int64 `json:"records"`
 	Imports  int64 `json:"imports"`
-	Requests int64 `json:"requests"` // to each route
+	Requests int64 `json:"requests"` // per route
 }
 
 // UsageSecond is the usage in one second.

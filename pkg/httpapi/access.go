@@ -61,8 +61,8 @@ func (e *endpoint) checkAccess(ctx context.Context, r *request) (err error) {
 	return e.admit(ctx, r, key, e.route.Scope)
 }
 
-// admit accepts an API key that is valid and has the scope. If only the scope is missing, admit
-// returns an error but still sets r.key.
+// admit accepts an API key that is valid and has the required scope. If only the scope is missing,
+// admit returns an error but still sets r.key.
 func (s *service) admit(ctx context.Context, r *request, key string, scope access.Scope) error {
 	client, err := netip.ParseAddr(r.address)
 	if err != nil {

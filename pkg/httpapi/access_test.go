@@ -234,7 +234,7 @@ func TestScopes(t *testing.T) {
 	if !maps.Equal(got, routes) {
 		t.Errorf("%v, want %v", got, routes)
 	}
-	routes[access.Operator] = "" // only parameters of usage need it; see TestUsageOfOthersNeedsTheScopeOperator
+	routes[access.Operator] = "" // needed only for the parameters of GET /usage; see TestUsageOfOthersNeedsTheScopeOperator
 	if !slices.Equal(access.Scopes(), slices.Sorted(maps.Keys(routes))) {
 		t.Errorf("the scopes of keys are %v", access.Scopes())
 	}

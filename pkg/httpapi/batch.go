@@ -40,8 +40,8 @@ type batchWrite struct {
 }
 
 // importBatch stores the records in the body of r, a JSON object with one array, such as
-// {"events": […]}. It decodes and validates each element with read. A non-nil prepare is called
-// before the first write, with the ids of the valid elements.
+// {"events": […]}. It decodes and validates each element with read. If prepare is not nil, it is
+// called with the ids of the valid elements before the first write.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error), prepare func(ctx context.Context, ids []string) error) (response, error) {
 	var elements [][]byte
 	if err := (record.Decoders{plural: record.Array(&elements, MaxBatch)}).Decode(r.body); err != nil {
@@ -69,8 +69,8 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	return out, err
 }
 
-// read groups the valid elements by record id, in the order of the batch, and notes the errors
-// of the invalid elements.
+// read returns the valid elements, grouped by record id and in the order of the batch. It notes
+// the errors of the invalid elements.
 func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
 	byID := make(map[string][]batchWrite)
 	for i, element := range elements {
@@ -101,7 +101,7 @@ func (b *batch) fail(byID map[string][]batchWrite, err error) {
 }
 
 // write stores the elements concurrently and notes the results. Elements with the same id are
-// stored in order. If one fails through a fault of the service, later elements with its id are
+// stored in order. If one of them fails through a fault of the service, the later ones are
 // skipped, so that the order is still right when the client repeats the batch.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
 	var calls errgroup.Group
@@ -125,8 +125,8 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers
 	calls.Wait() //nolint:errcheck // b.errs has the errors
 }
 
-// try turns a panic into an error, because a panic outside the request's own goroutine would end
-// the process.
+// try stores the element. It turns a panic into an error, because a panic outside the request's
+// own goroutine would end the process.
 func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error) {
 	defer recovered(&err)
 	return w.store(ctx)
@@ -172,8 +172,8 @@ func (b *batch) response() (response, error) {
 	}
 }
 
-// trim keeps the entities in the results, in order, until their attributes exceed the size of a
-// page, and drops the rest. Even a small request can change large entities.
+// trim leaves entities out of the results once the total size of their attributes exceeds
+// record.MaxPageBytes. Even a small request can change large entities.
 func (b *batch) trim() {
 	size := 0
 	for i, r := range b.results {

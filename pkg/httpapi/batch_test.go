@@ -56,7 +56,7 @@ func (a service) batch(t *testing.T, body string) (events.APIGatewayV2HTTPRespon
 	return resp, o
 }
 
-// list maps the ids of all events to their names.
+// list returns the names of all events by id.
 func (a service) list(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := a.stores.Events.List(t.Context(), "default", event.Query{Limit: 200})

@@ -13,7 +13,7 @@ import (
 // Config is the configuration that all routes share. Each field comes from the environment
 // variable named in its comment.
 type Config struct {
-	Limits             ratelimit.Limits // LIMIT_RECORDS (1 to 1,000,000), LIMIT_IMPORTS and LIMIT_REQUESTS (1 to 900); each 200 a second by default
+	Limits             ratelimit.Limits // LIMIT_RECORDS (1 to 1,000,000), LIMIT_IMPORTS and LIMIT_REQUESTS (1 to 900); each is 200 per second by default
 	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that the operator's proxy sets; none by default
 	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas during a rotation; none by default
@@ -101,7 +101,7 @@ func (e *environment) choice(name, defaultValue, otherValue string) bool {
 	return value == otherValue
 }
 
-// minOriginSecret is a length in bytes.
+// minOriginSecret is the minimum length of an origin secret, in bytes.
 const minOriginSecret = 16
 
 func (e *environment) originSecrets() []string {

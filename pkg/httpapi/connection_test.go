@@ -112,8 +112,8 @@ func (s slowly) Read(b []byte) (int, error) {
 	return s.Reader.Read(b)
 }
 
-// A batch of 1 MB takes 5 s at 1.7 Mbit/s, so the timeout of the action starts only when the body
-// has arrived.
+// A batch of 1 MB takes 5 s to arrive at 1.7 Mbit/s, so the timeout of the action must not start
+// before the body has arrived.
 func TestABodyMayTakeLongerThanItsAction(t *testing.T) {
 	for route, body := range map[string]string{"create-event": `{"id":"a","name":"n"}`, "create-events": `{"events":[{"id":"a","name":"n"}]}`, "upsert-entities": `{"entities":[{"id":"a"}]}`} {
 		a := newAPI(t)

@@ -67,9 +67,9 @@ func getDashboard(s *service, r *request) (response, error) {
 	return out, nil
 }
 
-// findAsset returns a file of the page and its Cache-Control. During a gradual deployment, a page
-// of one version may request assets from an instance of the other version. The page then gets
-// that instance's assets, which must not be cached.
+// findAsset returns one of the page's files and its Cache-Control. During a gradual deployment, a
+// page of one version may request assets from an instance of the other version. The page then
+// gets that instance's assets, which must not be cached.
 func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
 	if body, ok = files[name]; ok && name != dashboardPage {
 		return body, "public, max-age=31536000, immutable", true
@@ -92,7 +92,7 @@ func (r *request) isPage() bool {
 }
 
 // retryPage turns a refusal into a page that the browser reloads after 1 second, then 2, 4, and
-// so on. The query parameter retry counts the attempts. The dashboard removes it.
+// so on. The query parameter retry counts the reloads. The dashboard removes it from the URL.
 func (r *request) retryPage(refusal response) response {
 	title, advice := "The limit of this address is used up for the moment", "The dashboard will open automatically in a few seconds."
 	if refusal.status != http.StatusTooManyRequests {
@@ -111,7 +111,7 @@ func (r *request) retryPage(refusal response) response {
 	return refusal
 }
 
-// retryHTML is a format for a heading and a paragraph.
+// retryHTML is a format string for a heading and a paragraph.
 const retryHTML = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -234,7 +234,7 @@ func TestAnUpdateCannotGrowAnEntityAboveTheLimit(t *testing.T) {
 // The tests of package record cover more time formats.
 func TestTimes(t *testing.T) {
 	a := newRoomyAPI(t)
-	for text, want := range map[string]string{ // from the time in the request to the stored time; "" if the request is invalid
+	for text, want := range map[string]string{ // maps the time in a request to the stored time, or to "" if the request is invalid
 		"2026-01-02T15:04:05Z":        "2026-01-02T15:04:05.000Z",
 		"2026-01-02T15:04:05.1Z":      "2026-01-02T15:04:05.100Z",
 		"2026-01-02T15:04:05.123999Z": "2026-01-02T15:04:05.123Z",
@@ -367,7 +367,7 @@ func TestInvalidParameters(t *testing.T) {
 	}
 }
 
-// Clients used to other APIs try plural paths, and methods other than POST.
+// Clients written for other APIs may try plural paths, and methods other than POST.
 func TestAWrongRouteNamesTheRightOne(t *testing.T) {
 	a := newRoomyAPI(t)
 	for _, tt := range []struct {

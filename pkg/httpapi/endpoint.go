@@ -128,9 +128,9 @@ func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	e.logRequest(ctx, r)
 }
 
-// identify returns who is counted: the address or, if the request's API key has a row of limits,
-// the key. Such a key must be valid, so identify authenticates the request: it looks the key up
-// in the instance's cache, or reads it, as an admitted request would after its charge.
+// identify returns who is counted: the request's API key if it is valid and has a row of limits,
+// and otherwise the address. It authenticates the request only if the key has such a row. All
+// other requests are authenticated later, after they have been charged or prechecked.
 func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	r.address = e.clientAddress(r.Request)
 	if e.Rows != nil {
@@ -168,7 +168,7 @@ func (e *endpoint) precheck(r *request) error {
 }
 
 // maxRecords returns the maximum number of records in the response to an export: 1 if the path has
-// an id, and otherwise the length of a page, or 0 if the query has an invalid limit.
+// an id, and otherwise the length of a page. It returns 0 if the query has an invalid limit.
 func (e *endpoint) maxRecords(r *request) int64 {
 	if strings.Contains(e.route.Path, "{") {
 		return 1

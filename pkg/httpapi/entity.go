@@ -111,8 +111,8 @@ func upsertEntities(s *service, r *request) (response, error) {
 	})
 }
 
-// upserted is the last known state of an entity: as it was read before the batch, or as an
-// earlier element with the same id left it.
+// upserted is the last known state of an entity, either read before the batch or left by an
+// earlier element with the same id.
 type upserted struct {
 	entity *entity.Entity // nil if it does not exist
 }

@@ -26,7 +26,7 @@ func conditionNames(query url.Values) (names []string) {
 	return names
 }
 
-// findEntity serves GET /entity with conditions, in order of the indexed attribute.
+// findEntity serves GET /entity with conditions. It sorts the entities by the indexed attribute.
 func findEntity(s *service, r *request, conditions []string) (response, error) {
 	p := parseQuery(r, append(conditions, "limit", "cursor", "type", "order", "updated_since", "include_deleted")...)
 	for _, name := range []string{"updated_since", "include_deleted"} {
@@ -59,7 +59,7 @@ func findEntity(s *service, r *request, conditions []string) (response, error) {
 	return listResponse(r, page, cursor{Filters: p.filters.Encode(), Key: []byte(page.Last.ID)}, err)
 }
 
-// attribute checks the conditions and returns the attribute that they are about. There may be one
+// attribute checks the conditions and returns the attribute that they test. There may be one
 // condition, or a lower and an upper bound on the same attribute.
 func (p *parameters) attribute(conditions []string) string {
 	attribute, _ := index.Cut(strings.TrimPrefix(conditions[0], attributePrefix))
@@ -84,7 +84,7 @@ func (p *parameters) attribute(conditions []string) string {
 	return attribute
 }
 
-// declared returns the declaration of an attribute. It fails unless the index is ready.
+// declared returns the declaration of an attribute. It fails unless the index on it is ready.
 func (s *service) declared(r *request, typ, attribute string) (index.Declaration, error) {
 	set, err := s.indexes(r)
 	if err != nil {

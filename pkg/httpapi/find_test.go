@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// newIndexedAPI returns an API that has, for the type person, an index in each state.
+// newIndexedAPI returns an API in which the type person has indexes in all states.
 func newIndexedAPI(t *testing.T) service {
 	t.Helper()
 	a := newRoomyAPI(t)
@@ -143,7 +143,7 @@ func TestACursorHasAKeyThatAnIndexCanHave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cursor = bytes.Replace(cursor, []byte("=a"), []byte("=a&type=person"), 1) // Marshal escapes &
+		cursor = bytes.Replace(cursor, []byte("=a"), []byte("=a&type=person"), 1) // added here because Marshal escapes &
 		resp := a.get(t, "list-entity", "/entity?type=person&attributes.name=a&cursor="+base64.RawURLEncoding.EncodeToString(cursor))
 		if resp.StatusCode != status {
 			t.Errorf("a key of %d bytes: %d %s", size, resp.StatusCode, resp.Body)

@@ -86,7 +86,7 @@ func (out *response) compress(r *request) error {
 	return nil
 }
 
-// Each gzip writer allocates about 1 MB.
+// Gzip writers are reused because each allocates about 1 MB.
 var gzipWriters = sync.Pool{New: func() any {
 	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails only if the level is invalid
 	return z

@@ -156,7 +156,7 @@ func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	}
 }
 
-// acceptedAs requests a list with one Accept-Encoding header for each element of accept.
+// acceptedAs sends a list request with one Accept-Encoding header for each element of accept.
 func (a service) acceptedAs(t *testing.T, target string, accept ...string) (resp events.APIGatewayV2HTTPResponse, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	ev = lambdatest.Event("GET", target, "192.0.2.1", "")

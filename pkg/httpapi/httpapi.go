@@ -36,7 +36,7 @@ type Stores struct {
 	ExportLinks exportjob.Links // creates download links for export files
 	Usage       ratelimit.UsageStore
 	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard
-	OpenAPI     []byte            // openapi.yaml
+	OpenAPI     []byte            // contents of openapi.yaml
 
 	BatchWriters int // how many records of a batch are written concurrently; the constant BatchWriters by default
 }
@@ -44,15 +44,15 @@ type Stores struct {
 // Options configure an [API]. All fields are optional, but a route that is not public needs Access
 // or AccessOff.
 type Options struct {
-	Config       // its zero value means the defaults
+	Config       // the zero value means the defaults
 	Access       *access.Authenticator
 	Rows         *ratelimit.RowCache        // refreshed by each request; nil if there are no rows
 	ServiceID    *ServiceID                 // for the header Sluice-Source; nil to omit the header
 	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, to prevent DNS rebinding
 	RequestID    func(*http.Request) string // id for logs and problems; a new UUID by default
-	Writable     func() error               // returns why the disk takes no more data; unset if the stores are not on a local disk
-	Fits         func(body []byte) bool     // whether a response with this body can be sent; unset if any body can
-	Logger       *slog.Logger               // one line per request; slog.Default by default
+	Writable     func() error               // returns an error if the disk takes no more data; unset if the stores are not on a local disk
+	Fits         func(body []byte) bool     // reports whether a response with this body can be sent; unset if every response can
+	Logger       *slog.Logger               // gets one line per request; slog.Default by default
 	Now          func() time.Time           // for record times and usage; time.Now by default
 }
 

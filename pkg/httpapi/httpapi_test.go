@@ -52,7 +52,7 @@ func newAPI(t testing.TB) service {
 	return a
 }
 
-// links creates links that are paths on the API's own server.
+// links returns paths on the API's own server as download links.
 type links struct{}
 
 func (links) Link(_ context.Context, f exportjob.File) (string, error) {

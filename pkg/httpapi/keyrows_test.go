@@ -34,7 +34,7 @@ func withKeyRows(t *testing.T, store *rows) keyRows {
 
 func idOf(key string) string { return strings.Split(key, "_")[1] }
 
-// charged returns the counters of an identity in the current window, over all scopes.
+// charged returns all of an identity's counters in the current window.
 func (g keyRows) charged(t *testing.T, identity string) string {
 	t.Helper()
 	all := make(map[string]int64)
@@ -160,8 +160,8 @@ func TestATokenThatIsNotValidIsCountedByItsAddress(t *testing.T) {
 	}
 }
 
-// While a key cannot be read, nobody knows whether it is valid, so the address is counted and the
-// response is 503. A key that does not exist is read only once.
+// While a key cannot be read, its validity is unknown, so the address is counted and the response
+// is 503. A key that does not exist is read only once.
 func TestKeysOfRowsThatCannotBeRead(t *testing.T) {
 	store := rows{}
 	g := withKeyRows(t, &store)
@@ -218,7 +218,7 @@ func TestActionsOfKeys(t *testing.T) {
 	}
 }
 
-// Without a parameter, GET /usage describes the identity by which the caller is counted.
+// Without a parameter, GET /usage describes the identity under which the caller is counted.
 func TestUsageOfOthersNeedsTheScopeOperator(t *testing.T) {
 	store := rows{}
 	g := withKeyRows(t, &store)

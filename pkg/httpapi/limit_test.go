@@ -56,7 +56,7 @@ func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 		{"limit=2", 429, 2, "1"}, // read, and then refused
 		{"limit=2", 429, 2, "1"},
 		{"limit=3", 429, 2, "1"},
-		{"limit=1", 200, 3, "0"}, // fits
+		{"limit=1", 200, 3, "0"},
 		{"limit=1", 429, 3, "0"}, // nothing is left
 		{"limit=1", 429, 3, "0"},
 		{"limit=x", 400, 3, "0"},
@@ -116,7 +116,7 @@ type line struct {
 	Metrics                          map[string]float64
 }
 
-// invokeLogged turns metrics on, and returns the only log line.
+// invokeLogged invokes a route with metrics on, and also returns the only log line.
 func invokeLogged(t *testing.T, a service, route string, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, line) {
 	t.Helper()
 	var log bytes.Buffer
@@ -184,7 +184,7 @@ func TestTheLogLineHoldsTheMetrics(t *testing.T) {
 		route    string
 		cfg      ratelimit.Config
 		store    ratelimit.Store
-		requests int // before the one whose log line is checked
+		requests int // how many requests precede the one whose log line is checked
 		status   int
 		level    string
 		mode     string
@@ -241,8 +241,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// forgetful admits only the first charge, and reports its counters as 0. So the limiter does not
-// know that they are exhausted, and calls forgetful again.
+// forgetful admits only the first charge, but reports its counters as 0. The limiter therefore
+// does not know that they are exhausted, and calls forgetful for the next charge.
 type forgetful struct{ charges int }
 
 func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {

@@ -12,18 +12,18 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// logEntry holds what the log line needs in addition to the other fields of request.
+// logEntry holds data for the log line that the other fields of request do not contain.
 type logEntry struct {
 	begun     time.Time
-	limitsErr error         // why the rows of limits were not current, or not all valid
-	sourceErr error         // why the id of the service was not current
+	limitsErr error         // why the rows of limits were out of date, or why some of them were invalid
+	sourceErr error         // why the service's id could not be read
 	charged   bool          // whether the counter store was called
-	latency   time.Duration // of that call
+	latency   time.Duration // how long the call to the counter store took
 	chargeErr error
-	keyID     string // of the caller, even if the key is not valid; not a secret
+	keyID     string // id of the caller's key, even if the key is invalid; not a secret
 	refused   string // why the caller was rejected
-	status    int    // of the response
-	records   int    // in the response
+	status    int    // HTTP status of the response
+	records   int    // number of records in the response
 	err       error  // cause of an error response
 }
 
@@ -44,7 +44,7 @@ const metricsNamespace = "Sluice"
 //	FailedOpen                        requests decided by the fallback or the action of a row because
 //	                                  the charge failed
 //	LimitsUnread                      requests decided before the rows of limits were read
-//	LimitsStale                       requests decided by rows that are too old
+//	LimitsStale                       requests decided by rows that were too old
 //	LimitsInvalid                     requests decided while some rows were invalid
 //	AccessRefusals                    requests rejected because of their API key, origin or host name,
 //	                                  or because they bypassed the trusted proxy
@@ -107,10 +107,10 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	s.Logger.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// milliseconds rounds to a tenth of a millisecond.
+// milliseconds returns d in milliseconds, rounded to a tenth.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric tells CloudWatch to read the log line's member of this name as a metric.
+// metric tells CloudWatch which member of the log line to read as a metric.
 type metric struct {
 	Name string
 	Unit string

@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// spec compares every response of this package's tests with openapi.yaml.
+// spec checks every response in this package's tests against openapi.yaml.
 var spec *openapitest.Spec
 
 func TestMain(m *testing.M) {

@@ -53,8 +53,8 @@ func (s *service) clientAddress(r *http.Request) string {
 	return last
 }
 
-// invalidAddress returns the error (400) for a client whose address cannot be parsed. Its request
-// is not charged, because unrelated clients would share a counter.
+// invalidAddress returns the error (400) for a client whose address cannot be parsed. The request
+// is not charged, because unrelated clients would then share a counter.
 func (s *service) invalidAddress() error {
 	if s.ClientIPHeader != "" {
 		return badRequest("invalid_client_address", "the header "+s.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")

@@ -10,7 +10,7 @@ import (
 const secret, nextSecret = "the-first-secret", "the-second-secret"
 
 // A request through CloudFront is charged to the viewer's address. A request that bypasses
-// CloudFront is rejected whatever its headers say, and charged to the address of its connection.
+// CloudFront is rejected whatever its headers say, and is charged to its connection address.
 func TestRequestsThatBypassTheProxyAreRejected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		secret  string // "" for none

@@ -7,7 +7,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// chargesPerPartition maps each scope to the charges per second that the limits admit on its
+// chargesPerPartition returns, by scope, how many charges per second the limits admit on its
 // partition key: the sum of its routes' request limits. For imports, limits.Imports caps that sum.
 func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 	charges := make(map[ratelimit.Scope]int64)

@@ -67,8 +67,8 @@ func methodNotAllowed(method, path string, allow []string) error {
 	}
 }
 
-// plurals and writes map paths and methods that are common in other APIs, such as /entities and
-// PUT, to those of this API.
+// These maps translate requests that are common in other APIs, such as PUT /entities, to the
+// routes of this API.
 var (
 	plurals = map[string]string{"entities": "entity", "events": "event", "export_jobs": "export_job"}
 	writes  = map[string]string{
@@ -93,7 +93,8 @@ func routeInstead(method, path string) string {
 	return "/" + noun
 }
 
-// refusal returns nil if d allows the request. counted is the address or key that d applies to.
+// refusal returns the error for a request that d refuses, or nil if d allows it. counted is the
+// address or key that d applies to.
 func refusal(d ratelimit.Decision, counted string) error {
 	switch {
 	case d.Allowed:
@@ -138,8 +139,8 @@ var kinds = map[record.Kind]apiError{
 	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable"},
 }
 
-// asAPIError turns an error of unknown type into a 500 that does not reveal the cause. Such an
-// error is a fault of the service.
+// asAPIError converts err to an *apiError. An error of unknown type is a fault of the service, and
+// becomes a 500 that does not reveal the cause.
 func asAPIError(err error) *apiError {
 	if known, ok := errors.AsType[*apiError](err); ok {
 		return known

@@ -22,7 +22,7 @@ const (
 	maxPageLength     = 200
 )
 
-// parameters reads a query and collects all its errors.
+// parameters holds a query and all errors found in it.
 type parameters struct {
 	values  url.Values
 	filters url.Values // filters and order read so far, in canonical form
@@ -135,16 +135,16 @@ func (p *parameters) err() error {
 	return nil
 }
 
-// cursor is a position in a list. It has everything needed to continue the list, so it never
+// cursor is a position in a list. It contains everything needed to continue the list, so it never
 // expires. It is valid only for the same route, workspace, filters and order.
 type cursor struct {
 	Route       string       `json:"r"`
 	Workspace   string       `json:"w"`
 	Filters     string       `json:"f,omitzero"` // in canonical form
 	ID          string       `json:"i,omitzero"` // of the last record on the page
-	Key         []byte       `json:"k,omitzero"` // for lists in order of an attribute: the key of the last record that was read
-	At          *record.Time `json:"t,omitzero"` // for lists in order of time: the time of the last record on the page
-	SyncedUntil *record.Time `json:"u,omitzero"` // for lists of changes, oldest first: the synced_until that all pages share
+	Key         []byte       `json:"k,omitzero"` // for lists sorted by an attribute: the index key of the last record that was read
+	At          *record.Time `json:"t,omitzero"` // for lists sorted by time: the time of the last record on the page
+	SyncedUntil *record.Time `json:"u,omitzero"` // for lists of changes in ascending order: the synced_until that all pages share
 }
 
 func (c cursor) at(p record.Position) cursor {
@@ -152,7 +152,7 @@ func (c cursor) at(p record.Position) cursor {
 	return c
 }
 
-// position returns nil for the zero cursor.
+// position returns nil if c has no time, as in the zero cursor.
 func (c cursor) position() *record.Position {
 	if c.At == nil {
 		return nil

@@ -19,7 +19,7 @@ type response struct {
 	header  http.Header // in addition to the headers that every response has; may be nil
 	body    any         // encoded as JSON; nil if raw is set or there is no body
 	raw     []byte
-	records int // number of records in the body, for which an export is charged
+	records int // number of records in the body; an export is charged for each of them
 }
 
 // encode appends out.body to buffer as JSON, and sets out.raw to that JSON. It does nothing if
@@ -54,7 +54,7 @@ func appendJSON(b []byte, body any) ([]byte, error) {
 type page[T any] struct {
 	data        []T
 	next        *string      // cursor of the next page; nil on the last page
-	syncedUntil *record.Time // nil unless this is a list of changes, oldest first
+	syncedUntil *record.Time // nil unless this is a list of changes in ascending order
 }
 
 // AppendJSON appends the page in the JSON form of api.List[T].

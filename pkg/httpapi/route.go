@@ -19,7 +19,7 @@ type Route struct {
 	Method string          // "" for the default route
 	Path   string          // in the syntax of API Gateway: /entity/{id}, or $default
 	Class  ratelimit.Class // selects the rules that apply
-	Scope  access.Scope    // required of an API key
+	Scope  access.Scope    // the scope that an API key needs
 
 	action action
 	uses   string // the fields of Stores that the route uses, separated by spaces
@@ -123,7 +123,7 @@ func notFound(_ *service, r *request) (response, error) {
 	}
 }
 
-// Only the patterns of allRoutes are used, not its handlers.
+// allRoutes only matches patterns; its handlers are never called.
 var allRoutes = sync.OnceValue(func() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range Routes() {

@@ -52,7 +52,7 @@ func withRows(t *testing.T, counters ratelimit.Store, store ratelimit.RowStore) 
 
 const blockedAddress = "192.0.2.1"
 
-// untouched fails the test if it is called.
+// untouched is a counter store that fails the test if it is called.
 type untouched struct{ t *testing.T }
 
 func (u untouched) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// signIn signs in with a token, which may begin with "Bearer ".
+// signIn signs in with a key, which may begin with "Bearer ".
 func (g *guarded) signIn(t *testing.T, key string, header ...string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", "/dashboard/session", "192.0.2.1", fmt.Sprintf(`{"key":%q}`, strings.TrimPrefix(key, "Bearer ")))

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// sourceHeader names the header that says which records a response is about. Its value is the id
-// of the service's data, '/' and the workspace. A client that keeps a copy or continues an import
+// sourceHeader is the header that says which records a response is about. Its value is the id of
+// the service's data, a slash and the workspace. A client that keeps a copy or continues an import
 // compares the value with that of earlier responses.
 const sourceHeader = "Sluice-Source"
 
 const (
 	idMaxAge  = time.Minute     // a changed id takes effect within this time
-	idRetry   = 5 * time.Second // between a failed read and the next
+	idRetry   = 5 * time.Second // time between a failed read and the next read
 	idTimeout = time.Second
 )
 
@@ -25,8 +25,8 @@ type ServiceID struct {
 
 	mu     sync.Mutex
 	id     string
-	readAt time.Time     // on the wall clock
-	maxAge time.Duration // from readAt to the next read
+	readAt time.Time     // time of the last read, by the wall clock
+	maxAge time.Duration // the id is read again at this age
 }
 
 // NewServiceID returns a ServiceID that calls read to get the id.
@@ -39,7 +39,7 @@ func NewServiceID(read func(context.Context) (string, error)) *ServiceID {
 func (s *ServiceID) Get(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The monotonic clock stops while Lambda freezes the process.
+	// Round(0) drops the monotonic clock, which stops while Lambda freezes the process.
 	now := time.Now().Round(0)
 	if age := now.Sub(s.readAt); age >= 0 && age < s.maxAge {
 		return s.id, nil

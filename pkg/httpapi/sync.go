@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// listEntityChanges serves GET /entity with updated_since, in order of the latest change.
+// listEntityChanges serves GET /entity with updated_since: entities sorted by their latest change.
 func listEntityChanges(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "type", "updated_since", "include_deleted", "order")
 	q := entity.ChangeQuery{
@@ -24,7 +24,7 @@ func listEntityChanges(s *service, r *request) (response, error) {
 	return listResponse(r, page, next.at(page.Last), err)
 }
 
-// listEventChanges serves GET /event with created_since, in order of creation.
+// listEventChanges serves GET /event with created_since: events sorted by creation time.
 func listEventChanges(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "entity_id", "created_since", "include_deleted", "order", "from", "to")
 	for _, name := range []string{"from", "to"} {
@@ -42,8 +42,8 @@ func listEventChanges(s *service, r *request) (response, error) {
 	return listResponse(r, page, next.at(page.Last), err)
 }
 
-// needsDeleted rejects a filter without include_deleted. Otherwise, a list of changes would hide
-// some of what it reads, and a copy would keep records that the filter no longer selects.
+// needsDeleted rejects a filter without include_deleted, because a list of changes would then omit
+// records that it reads, and a client's copy would keep records that no longer match the filter.
 func (p *parameters) needsDeleted(filter string, included bool) {
 	if p.values.Has(filter) && !included {
 		p.wrong.Add(filter, "needs include_deleted=true in a list of changes, which also returns, as deleted, each change that does not match, so that a copy drops what has left the filter; without "+filter+", the list has all changes")

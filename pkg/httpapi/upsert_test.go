@@ -29,7 +29,7 @@ func (a service) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTP
 	return resp, got.Results
 }
 
-// resultStatuses returns the statuses in order, or what is wrong with a result.
+// resultStatuses returns the statuses in order, or describes the first inconsistent result.
 func resultStatuses(results []api.BatchResult) string {
 	var all []string
 	for i, r := range results {
@@ -122,7 +122,7 @@ func TestUpsertIsOneImportCall(t *testing.T) {
 
 type faulty struct {
 	entity.Store
-	fail func(id string) error // id is "" in GetEach
+	fail func(id string) error // GetEach passes "" as the id
 }
 
 func (s *faulty) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {

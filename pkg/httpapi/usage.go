@@ -13,7 +13,7 @@ import (
 )
 
 // getUsage responds with the usage of the last 60 seconds. By default, that is the usage of the
-// identity by which the caller is counted. An operator can name another identity in the query,
+// identity under which the caller is counted. An operator can name another identity in the query,
 // with the parameter address (an IP address, or a prefix such as 2001:db8::/64) or with the
 // parameter key (the id of an API key).
 func getUsage(s *service, r *request) (response, error) {

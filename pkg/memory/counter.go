@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	minute     = ratelimit.Window(ratelimit.UsageWindows) // in windows; a window of this age or older is dropped
-	retained   = 3                                        // in windows; a window up to this age is kept, because charges can arrive late
+	minute     = ratelimit.Window(ratelimit.UsageWindows) // age, in windows, at which a window is dropped
+	retained   = 3                                        // age, in windows, up to which no window is dropped, because charges can arrive late
 	maxHistory = 1 << 15                                  // maximum number of keys kept in windows older than retained
 )
 

@@ -21,9 +21,9 @@ type Decision struct {
 	Blocked  bool    // refused by ActionBlock, not by a rule
 	Observed bool    // over a limit, but ActionObserve allowed it without counting it
 	Local    bool    // decided without calling the store
-	Window   Window  // window of the charge, or the current one if the clock has jumped since
+	Window   Window  // window of the charge, or the current window if the clock has jumped since the charge
 	Counts   []Count // one for each rule that applies; never empty
-	Degraded error   // why the store failed, if the fallback or the action decided instead; otherwise nil
+	Degraded error   // why the store failed; set only if the fallback or the action decided instead
 }
 
 // Count is the state of one rule's counter, and the cost of the request under that rule.
@@ -87,7 +87,7 @@ func exhausted(key Key, costs []Cost) Decision {
 	return newDecision(key, costs, Result{Used: used})
 }
 
-// Remaining returns the least that any rule has left, or 0 for a refusal.
+// Remaining returns the smallest amount that any rule has left, or 0 for a refusal.
 func (d Decision) Remaining() int64 {
 	if !d.Allowed {
 		return 0

@@ -132,7 +132,7 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 	return d, nil
 }
 
-// Precheck reports whether an export is sure to be refused, before it is read. r.Records is the
+// Precheck reports, before an export is read, whether it is sure to be refused. r.Records is the
 // most records that the response can have, or 0 if that is unknown. If refused is true, d is
 // the decision, which allows the request only under ActionObserve. Precheck charges nothing
 // and does not call the store.

@@ -130,7 +130,7 @@ func TestActions(t *testing.T) {
 		action ratelimit.Action
 		want   outcome
 		calls  int64
-		down   outcome // while the store fails
+		down   outcome // expected while the store fails
 	}{
 		{ratelimit.ActionLimit, outcome{passed: 5, refused: 11}, 5, outcome{failed: 16}},
 		{ratelimit.ActionBlock, outcome{blocked: 16}, 0, outcome{blocked: 16}},

@@ -20,7 +20,7 @@ const (
 )
 
 // TestMemoryIsBounded charges a million addresses, or a tenth as many with -race or -short. If
-// the clock advances, it does so by 20 seconds. The heap must not grow during the last quarter.
+// tt.clock is set, the clock advances by 20 seconds. The heap must not grow in the last quarter.
 func TestMemoryIsBounded(t *testing.T) {
 	addresses := 1_000_000
 	if testing.Short() || raceEnabled() {

@@ -46,7 +46,7 @@ const (
 	PolicyRequests = "requests" // counted per identity and route
 )
 
-// Route is a route of the service. Each route has its own request counter.
+// Route describes a route of the service to a Limiter. Each route has its own request counter.
 type Route struct {
 	Name  string // such as list-entity
 	Class Class
@@ -80,7 +80,7 @@ func counterRoute(counter string) (name string, ok bool) {
 type Request struct {
 	Identity string // who is counted, as returned by ParseAddress or KeyIdentity
 	Route    Route
-	Records  int64 // records in the response; Export only
+	Records  int64 // number of records in the response; ignored unless the class is Export
 }
 
 // Scope names a group of an identity's counters that are charged together: "export", "import"
@@ -126,8 +126,8 @@ type Result struct {
 // Store keeps counters. Implementations must be safe for concurrent use.
 type Store interface {
 	// Charge adds the amount of each cost to the cost's counter under key. If any counter would
-	// exceed its limit, Charge refuses and changes none. There must be at least one cost, and at
-	// most one per counter. Result.Used may be nil if a single amount exceeds its rule's limit.
+	// exceed its limit, Admitted is false and no counter changes. There must be at least one cost,
+	// and at most one per counter. Used may be nil if a single amount exceeds its rule's limit.
 	//
 	// If Charge returns an error, the charge may have been applied, but never in part.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)

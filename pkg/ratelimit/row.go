@@ -97,7 +97,7 @@ func (r Row) Subject() string {
 }
 
 // ParseSubject parses an address, or a subject in the format of [Row.Subject], and returns a
-// row for it without limits. See [ParseCIDR] for ipv6Prefix.
+// row for it that sets no limits. See [ParseCIDR] for ipv6Prefix.
 func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
 	if id, ok := KeyID(s); ok {
 		r = Row{KeyID: id, Action: ActionLimit}
@@ -107,7 +107,7 @@ func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
 	return r, err
 }
 
-// Compare orders rows: rows for keys come first, by id, and then rows for blocks.
+// Compare sorts rows for keys, by id, before rows for blocks.
 func (r Row) Compare(other Row) int {
 	return cmp.Or(r.CIDR.Compare(other.CIDR), strings.Compare(r.KeyID, other.KeyID))
 }
@@ -169,9 +169,9 @@ type RowStore interface {
 type RowManager interface {
 	RowStore
 
-	// Put adds a row, which must be valid, or replaces the row with the same subject. If MaxRows
-	// or more other rows have not expired by r.UpdatedAt, Put returns ErrTooManyRows and changes
-	// nothing. Concurrent calls may exceed MaxRows by a few rows.
+	// Put adds a row, which must be valid, or replaces the row with the same subject. If at
+	// least MaxRows other rows have not expired by r.UpdatedAt, Put returns ErrTooManyRows and
+	// changes nothing. Concurrent calls may exceed MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row of a subject, or returns ErrNoRow if there is none.

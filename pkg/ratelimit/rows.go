@@ -8,8 +8,7 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// Rows finds the row that applies to an identity. It is safe for concurrent use. A nil *Rows
-// has no rows.
+// Rows is a searchable set of rows. It is safe for concurrent use. A nil *Rows has no rows.
 type Rows struct {
 	blocks bart.Table[Row]
 	keys   map[string]Row // by id
@@ -47,7 +46,7 @@ func (t *Rows) Counted(address, keyID string, now time.Time) string {
 }
 
 // Find returns the row that applies to an identity, ignoring expired rows. If several blocks
-// contain an address, that is the row with the longest prefix.
+// contain an address, the row with the longest prefix applies.
 func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
 	if t == nil {
 		return Row{}, false

@@ -79,7 +79,7 @@ func TestSimulation(t *testing.T) {
 func simulate(t *testing.T, seed uint64, open bool) (happened tally) {
 	defer func() {
 		if v := recover(); v != nil {
-			// For example, synctest.Test panics if a request never ends.
+			// synctest.Test panics, for example, if a request never ends.
 			panic(fmt.Sprintf("seed %d: %v", seed, v))
 		}
 	}()
@@ -247,7 +247,7 @@ type instance struct {
 	die     context.CancelFunc
 
 	// Guarded by world.mu.
-	skew     time.Duration               // how far its clock is ahead; may be negative
+	skew     time.Duration               // how far the instance's clock is ahead; may be negative
 	rows     map[string]ratelimit.Limits // by identity, as last read
 	table    *ratelimit.Rows             // built from rows
 	busy     int                         // requests in progress
@@ -255,8 +255,8 @@ type instance struct {
 	known    knowledge
 }
 
-// knowledge is what an instance has learned from the store. If that shows that a request does
-// not fit, the instance must not call the store.
+// knowledge is what an instance has learned from the store. The instance must not call the store
+// for a request that, according to this knowledge, does not fit.
 type knowledge struct {
 	window  ratelimit.Window // window of the counters below; the instance may forget other windows
 	used    ledger
@@ -285,7 +285,7 @@ type call struct {
 	acked     bool
 }
 
-// contextKey is the key for the *call that a Limiter is charging.
+// contextKey is the context key for the *call that a Limiter is charging.
 type contextKey struct{}
 
 var routes = []struct {

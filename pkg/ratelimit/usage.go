@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// UsageWindows is how many windows Usage covers: the windows of one minute. A Store should keep
-// its counters for that long.
+// UsageWindows is the number of windows in the minute that Usage covers. A Store should keep its
+// counters for that long.
 const UsageWindows = int(time.Minute / WindowLength)
 
 // FirstUsageWindow returns the oldest window that Usage covers if last is the newest.
@@ -26,7 +26,7 @@ type UsageStore interface {
 type WindowUsage struct {
 	Window   Window
 	Records  int64            // across all export routes
-	Imports  int64            // requests, across all import routes
+	Imports  int64            // number of requests, across all import routes
 	Requests map[string]int64 // by route name, such as list-entity; never nil
 }
 
