@@ -11,7 +11,7 @@ import (
 	"sluice/internal/test/scripted"
 )
 
-// testCase contains calls and a script of the requests that a client must send to make them.
+// testCase contains calls, and a script of the requests that a client must send for these calls.
 // All calls of a case share one client.
 type testCase struct {
 	name     string
@@ -22,8 +22,8 @@ type testCase struct {
 	script   []scripted.Exchange
 }
 
-// config sets a client's bounds and share. MaxTries is 4 by default, and the first backoff is
-// always at most 1 ms, so that cases end soon.
+// config sets the bounds of a client's retries and the client's share of the rate limits. MaxTries
+// is 4 by default, and the first backoff is always at most 1 ms, so that cases end soon.
 type config struct {
 	MaxTries   int     `json:"max_tries,omitzero"`
 	MaxElapsed float64 `json:"max_elapsed,omitzero"` // seconds
@@ -31,7 +31,7 @@ type config struct {
 	Share      float64 `json:"share,omitzero"`
 }
 
-// call names a method of a client and its arguments. Drivers translate Name into the method.
+// call is a call to a method of a client. Each driver knows which method Name stands for.
 type call struct {
 	Name string          `json:"call"`
 	Args json.RawMessage `json:"args"`
@@ -59,7 +59,7 @@ const programsAtATime = 10
 type driver func(t *testing.T, programs []program) [][]json.RawMessage
 
 // Each client sends the requests of every case and returns the expected results. The Python
-// client also passes its own tests, which cover what only it has.
+// client also passes its own tests, which cover features that only it has.
 func TestClientsBehaveTheSame(t *testing.T) {
 	t.Parallel()
 	t.Run("go", func(t *testing.T) {

@@ -191,7 +191,7 @@ func TestRecordsAreStoredOnceInSpiteOfFaults(t *testing.T) {
 }
 
 // checkImported checks that the service has the events that importer.py creates, the old event
-// that startService creates, and no others.
+// that startService creates, and no other events.
 func checkImported(t *testing.T, service, key string) {
 	t.Helper()
 	c, err := client.New(service, client.Config{Key: key})

@@ -94,8 +94,8 @@ func count(t *testing.T, variable string, standard int) int {
 	return n
 }
 
-// incrementalPages is the most pages that an incremental sync may read: two pages of entities, one
-// page of events, and one last page of each stream, which shows that nothing follows.
+// incrementalPages is the maximum number of pages of an incremental sync: two pages of entities,
+// one page of events, and one last page of each stream, which shows that nothing follows.
 const incrementalPages = 5
 
 // syncAll runs all connectors concurrently, each from its own address.
@@ -117,8 +117,8 @@ func syncAll(t *testing.T, s *service, connectors []*connector) {
 	wg.Wait()
 }
 
-// fullThroughput is the fewest records for which the test checks the throughput. With fewer
-// records, starting and ending a run takes too much of the time.
+// fullThroughput is the minimum number of records for which the test checks the throughput. With
+// fewer records, starting and ending a run takes too much of the time.
 const fullThroughput = 10_000
 
 func checkThroughput(t *testing.T, name string, from *caller, records int) {

@@ -51,8 +51,8 @@ func (tb table) put(t *testing.T, text []byte) {
 	tb[id] = string(canonicalText)
 }
 
-// canonical turns numbers into fractions. It turns integers of more than 64 bits into strings of
-// their digits, because dlt loads them that way.
+// canonical turns numbers into fractions, except that integers of more than 64 bits become strings
+// of their digits, because dlt loads them that way.
 func canonical(value any) any {
 	switch v := value.(type) {
 	case json.Number:

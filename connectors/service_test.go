@@ -95,7 +95,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 // neverCreated is the entity_id of some events. There is no entity with that id.
 const neverCreated = "never-created"
 
-// attributes returns values that tools might change.
+// attributes returns values that a tool might fail to preserve.
 func attributes(i int) record.Attributes {
 	return record.Attributes(fmt.Sprintf(`{"n":%d,"min":-9223372036854775808,"huge":1000000000000000000000000000000,"half":%d.5,"tiny":1e-7,`+
 		`"text":"07 = \"é\" \u0000 🙂","time":"2026-01-02T03:04:05.678+02:00","null":null,"CamelCase":{"a.b":[true,{},[]]},"empty":""}`,
@@ -108,7 +108,7 @@ const firstN = 9007199254740993
 // greatest returns the greatest value of the attribute n if there are this many records.
 func greatest(records int) int64 { return int64(firstN + records - 1) }
 
-// late returns an occurred_at years before the event is created.
+// late returns an occurred_at that is years before the creation of the event.
 func late(i int) record.Time {
 	return record.TimeOf(time.Date(2019, 12, 31, 23, 59, 59, i%1000*1e6, time.UTC).Add(time.Duration(i) * time.Minute))
 }

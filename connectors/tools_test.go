@@ -55,8 +55,8 @@ func writeJSON(t *testing.T, dir, name string, value any) string {
 	return path
 }
 
-// apply stores a record without erased_at, which export files lack. If deletedAt is the name of a
-// member that is present and not null, apply deletes the stored record instead.
+// apply stores a record without its member erased_at, which export files lack. If the member that
+// deletedAt names is present and not null, apply deletes the stored record instead.
 func (all tables) apply(t *testing.T, stream string, text json.RawMessage, deletedAt string) {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -83,8 +83,8 @@ func (all tables) apply(t *testing.T, stream string, text json.RawMessage, delet
 }
 
 // dropErased runs the SQL in a connector's README, and removes from the copy the events that the
-// SQL deletes. The SQL reads the entities that the connector has just sent, because those in the
-// copy have no erased_at.
+// SQL deletes. The SQL reads the entities that the connector has just sent, because the entities
+// in the copy have no erased_at.
 func (all tables) dropErased(t *testing.T, dir, connector string, entities [][]byte) {
 	t.Helper()
 	events := make([][]byte, 0, len(all["event"]))
@@ -257,9 +257,9 @@ func writable(t *testing.T, all tables) tables {
 }
 
 // queryExports runs the queries of docs/duckdb.md on the export files in dir and checks the
-// results. entities and events are record counts, and late is how many events have the name
-// "late". earlier is how many events the earlier file has, and kept is how many of these were not
-// erased. greatest is the greatest value of the attribute n.
+// results. entities and events are record counts, and late is the number of events with the name
+// "late". earlier is the number of events in earlier.ndjson.gz, and kept is the number of these
+// that were not erased later. greatest is the greatest value of the attribute n.
 func queryExports(t *testing.T, dir string, entities, events, late, earlier, kept int, greatest int64) {
 	t.Helper()
 	root := child.ModuleRoot(t)

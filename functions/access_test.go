@@ -195,8 +195,8 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 }
 
-// Requests with invalid keys are charged like all others: each window with a refusal admits
-// exactly 200 of them.
+// Requests with invalid keys are charged like all other requests: each window with a refusal
+// admits exactly 200 of them.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))

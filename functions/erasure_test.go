@@ -29,7 +29,7 @@ import (
 	"sluice/pkg/job"
 )
 
-// erasedEvents is the environment variable ERASURE_EVENTS, by default 1,000.
+// erasedEvents returns the environment variable ERASURE_EVENTS, or 1,000 if it is not set.
 func erasedEvents(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "1000"))

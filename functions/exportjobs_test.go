@@ -20,7 +20,7 @@ import (
 )
 
 // Five instances receive 50 concurrent requests for new jobs, and create only as many jobs as
-// the quota allows. After those are cancelled, the instances can create as many again.
+// the quota allows. After these jobs are cancelled, the instances can create as many again.
 func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)

@@ -41,7 +41,7 @@ const (
 	workerTimeout  = 15 * time.Minute
 )
 
-// exportRecords is the environment variable EXPORT_RECORDS, by default 10,000.
+// exportRecords returns the environment variable EXPORT_RECORDS, or 10,000 if it is not set.
 func exportRecords(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("EXPORT_RECORDS"), "10000"))
@@ -55,9 +55,9 @@ func exportRecords(t testing.TB) int {
 var imported = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // eventsOf returns a function that returns the i-th event in the order of an export. random is
-// the number of random bytes in an event's attributes. They are in base64 and barely compress,
-// so a file of many events has several parts. Events 0 to 2 occurred at the same time, events
-// 3 to 5 a millisecond later, and so on.
+// the number of random bytes in an event's attributes. These bytes are in base64 and barely
+// compress, so a file of many events has several parts. Events 0 to 2 occurred at the same time,
+// events 3 to 5 a millisecond later, and so on.
 func eventsOf(random int) func(i int) event.Event {
 	return func(i int) event.Event {
 		text := make([]byte, random)

@@ -23,7 +23,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// faultSeconds is how long each fault lasts: FAULT_SECONDS seconds, by default 2.
+// faultSeconds returns how long each fault lasts: FAULT_SECONDS seconds, or 2 if it is not set.
 func faultSeconds(t *testing.T) time.Duration {
 	d, err := time.ParseDuration(cmp.Or(os.Getenv("FAULT_SECONDS"), "2") + "s")
 	if err != nil || d < time.Second {

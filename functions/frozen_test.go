@@ -54,7 +54,7 @@ var frozenRoutes = []frozenRoute{
 // frozenBatch is how many events a request to create-events contains.
 const frozenBatch = 10
 
-// frozenCase says what happens to all connections between two requests to an instance.
+// frozenCase says what happens to an instance and its connections between two requests.
 type frozenCase struct {
 	freeze bool
 	cut    dynamoproxy.Cut

@@ -90,10 +90,10 @@ type outcome struct{ admitted, refused int }
 
 // demand says what flood sends and when it stops.
 type demand struct {
-	full  int // stop when more windows than this have a refusal
+	full  int // stop when more than this number of windows have a refusal
 	most  int // stop after this number of requests; 0 for no maximum
 	event func(worker, n int) events.APIGatewayV2HTTPRequest
-	cost  func(events.APIGatewayV2HTTPResponse) int64 // of an admitted request; 1 if nil
+	cost  func(events.APIGatewayV2HTTPResponse) int64 // returns the cost of an admitted request; nil if each costs 1
 }
 
 // flood invokes all instances concurrently, each with one event at a time, and counts the
@@ -210,10 +210,10 @@ func count(t *testing.T, table string) (n int) {
 type calls struct {
 	mu      sync.Mutex
 	charges map[ratelimit.Window]int
-	reads   int // queries of records
+	reads   int // number of Query calls
 }
 
-// countCalls counts the calls of the functions that are started later.
+// countCalls counts the DynamoDB calls of all functions that start later.
 func (d *deployment) countCalls(t *testing.T) *calls {
 	t.Helper()
 	c := &calls{charges: make(map[ratelimit.Window]int)}

@@ -18,7 +18,7 @@ import (
 )
 
 // With the permissions in template.yaml, the monitor reports the oldest job of any kind. So it
-// notices an erasure whose run was killed and which the stream no longer delivers.
+// notices an erasure that was killed and that the stream no longer delivers.
 func TestTheJobMonitorNoticesAnErasureThatStopped(t *testing.T) {
 	t.Parallel()
 	exports, erasures := dynamolocal.Table(t, "ExportJobsTable"), dynamolocal.Table(t, "ErasureJobsTable")

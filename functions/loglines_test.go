@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// metrics returns the names of the sluice-test stack's metrics that a log's last line changes.
+// metrics returns the names of metrics of the stack sluice-test that the log's last line changes.
 func metrics(t *testing.T, log string) (names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")

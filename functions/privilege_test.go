@@ -20,7 +20,7 @@ func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	}
 	var needed []templatetest.Grant
 	for _, a := range proxy.Accesses() {
-		// The name of a test's table is its logical id and a random suffix.
+		// In tests, the name of a table is its logical id, a hyphen and a random suffix.
 		resource, _, _ := strings.Cut(a.Table, "-")
 		if a.Index != "" {
 			resource += "/index/" + a.Index

@@ -15,8 +15,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// stream reads a table's changes as Lambda does for a function: from the first change on, one
-// per event, and only those that match the filter in template.yaml.
+// stream reads a table's changes as Lambda does for a function: it starts at the first change,
+// skips changes that do not match the filter in template.yaml, and puts one change into each event.
 type stream struct {
 	client   *dynamodbstreams.Client
 	arn      *string

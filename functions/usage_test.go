@@ -47,7 +47,7 @@ func TestUsageCostsFewReadUnits(t *testing.T) {
 	}
 }
 
-// useEveryRoute charges 200 requests to each route, 200 records and 200 imports in each of the
+// useEveryRoute charges 200 records, 200 imports, and 200 requests to each route, in each of the
 // last 60 seconds and in each of the next ten.
 func useEveryRoute(t *testing.T, d deployment, address string) {
 	t.Helper()

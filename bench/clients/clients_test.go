@@ -1,6 +1,6 @@
 // Package clients compares the Go client, the Python clients and the Python package "requests".
-// They call "sluice serve" with default limits and API keys. "make python-client requests" fetches
-// the Python packages.
+// Each calls a server that "sluice serve" runs with default limits and API keys. "make
+// python-client requests" fetches the Python packages.
 package clients
 
 import (
@@ -43,7 +43,7 @@ type result struct {
 type try struct {
 	Route  string  `json:"route"`
 	Status int     `json:"status"`
-	At     float64 `json:"at"` // Unix time
+	At     float64 `json:"at"` // Unix time, in seconds
 }
 
 var root = filepath.Join("..", "..")

@@ -21,17 +21,17 @@ import (
 // indexed lists the functions that also read the indexed attributes during init.
 var indexed = []string{"create-entity", "list-entity", "list-entity-index", "update-entity", "upsert-entities"}
 
-// calls maps functions to the number of DynamoDB calls with which they open connections during
-// init. A function that is not listed makes one such call. A function with at least one call scans
-// the limits table first.
+// calls maps functions to the number of DynamoDB calls that they make during init to open
+// connections. A function that is not listed makes one such call. A function with at least one call
+// scans the limits table first.
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-starter": "0", "export-worker": "0", "erasure-worker": "0", "job-monitor": "0"}
 
 // BenchmarkColdStart starts three programs in turn: Sluice's function, the bare function, and
-// the bare function with the init calls of Sluice's. It reports medians:
+// the bare function with the init calls of Sluice's function. It reports medians:
 //
 //   - ns/start is how long Sluice's function takes to start.
-//   - x-bare is ns/start minus the time of the init calls, divided by the bare function's start
-//     time. The two starts of the bare function differ by the time of the calls.
+//   - x-bare is ns/start without the time of the init calls, divided by the start time of the bare
+//     function. The time of the calls is the difference between the bare function's two starts.
 //   - zip-MB is the size of the zipped arm64 binary of Sluice's function.
 func BenchmarkColdStart(b *testing.B) {
 	b.Chdir("../..")
@@ -69,7 +69,7 @@ func BenchmarkColdStart(b *testing.B) {
 	}
 }
 
-// start returns how long a program takes to poll for its first event.
+// start returns the time from exec until the program first polls for an event.
 func start(b *testing.B, endpoint, program string, env ...string) time.Duration {
 	b.Helper()
 	begin := time.Now()

@@ -25,7 +25,7 @@ import (
 type decider func(workers, n int) error
 
 // contender is a way to count requests for two rules in DynamoDB. prepare returns a decider
-// whose requests come from the clients in turn.
+// whose requests come from each of the clients in turn.
 type contender struct {
 	impl    string
 	prepare func(b *testing.B, client *dynamodb.Client, clients int) decider
@@ -40,9 +40,9 @@ var (
 )
 
 // BenchmarkDynamoDB measures decisions with counters in DynamoDB Local. The requests come from
-// 1,000 clients and are subject to two rules. The benchmark compares the limiter, by address and by
-// API key, with the bare UpdateItem that the limiter would make, one UpdateItem per rule, one
-// transaction of two updates, and rate-limiter-flexible in a process of its own.
+// 1,000 clients and are subject to two rules. The benchmark compares the limiter, which counts by
+// address or by API key, with the bare UpdateItem that the limiter would make, one UpdateItem per
+// rule, one transaction of two updates, and rate-limiter-flexible in a process of its own.
 //
 // calls/op and WCU/op come from 100 more decisions, which are not timed. rate-limiter-flexible
 // has no WCU/op: each of its calls takes one write unit, but the engine reports none for an
@@ -71,7 +71,7 @@ func BenchmarkDynamoDB(b *testing.B) {
 
 // BenchmarkDynamoDBOfBare reports of-bare: the throughput of the limiter divided by that of
 // the bare UpdateItem that the limiter would make, as the median of all iterations. In each
-// iteration, the workers make a few decisions with each of the two, so that the engine is in the
+// iteration, the workers make a few decisions with each contender, so that the engine is in the
 // same state for both.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
@@ -125,7 +125,7 @@ func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.ReportMetric((unitsAfter-units)/float64(b.N), "WCU/op")
 }
 
-// The first call to open warms up the engine, because a Java process is slower at first.
+// open warms up the engine when it is first called, because a Java process is slower at first.
 func open(b *testing.B) *dynamodb.Client {
 	b.Helper()
 	client := newClient(b, dynamolocal.Endpoint(b))
@@ -139,7 +139,7 @@ func open(b *testing.B) *dynamodb.Client {
 
 var warmUp sync.Once
 
-// newClient keeps more idle connections than the SDK's default of 10, for up to 32 workers.
+// The client keeps more idle connections than the SDK's default of 10, for 32 concurrent workers.
 func newClient(b *testing.B, endpoint string) *dynamodb.Client {
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 })
 	return dynamolocal.Client(b, func(o *dynamodb.Options) { o.HTTPClient, o.BaseEndpoint = transport, &endpoint })
@@ -156,7 +156,7 @@ func newStore(b *testing.B, client dynamo.CountersClient, table string) *dynamo.
 	return store
 }
 
-// stopped returns a clock that stands still, so that all requests fall into one second.
+// stopped returns a clock that stands still, so that all requests fall into the same second.
 func stopped() func() time.Time {
 	now := time.Now()
 	return func() time.Time { return now }

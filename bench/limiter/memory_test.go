@@ -59,8 +59,8 @@ func keyRequests(clients int) []ratelimit.Request {
 
 func keyID(n int) string { return fmt.Sprintf("key%d", n) }
 
-// newLimiter returns a limiter whose two rules, "imports" and "requests", have the same limit. It
-// has as many rows for API keys as a service can have.
+// newLimiter returns a limiter with as many rows for API keys as a service can have. Its two
+// rules, "imports" and "requests", have the same limit.
 func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() time.Time) *ratelimit.Limiter {
 	b.Helper()
 	all := make([]ratelimit.Row, ratelimit.MaxRows)
@@ -96,7 +96,7 @@ func clock(clients int) func() time.Time {
 }
 
 // memoryLimiter counts in memory. open returns a function that decides on a request of the nth
-// client, and fails if the request is refused.
+// client. A refusal is an error.
 type memoryLimiter struct {
 	impl string
 	open func(b *testing.B, clients int) (decide func(n int) error)

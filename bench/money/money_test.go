@@ -1,5 +1,5 @@
-// Package money measures which AWS resources a request uses, by running the real function
-// binaries against DynamoDB Local, and computes the price of a million requests.
+// Package money runs the real function binaries against DynamoDB Local, measures which AWS
+// resources a request uses, and computes the price of a million requests.
 package money
 
 import (
@@ -127,8 +127,8 @@ func BenchmarkMoney(b *testing.B) {
 			d.used().since(before).report(b, n, i.Log())
 		})
 	}
-	// The limit is one request per second. The function refuses further requests in that second
-	// without calling DynamoDB.
+	// The limit is one request per second. The function refuses further requests in the same
+	// second without calling DynamoDB.
 	b.Run("route=get-entity/refused=known", func(b *testing.B) {
 		i, n := d.start(b, "get-entity", "LIMIT_REQUESTS=1"), 0
 		var refused usage

@@ -42,7 +42,7 @@ func main() {
 	log.Fatal(apis.Serve(app, apis.ServeConfig{}))
 }
 
-// connect is PocketBase's default, but with synchronous(FULL), because NORMAL may lose records.
+// connect opens a database as PocketBase does, but with synchronous(FULL): NORMAL may lose records.
 func connect(path string) (*dbx.DB, error) {
 	return dbx.Open("sqlite", path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(200000000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-32000)")
 }

@@ -15,9 +15,9 @@ import (
 const findEntities = 1_000_000
 
 // BenchmarkFind measures lookups by an indexed attribute and by id, and how much building the
-// index slows other requests down. p50-us and p99-us are percentiles of requests sent one after
-// another, s is how long the build takes, and slowdown is the median latency during the build
-// divided by the median before it.
+// index slows other requests down. p50-us and p99-us are percentiles of the latency of requests
+// sent one after another, s is how long the build takes, and slowdown is the median latency
+// during the build divided by the median before it.
 func BenchmarkFind(b *testing.B) {
 	b.Chdir("../..")
 	program := build(b, ".", "./cmd/sluice")
@@ -107,7 +107,7 @@ func latency(b *testing.B, c *connection, request []byte) time.Duration {
 	return time.Since(begun)
 }
 
-// latencies returns the median and the 99th percentile of n requests, sent one after another.
+// latencies sends n requests, one after another, and returns percentiles of their latency.
 func latencies(b *testing.B, c *connection, n int, request func() []byte) (p50, p99 time.Duration) {
 	b.Helper()
 	var all []time.Duration

@@ -29,7 +29,7 @@ var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada
 // and concurrent creates share a sync.
 //
 // If the environment variable BENCH_BASE is the path of another build of sluice, that build is
-// measured too, as impl=base.
+// also measured, as impl=base.
 func BenchmarkServer(b *testing.B) {
 	b.Chdir("../..")
 	type server struct {
@@ -74,9 +74,9 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// BenchmarkWrites measures creates over 1, 16 and 64 connections, and batches of 100 and lists
-// over one connection, all without rate limits. It compares Sluice with PocketBase and, if
-// BENCH_BASE is set, with the build at that path.
+// BenchmarkWrites measures creates over 1, 16 and 64 connections. Over one connection, it also
+// measures batches of 100 records, and lists. There are no rate limits. The benchmark compares
+// Sluice with PocketBase and, if BENCH_BASE is set, with the build at that path.
 func BenchmarkWrites(b *testing.B) {
 	b.Chdir("../..")
 	peer := build(b, "bench/pocketbase", "sluice/bench/pocketbase")
@@ -180,7 +180,7 @@ func seed(b *testing.B, server string, records int) {
 	}
 }
 
-// send returns the length of the response's body. The request must succeed.
+// send returns the length of the response's body. A failed request ends the benchmark.
 func send(b *testing.B, c *connection, request []byte) int {
 	b.Helper()
 	length, err := c.exchange(request)

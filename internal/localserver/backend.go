@@ -48,8 +48,8 @@ type backend struct {
 	indexes     *indexes     // builds the indexes of this backend; nil if "sluice indexes" builds them
 	records     string       // where the records are; printed at start
 	countersIn  string       // where the counters are; printed at start
-	keyFlags    string       // the flags with which "sluice keys" manages this backend's API keys
-	writable    func() error // returns why the disk takes no more data; nil if the records are not on a local disk
+	keyFlags    string       // flags for "sluice keys" that select this backend's API keys
+	writable    func() error // returns an error if the disk takes no more data; the field is nil if the records are not on a local disk
 	close       func() error
 }
 
@@ -160,7 +160,6 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	return b, errors.Join(errs[:]...)
 }
 
-// openIndexedTable opens the entities and the declarations of their indexes.
 func (b *backend) openIndexedTable(t tables, cfg dynamo.EntitiesConfig) error {
 	table := t.names["EntitiesTable"]
 	declarations, err := dynamo.NewIndexes(t.client, table)
@@ -208,10 +207,10 @@ type tables struct {
 	names  map[string]string // by logical id
 }
 
-// openTables opens tables, and creates those that are missing. selected maps logical ids to
-// names; nil selects all tables of the template. An empty name stands for the value of the
-// table's environment variable (template.Table.EnvVar) or, if that is empty too, for "sluice-"
-// and the logical id.
+// openTables returns tables at an endpoint, and creates those that are missing. selected maps
+// logical ids to names; nil selects all tables of the template. An empty name stands for the
+// value of the table's environment variable (template.Table.EnvVar) or, if that is empty too, for
+// "sluice-" and the logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	client, err := dynamoDBClient(ctx, getenv, endpoint)
 	if err != nil {

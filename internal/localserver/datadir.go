@@ -20,8 +20,8 @@ import (
 // otherwise misread each other's files.
 const layout = "5"
 
-// layoutFile contains the version and is created first. serviceFile contains the id of the
-// service; a server creates it if it is missing.
+// layoutFile contains the layout version and is created first. serviceFile contains the id of
+// the service; a server creates the file if it is missing.
 const (
 	layoutFile  = "layout"
 	serviceFile = "service"

@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// listen starts the server of newServer with shorter timeouts and small write buffers. closed
-// receives a value for each connection that the server closes.
+// listen starts a server from newServer, but with shorter timeouts and small write buffers.
+// closed receives a value for each connection that the server closes.
 func listen(t *testing.T, handler http.Handler, write time.Duration) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,7 +13,7 @@ const (
 	indexPoll    = time.Second // how often the server checks whether declarations have changed
 	indexTimeout = 5 * time.Second
 
-	// indexPage is how many entities one transaction indexes. Other writes wait for it.
+	// indexPage is the number of entities that one transaction indexes while other writes wait.
 	indexPage = 1000
 
 	// indexShare is the fraction of its time that the server may spend building indexes. The
@@ -22,13 +22,13 @@ const (
 )
 
 // indexes builds and removes the indexes of an embedded store. Only this process writes
-// entities, and each transaction uses the declarations in current, so a change of state takes
-// effect immediately.
+// entities, and each transaction uses the declarations in current, so a declaration's new
+// state takes effect immediately.
 type indexes struct {
 	store   index.Store
 	current *index.Current
 	builder *index.Builder
-	resting map[string]time.Time // by Declaration.ID: when to retry a failed build, which must not hold up other builds
+	resting map[string]time.Time // by Declaration.ID: when to retry a failed build; other builds do not wait for it
 }
 
 func newIndexes(store index.Store, keeper index.Keeper, current *index.Current) *indexes {
@@ -67,8 +67,8 @@ func (x *indexes) run(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// step reads the declarations and works on one that is not ready. worked is false if all are
-// ready or resting.
+// step reads the declarations and works on one that is neither ready nor resting. worked is
+// false if there is no such declaration.
 func (x *indexes) step(ctx context.Context) (worked bool, err error) {
 	if err := x.load(ctx); err != nil {
 		return false, err

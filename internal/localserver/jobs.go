@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	exportsAtOnce  = 2 // besides one export in its first turn
+	exportsAtOnce  = 2 // not counting one export in its first turn, which has a slot of its own
 	exportsTurn    = 5 * time.Second
 	erasuresAtOnce = 4
 )
@@ -69,7 +69,7 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 }
 
 // start runs jobs, builds indexes and removes old files in the background until ctx is done.
-// Jobs that an earlier process left unfinished come first.
+// Jobs that an earlier process left unfinished run first.
 func (b *background) start(ctx context.Context) error {
 	for _, r := range b.runners {
 		if err := r.Start(ctx); err != nil {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // adds its handlers to http.DefaultServeMux, which has no others
+	_ "net/http/pprof" // adds its handlers to http.DefaultServeMux, which has no other handlers
 	"net/netip"
 )
 

@@ -1,5 +1,5 @@
 // Package localserver runs the whole service in one process: the handlers of all routes, the
-// workers of jobs, and the stores. The data is in files and memory, or in tables at a DynamoDB
+// job workers, and the stores. The data is in files and memory, or in tables at a DynamoDB
 // endpoint.
 package localserver
 
@@ -49,7 +49,7 @@ type Options struct {
 	// counters, which are in memory. Run creates it if necessary.
 	DataDir string
 
-	// DynamoDB is the URL of a DynamoDB endpoint for all data except export files, or empty.
+	// DynamoDB is the URL of a DynamoDB endpoint for all data except export files; "" for none.
 	DynamoDB string
 
 	Verbose bool   // log every request
@@ -57,8 +57,8 @@ type Options struct {
 }
 
 // Run runs the server until ctx is done, and then finishes the requests in progress and closes
-// the stores. It gets the environment variables from getenv; they are the same as in a
-// deployment. Run prints the address to stdout and logs to stderr.
+// the stores. It uses getenv to read the same environment variables as a deployment. Run prints
+// the address to stdout and logs to stderr.
 func Run(ctx context.Context, getenv func(string) string, o Options, stdout, stderr io.Writer) (err error) {
 	level := slog.LevelWarn
 	if o.Verbose {
@@ -104,7 +104,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	return serve(ctx, newServer(jobs.beside(handler), logger), listener, stdout)
 }
 
-// loadConfig is httpapi.LoadConfig, except that API keys are off by default and no metrics are
+// loadConfig is like httpapi.LoadConfig, except that API keys are off by default and no metrics are
 // logged.
 func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	return httpapi.LoadConfig(func(name string) string {
@@ -139,7 +139,7 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 
 // newHandler serves all routes with the stores of b.
 //
-// If API keys are off, a server on a loopback address serves only loopback host names.
+// If API keys are off, a server on a loopback address accepts only loopback host names.
 // Otherwise a web page could read all records by DNS rebinding, that is, by making its host
 // name resolve to the loopback address.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {

@@ -81,7 +81,7 @@ func input(table Table, name string) (*dynamodb.CreateTableInput, error) {
 }
 
 // same reports whether the existing table has the requested key, attributes, indexes and
-// stream. It ignores the order of attributes and indexes, which DynamoDB returns in any order.
+// stream. It ignores the order of attributes and indexes, because DynamoDB may change it.
 func same(in *dynamodb.CreateTableInput, exists *types.TableDescription) bool {
 	for _, i := range in.GlobalSecondaryIndexes {
 		slices.Sort(i.Projection.NonKeyAttributes)
@@ -103,7 +103,7 @@ func sorted[E any](all []E, name func(E) string) []E {
 	return slices.SortedFunc(slices.Values(all), func(a, b E) int { return cmp.Compare(name(a), name(b)) })
 }
 
-// expire turns on the time to live. DynamoDB rejects that if another call has already done it.
+// expire turns on time to live. DynamoDB rejects the update if time to live is already on.
 func expire(ctx context.Context, client tableClient, name, attribute string) error {
 	_, updateErr := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &name,

@@ -1,10 +1,10 @@
 // Package template reads table definitions from an AWS SAM template, and creates the tables in
-// DynamoDB Local, for tests and on a developer's machine. So local tables have the same
-// definitions as those that CloudFormation creates on AWS.
+// DynamoDB Local, for tests and for development. Local tables therefore have the same
+// definitions as the tables that CloudFormation creates on AWS.
 //
-// It decodes the table properties that it knows, and ignores the rest of the template. A test
-// checks that the tables of template.yaml have no unknown properties. Package template does not
-// validate a table, because DynamoDB does so when the table is created.
+// The package decodes the table properties that local tables need, and ignores the rest of the
+// template. A test checks that no such property of template.yaml is ignored. The package does not
+// validate tables, because DynamoDB does so when they are created.
 package template
 
 import (

@@ -105,8 +105,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// If Parse ignored these mistakes, local tables could differ from those on AWS. For
-// template.yaml, TestStackIsCreatedByAnotherCloudFormation checks that they do not.
+// If Parse ignored these mistakes, local tables could differ from tables on AWS. For
+// template.yaml, TestStackIsCreatedByAnotherCloudFormation checks that the tables match.
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -30,10 +30,10 @@ func putRecord(b *bbolt.Bucket, key string, r any) error {
 	return b.Put([]byte(key), value)
 }
 
-// stored holds decoding options that skip the checks a record passed before it was stored.
+// stored holds decoding options that skip the checks that records passed before they were stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// decode returns a record that shares no memory with value, which is valid only during its
+// decode returns a record that shares no memory with value, which is valid only during the
 // transaction.
 func decode[R any](value []byte) (r R, err error) {
 	if err := json.Unmarshal(value, &r, stored); err != nil {

@@ -46,7 +46,7 @@ func TestWalksOfEntities(t *testing.T) {
 }
 
 // bbolt allows one write transaction at a time and a merge may be slow, so an update merges
-// first. Updates with nothing to write return even while the test holds the transaction.
+// first. Updates that change nothing return even while the test holds the transaction.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)

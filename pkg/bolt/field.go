@@ -34,7 +34,7 @@ func (f *fields) number(n *uint64) {
 }
 
 // text reads or writes a string or byte slice. What it reads shares no memory with f.value,
-// which is valid only during its transaction.
+// which is valid only during the transaction.
 func text[T ~string | ~[]byte](f *fields, s *T) {
 	n := uint64(len(*s))
 	f.number(&n)

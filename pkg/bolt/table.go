@@ -52,7 +52,7 @@ func openTable[R any](db *bbolt.DB, name string, s schema[R]) (*table[R], error)
 	return &table[R]{db: db, writer: newWriter(db), name: name, schema: s}, nil
 }
 
-// update calls write, perhaps more than once (see writer.update), and commits if it succeeds.
+// update calls write, perhaps more than once (see writer.update), and commits if write succeeds.
 func (t *table[R]) update(ctx context.Context, op, workspace string, write func(records[R]) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -269,7 +269,7 @@ func (s records[R]) sweep(now record.Time) error {
 	return nil
 }
 
-// lookup yields the key of each index entry and the value of the record that it refers to.
+// lookup yields the key of each index entry, and the value of the record to which the entry refers.
 func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		b := s.index(byKey)
@@ -285,8 +285,8 @@ func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, 
 }
 
 // page decodes values and leaves out those for which skip returns true; skip may be nil. A
-// page ends when it has limit records, when it is full (record.PageFull), or when the values
-// left out reach record.MaxPassedBytes. Last.ID is the key of the last value read.
+// page ends when it has limit records, when it is full (record.PageFull), or when the total size
+// of what is left out reaches record.MaxPassedBytes. Last.ID is the key of the last value read.
 func (t *table[R]) page(values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {
 	var last []byte
 	pageBytes, passed := 0, 0

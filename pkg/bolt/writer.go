@@ -89,7 +89,7 @@ func (w *writer) commit() {
 	}
 }
 
-// succeeds applies c and reports whether it neither failed nor panicked.
+// succeeds reports whether c was applied without an error or a panic.
 func (c write) succeeds(tx *bbolt.Tx) (ok bool) {
 	defer func() { ok = recover() == nil && ok }()
 	return c.apply(tx) == nil

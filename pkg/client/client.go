@@ -179,7 +179,7 @@ func (k call) charges() []charge {
 }
 
 // admit waits until the limits have room for k, and returns the charges with which k was
-// admitted. If k is a list, admit sets the list's limit to the number of records charged.
+// admitted. If k.paced is true, admit sets the query's limit to the number of records charged.
 func (c *Client) admit(ctx context.Context, k *call) (charges []charge, sent time.Duration, failure *Error) {
 	charges = k.charges()
 	if sent, failure = c.pace.enter(ctx, charges, c.cfg.MaxElapsed); failure != nil {

@@ -14,7 +14,7 @@ const (
 	maxSkew = 100 * time.Millisecond
 )
 
-// A clock estimates how far the service's clock is ahead of the client's. The estimate is a
+// clock estimates how far the service's clock is ahead of the client's. The estimate is a
 // lower bound, so that the client can tell when a window has certainly begun. The service's
 // time starts at the Unix epoch, and the client's time starts when the Client is created.
 //

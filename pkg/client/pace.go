@@ -22,7 +22,7 @@ const (
 	spreadSteps = 4
 )
 
-// A pacer delays requests until the limits have room for them.
+// pacer delays requests until the limits have room for them.
 //
 // The service counts requests in windows, which are the seconds of its own clock. Every
 // response shows the end of its window (X-RateLimit-Reset) and what is left of each rule in

@@ -46,7 +46,7 @@ func TestLibrariesAreAsPublished(t *testing.T) {
 	}
 }
 
-// A first visit loads no libraries; only choosing a file does.
+// A first visit loads no libraries. The page loads them when the user chooses a file.
 func TestThePageIsSmall(t *testing.T) {
 	const most = 60_000
 	total := 0

@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// A response may also break the connection.
+// response sends one response, or breaks the connection.
 type response func(w http.ResponseWriter, r *http.Request)
 
 func admits(w http.ResponseWriter, _ *http.Request) {
@@ -40,7 +40,7 @@ func reply(w http.ResponseWriter, status int, body string) {
 	io.WriteString(w, body) //nolint:errcheck // a failed write fails the client, and so the test
 }
 
-// This panic makes the server close the connection.
+// drops panics, so that the server closes the connection.
 func drops(_ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 
 func resets(w http.ResponseWriter, _ *http.Request) {

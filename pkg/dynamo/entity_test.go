@@ -189,7 +189,7 @@ func (c *counter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, 
 	return c.EntitiesClient.UpdateItem(ctx, in, opts...)
 }
 
-// TestConcurrentUpdatesBackOff in package entity is the same test without DynamoDB.
+// TestConcurrentUpdatesBackOff in package entity also limits the number of writes.
 func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	t.Parallel()
 	const updates = 200

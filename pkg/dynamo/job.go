@@ -112,7 +112,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 	return job.Job{}, false, record.UnavailableError(op, err)
 }
 
-// A transaction that was cancelled with one of these codes may succeed if retried.
+// passing has the codes of cancelled transactions that may succeed if retried.
 var passing = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
 // counts reports whether a put of j also changes the number of unfinished jobs.

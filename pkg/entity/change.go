@@ -25,7 +25,7 @@ type Change struct {
 	ErasedAt record.Time `json:"erased_at,omitzero"`
 }
 
-// SyncPosition returns the place of c in a list of changes. Its time is the stamp of c.
+// SyncPosition returns c's stamp and id, by which lists of changes are sorted.
 func (c Change) SyncPosition() record.Position {
 	if c.Deleted && c.Reason == "" {
 		return record.Position{At: c.DeletedAt, ID: c.ID}
@@ -33,13 +33,13 @@ func (c Change) SyncPosition() record.Position {
 	return record.Position{At: c.UpdatedAt, ID: c.ID}
 }
 
-// ExpiresAt returns when a tombstone expires.
+// ExpiresAt returns when c expires. The result is meaningful only for a tombstone.
 func (c Change) ExpiresAt() time.Time { return c.DeletedAt.Time().Add(TombstoneAge) }
 
 // Erased reports whether events of the entity have been or will be erased.
 func (c Change) Erased() bool { return c.ErasedAt != record.Time{} }
 
-// AppendJSON appends c as JSON. It fails if Entity.AppendJSON would.
+// AppendJSON appends c as JSON. It fails if a member that it appends is invalid.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", c.ID)
@@ -69,10 +69,10 @@ func (c Change) AppendJSON(b []byte) ([]byte, error) {
 
 func (c Change) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
 
-// ChangeQuery requests a page of the latest changes of a workspace's entities.
+// ChangeQuery requests a page of a workspace's changes, with only the latest change of each entity.
 type ChangeQuery struct {
 	record.SyncQuery
-	Type           string // entities of other types are returned as deleted; empty for all types; needs IncludeDeleted
+	Type           string // empty for all types; otherwise, entities of other types are returned as deleted, and IncludeDeleted must be set
 	IncludeDeleted bool   // include tombstones and ErasedAt
 }
 

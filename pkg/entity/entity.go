@@ -1,5 +1,5 @@
-// Package entity defines entities, one of the two kinds of records, and the interface of their
-// stores.
+// Package entity defines entities, one of the two kinds of records, and the interfaces for storing
+// and finding them.
 package entity
 
 import (
@@ -39,7 +39,7 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Columns returns the names of an entity's JSON members in order, except attributes. They are
+// Columns returns the names of an entity's JSON members, except attributes, in order. They are
 // also the first columns of a CSV file.
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
@@ -47,13 +47,13 @@ func Columns() []string { return []string{"id", "type", "created_at", "updated_a
 // send.
 type Draft struct {
 	ID         string            `json:"id"`
-	Type       string            `json:"type,omitzero"`       // "" for DefaultType, or to keep the entity's type
+	Type       string            `json:"type,omitzero"`       // "" means DefaultType for a new entity, and no change for an existing one
 	Attributes record.Attributes `json:"attributes,omitzero"` // nil for {}
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member may be absent
-// or null. Members named in ignored are skipped; in an import, these are the times, which the
-// service sets. The error is a *record.Error of kind Malformed or Invalid. An error of kind
+// or null. The ignored members are skipped; in an import, these are the times, which the service
+// sets. The error is a *record.Error of kind Malformed or Invalid. An error of kind
 // Invalid names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
@@ -87,31 +87,31 @@ type Query struct {
 	Limit   int    // at least 1
 }
 
-// Store keeps entities by workspace, a non-empty string without '#', and by id. It is safe for
-// concurrent use. Every method may fail with a *record.Error of kind Unavailable.
+// Store holds entities by workspace and id. A workspace is a non-empty string without '#'. A Store
+// is safe for concurrent use. Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
-	// GetEach returns the entities that exist, by id. ids may contain duplicates.
+	// GetEach returns those entities that exist, keyed by id. ids may contain duplicates.
 	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Entity, error)
 
 	// List returns the entities that q selects. A page may have fewer than q.Limit, or none, even
-	// if More is true, because its size (record.MaxPageBytes) and the deleted entities that it
-	// skips are limited. The next page starts after Last.ID.
+	// if More is true: record.MaxPageBytes limits its size, and record.MaxPassedBytes limits how
+	// many deleted entities it can skip. The next page starts after Last.ID.
 	List(ctx context.Context, workspace string, q Query) (record.Page[Entity], error)
 
 	// Count returns how many of the entities that q selects have CreatedAt <= until. It ignores
 	// q.AfterID and q.Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Changes returns the latest changes that q selects, including tombstones. As in List, a page
-	// may have fewer than q.Limit even if More is true.
+	// Changes returns the latest change of each entity, including tombstones, if q selects that
+	// change. As in List, a page may have fewer than q.Limit even if More is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Change], error)
 
 	// Write atomically replaces the entity's latest change with the one that w.Next returns, and
-	// keeps a tombstone for TombstoneAge. It returns the latest change after the call, and
-	// whether this call stored it. The stamp is from the store's clock. After an error of kind
+	// keeps a tombstone for TombstoneAge. It returns the change that is then the latest, and
+	// whether this call stored it. The stamp comes from the store's clock. After an error of kind
 	// Unavailable, the change may have been stored.
 	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
 }
@@ -143,7 +143,7 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 	return stored, created, nil
 }
 
-// backOff has the maximum of each random wait between the attempts of retry. The waits are
+// backOff has the maximum random wait after each attempt of retry but the last. The waits are
 // long because concurrent updates of one entity make each other fail. If a call to the store
 // takes 5 ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10 updates are
 // applied within 5 seconds.
@@ -197,8 +197,8 @@ func retry(ctx context.Context, op, id string, write func(try int) (done bool, e
 	}
 }
 
-// merge applies patch to the attributes of old, sets the type to typ unless typ is "", and
-// stores the result if it differs. done is false if another request has changed the entity.
+// merge applies patch to the attributes of old, sets the type to typ unless typ is "", and stores
+// the result if it differs from old. done is false if another request has changed the entity.
 func merge(ctx context.Context, s Store, workspace string, old Entity, typ string, patch record.Attributes) (merged Entity, done bool, err error) {
 	attributes, err := record.MergeAttributes(old.Attributes, patch)
 	merged = old
@@ -236,7 +236,7 @@ func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, 
 	return latest.ErasedAt, err
 }
 
-// checkGivenID is like record.CheckID, but has a separate error for an empty id.
+// checkGivenID is like record.CheckID, but returns a different error for an empty id.
 func checkGivenID(id string) (wrong record.Fields) {
 	if id == "" {
 		wrong.Add("id", "is required: the id of the entity")

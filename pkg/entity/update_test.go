@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended is a Store that counts replacements. It calls the function between before each one.
+// contended is a Store that calls a function before each replacement and counts the replacements.
 type contended struct {
 	entity.Store
 	between      func()

@@ -11,7 +11,7 @@ import (
 // the entity exists, Upsert merges d into it, as Update does, and replaces its type if d has
 // one. It returns the stored entity and whether it is new.
 //
-// old is the entity as the caller has read it, or nil if it did not exist. If another request
+// old is the entity as the caller read it, or nil if it did not exist. If another request
 // has changed the entity in the meantime, Upsert reads it again. Upsert writes nothing if the
 // entity already matches d, so repeating a call has no effect. The error has kind Invalid or
 // Unavailable, as in Update.

@@ -143,7 +143,7 @@ func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 				if isNew {
 					created.Add(1)
 				}
-				if record.KindOf(err) != record.Unavailable { // Unavailable is allowed, because other requests kept changing the entity
+				if record.KindOf(err) != record.Unavailable { // Unavailable is allowed: the other calls may have kept changing the entity
 					if err != nil {
 						t.Error(err)
 					}

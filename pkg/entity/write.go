@@ -55,9 +55,9 @@ func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 	return next, true
 }
 
-// Stored reports whether w has stored next, judging by found, the change in the store. A store
-// needs this after retrying a write whose response was lost. Two writers may pick the same
-// stamp, so Stored also compares the content.
+// Stored reports whether w was stored. next is the change that w.Next returned, and found is the
+// change in the store. A store needs this after retrying a write whose response was lost. Two
+// writers may pick the same stamp, so Stored also compares the content.
 func (w Write) Stored(next, found Change) bool {
 	switch {
 	case found.SyncPosition() != next.SyncPosition() || found.Deleted != next.Deleted:
@@ -90,7 +90,7 @@ func (c Clock) Time() time.Time {
 	return c.Now()
 }
 
-// Check calls c.Fault if next, which replaced latest in the store, has an earlier stamp.
+// Check calls c.Fault if next has an earlier stamp than latest, the change that it replaced.
 func (c Clock) Check(ctx context.Context, workspace string, latest, next Change) {
 	was, now := latest.SyncPosition().At, next.SyncPosition().At
 	if latest.ID != "" && now.Compare(was) < 0 && c.Fault != nil {

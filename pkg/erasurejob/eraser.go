@@ -18,17 +18,17 @@ type Events interface {
 }
 
 // MaxRate is the value of Config.MaxRate on AWS, where ParallelizationFactor in template.yaml
-// limits the number of concurrent runs. All runs together use at most half of what an index
-// partition can write, and leave the rest to new events. All events of an entity are in one
-// partition of by_entity; with one shard, all events of a workspace are in one partition of
-// each other index.
+// limits the number of concurrent runs. In total, the runs use at most half of the writes per
+// second that an index partition supports, and leave the rest to new events. All events of an
+// entity are in one partition of by_entity. With one shard, every other index has all events of a
+// workspace in one partition.
 const MaxRate = 250
 
 // Config tunes an Eraser. Its zero value is ready to use.
 type Config struct {
 	PageSize  int           // maximum number of events on a page; 100 by default
 	MaxRate   int           // approximate maximum number of events that a run reads per second; 0, the default, for no limit
-	RetryWait time.Duration // first wait of a run if the events are unavailable; doubles each time, up to 16 times this value; 1 s by default
+	RetryWait time.Duration // first wait of a run while the events are unavailable, 1 s by default; later waits double, up to 16 times the first
 }
 
 // Eraser is the [job.Work] of erasure jobs. It erases events page by page, and saves its
@@ -50,7 +50,7 @@ func NewEraser(events Events, cfg Config) (*Eraser, error) {
 
 // progress says where the next run continues.
 type progress struct {
-	After *record.Position `json:"after,omitempty"` // position of the last event read; nil before the first
+	After *record.Position `json:"after,omitempty"` // position of the last event read; nil if none has been read
 }
 
 // Do implements [job.Work]. While the events are unavailable, it waits and tries again.

@@ -21,7 +21,7 @@ var Kind = job.Kind{Name: "erasure", Keep: 30 * 24 * time.Hour, Advice: "Events 
 type Job struct {
 	ID           string       `json:"id"` // the entity's id
 	Status       job.Status   `json:"status"`
-	EventsErased int64        `json:"events_erased"` // may omit the last page that was erased before a run was killed
+	EventsErased int64        `json:"events_erased"` // may not count the page that was erased just before a run was killed
 	CreatedAt    record.Time  `json:"created_at"`
 	StartedAt    *record.Time `json:"started_at"`
 	FinishedAt   *record.Time `json:"finished_at"`
@@ -32,8 +32,8 @@ type details struct {
 	EventsErased int64 `json:"events_erased"`
 }
 
-// Request queues a job, as [job.Request] does, to erase an entity's events. until is the
-// latest creation time that the job covers.
+// Request queues a job to erase an entity's events; see [job.Request]. until is the latest
+// creation time that the job covers.
 func Request(ctx context.Context, s job.Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	j, err := job.Request(ctx, s, job.Job{Workspace: workspace, ID: entityID, Until: until}, now)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// SyncPosition returns the place of e in a list of changes, which is in order of creation.
+// SyncPosition returns e's position in a list sorted by time of creation and then by id.
 func (e Event) SyncPosition() record.Position {
 	return record.Position{At: e.CreatedAt, ID: e.ID}
 }
@@ -20,7 +20,7 @@ type Change struct {
 }
 
 // AppendJSON appends the event or, if c has a Reason, only id, created_at, "deleted":true and
-// reason. It fails if Event.AppendJSON would.
+// reason. It fails if a member that it appends is invalid.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	if c.Reason == "" {
 		return c.Event.AppendJSON(b)
@@ -33,10 +33,10 @@ func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// ChangeQuery requests a workspace's events in order of CreatedAt, then id.
+// ChangeQuery requests a page of a workspace's events, sorted by CreatedAt and then by id.
 type ChangeQuery struct {
 	record.SyncQuery
-	EntityID OptionalID // events of other entities are returned as deleted; empty for all entities
+	EntityID OptionalID // empty for all entities; otherwise, events of other entities are returned as deleted
 }
 
 // ListChanges returns the events that q selects and that have not expired. A page may have

@@ -1,5 +1,5 @@
-// Package event defines events, one of the two kinds of records, and the interface of their
-// stores.
+// Package event defines events, one of the two kinds of records, and the interface for storing
+// them.
 package event
 
 import (
@@ -21,7 +21,7 @@ type Event struct {
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
 
-	ExpiresAt record.Time `json:"-"` // in whole seconds; zero if it never expires
+	ExpiresAt record.Time `json:"-"` // in whole seconds; zero if the event never expires
 }
 
 // AppendJSON appends the JSON that e's struct tags describe. It does not validate the
@@ -52,7 +52,7 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(id))
 }
 
-// Columns returns the names of an event's JSON members in order, except attributes. They are
+// Columns returns the names of an event's JSON members, except attributes, in order. They are
 // also the first columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
@@ -64,7 +64,7 @@ type Draft struct {
 	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil for the time of creation
 	Attributes record.Attributes `json:"attributes,omitzero"`  // nil for {}
 
-	KeepFor time.Duration `json:"-"` // from creation to expiry, set by the service; 0 for events that never expire
+	KeepFor time.Duration `json:"-"` // from creation to expiry, set by the service; 0 if the event never expires
 }
 
 // At returns the event that d describes, with now as its time of creation.
@@ -84,7 +84,7 @@ func (d Draft) At(now time.Time) Event {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member except name
-// may be absent or null. Members named in ignored are skipped; in an import, that is
+// may be absent or null. The ignored members are skipped; in an import, that is only
 // created_at, which the service sets. The error is a *record.Error of kind Malformed or
 // Invalid. An error of kind Invalid names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
@@ -114,7 +114,7 @@ func checkName(name string) error {
 	return record.CheckName(name)
 }
 
-// Position returns the place of e in a list, which is in order of OccurredAt, then id.
+// Position returns e's position in a list sorted by OccurredAt and then by id.
 func (e Event) Position() record.Position { return record.Position{At: e.OccurredAt, ID: e.ID} }
 
 // Query requests a page of a workspace's events in order of Event.Position.
@@ -132,14 +132,14 @@ func (q Query) Bounds() (low, high string) {
 	return record.Bounds(q.From, q.To, q.After, q.Ascending)
 }
 
-// Store keeps events by workspace, a non-empty string without '#', and by id. It is safe for
-// concurrent use. It may return expired events, because it removes them only after some time;
-// the functions Get, List and ListChanges hide them. Every method may fail with a
-// *record.Error of kind Unavailable.
+// Store holds events by workspace and id. A workspace is a non-empty string without '#'. A Store is
+// safe for concurrent use. It may return expired events, because it removes them only after some
+// time; the functions Get, List and ListChanges hide them. Every method may fail with
+// a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores the event that d.At returns for the store's time, unless the workspace has an
-	// unexpired event with the same id. It returns the event that is stored after the call, and
-	// whether this call stored it.
+	// Create stores the event that d.At returns for the time that the store's clock shows, unless
+	// the workspace has an unexpired event with the same id. It returns the event that is then
+	// stored, and whether this call stored it.
 	Create(ctx context.Context, workspace string, d Draft) (stored Event, created bool, err error)
 
 	// Get returns an event, or a *record.Error of kind NotFound.
@@ -150,7 +150,7 @@ type Store interface {
 	List(ctx context.Context, workspace string, q Query) (record.Page[Event], error)
 
 	// Changes returns the events that q selects, in order of CreatedAt, then id. Events never
-	// change, so each has one place in the list. As in List, a page may have fewer than q.Limit
+	// change, so each appears only once. As in List, a page may have fewer than q.Limit
 	// even if More is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Event], error)
 
@@ -175,7 +175,7 @@ type Erasure struct {
 // Erased is the result of an Erasure.
 type Erased struct {
 	Events int64            // how many were removed
-	Last   *record.Position // position of the last event read; nil if none was read; the next page starts after it
+	Last   *record.Position // position of the last event read, after which the next page starts; nil if none was read
 	More   bool             // whether more events follow Last
 }
 

@@ -129,7 +129,7 @@ func (r *run) writeFile(ctx context.Context) error {
 
 func (r *run) due() bool { return r.Now().Sub(r.saved) >= r.SaveEvery }
 
-// save saves next, which then becomes the state of r.
+// save stores next and, if that succeeds, makes it the state of r.
 func (r *run) save(next state, further bool) error {
 	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
 	if err := r.Save(next.details, next.progress, further); err != nil {

@@ -119,7 +119,7 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	})
 }
 
-// Whichever call the worker is killed at, it leaves no file and no upload, except an upload
+// Whichever call the worker is killed at, the job leaves no file and no upload, except an upload
 // whose id was not saved. The bucket's rule for incomplete uploads removes such an upload.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()

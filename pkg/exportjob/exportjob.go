@@ -29,13 +29,13 @@ const (
 	CSV    = recordfile.CSV
 )
 
-// Formulas says how a CSV file represents text that a spreadsheet would run as a formula.
+// Formulas says how a CSV file represents text that a spreadsheet would evaluate as a formula.
 type Formulas string
 
 // Package recordfile describes the escaping.
 const (
-	NeutralizeFormulas Formulas = "neutralize" // with a leading apostrophe; the default
-	KeepFormulas       Formulas = "keep"       // unchanged
+	NeutralizeFormulas Formulas = "neutralize" // put an apostrophe before each formula; the default
+	KeepFormulas       Formulas = "keep"       // put one only before formulas that already begin with an apostrophe
 )
 
 func CheckFormulas(text string) error {
@@ -140,7 +140,7 @@ type details struct {
 type progress struct {
 	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
 	Records int64    `json:"records,omitzero"` // how many records are in the parts
-	Sum     checksum `json:"sum,omitzero"`     // checksum of the parts
+	Sum     checksum `json:"sum,omitzero"`     // checksum of the parts' uncompressed content
 	Cursor  string   `json:"cursor,omitzero"`  // the parts contain the job's records up to this position
 	Written bool     `json:"written,omitzero"` // whether the parts contain all of the job's records
 	Survey  survey   `json:"survey,omitzero"`  // only for a CSV file

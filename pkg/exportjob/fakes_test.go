@@ -53,7 +53,7 @@ type world struct {
 	now      time.Time
 	started  int // number of uploads started
 
-	unreadable string // life.list fails at the record with this key; "" for none
+	unreadable string // key of the record at which life.list fails; "" if it fails at none
 }
 
 type stored struct {
@@ -352,8 +352,8 @@ func (w *world) checkFile() {
 	}
 }
 
-// The job must have failed for reason and have no file or, if reason is "", must have
-// succeeded. In both cases, no upload may be left.
+// The job must have succeeded if reason is "". Otherwise, it must have failed for that reason and
+// have no file. In both cases, no upload may be left.
 func (w *world) ended(reason string) {
 	w.t.Helper()
 	switch j := w.jobs.Job(); {
@@ -381,8 +381,8 @@ func unzip(file []byte) ([]byte, error) {
 	return content, err
 }
 
-// idsOf returns the ids in a file. It fails unless the attribute columns of a CSV file are
-// exactly names.
+// idsOf returns the ids in a file. It fails if the file is CSV and its attribute columns differ
+// from names.
 func idsOf(format Format, names []string, file []byte) (ids []string, err error) {
 	text, err := unzip(file)
 	if err != nil {

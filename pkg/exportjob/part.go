@@ -18,19 +18,18 @@ type checksum struct {
 	Size uint32 `json:"size"` // modulo 2^32
 }
 
-// part is the part of the file that is being written, in memory. The parts together form one
+// part holds, in memory, the part of a file that a run is writing. All parts of a file form one
 // gzip member, because browsers ignore everything after the first member.
 type part struct {
 	bytes.Buffer // compressed
 	deflate      *flate.Writer
-	sum          checksum // checksum of the whole file up to here
+	sum          checksum // checksum of the file so far, including earlier parts
 	records      int64
 	json         []byte // JSON of the latest record; the buffer is reused
 }
 
-// newPart returns a part with room for size bytes and some more for its last record. It
-// begins the file if first is true; otherwise it continues a file whose checksum so far is
-// sum.
+// newPart returns a part with room for size bytes and some more for its last record. If first is
+// true, the part begins the file. Otherwise, it continues a file whose checksum so far is sum.
 func newPart(size int, first bool, sum checksum) *part {
 	p := &part{sum: sum}
 	p.Grow(size + size/8)

@@ -41,8 +41,8 @@ func Create(ctx context.Context, s job.Store, workspace string, o Order, quota i
 	return j, created, err
 }
 
-// Get returns a job. If it has succeeded, DownloadURL is a new link, or Error says that the
-// file has expired. A browser saves the file as fileName, unless that is empty, and
+// Get returns a job. If the job has succeeded, DownloadURL is a new link, or Error says that the
+// file has expired. A browser saves the file as fileName, unless fileName is empty, and
 // decompresses the file if fileName lacks .gz. The error has kind Invalid if clients may not
 // choose fileName.
 func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (Job, error) {

@@ -18,7 +18,7 @@ const (
 	maxColumnBytes = 64000 // maximum total size of the names, as JSON without the quotes
 )
 
-// survey finds the attribute names in the job's records, to make them columns of a CSV file.
+// survey finds the names of the attributes in the job's records, for the columns of a CSV file.
 func (r *run) survey(ctx context.Context) error {
 	s := r.Survey
 	found := newSurveyor(s)

@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// TakeUp is the longest time from a change to a declaration until every process applies the
-// change when it writes, and every index contains all earlier writes.
+// TakeUp is the longest time after a declaration changes until every process follows the change
+// in its writes and every index contains all earlier writes.
 const TakeUp = snapshot.MaxAge + record.SyncLag
 
 var (
@@ -100,11 +100,11 @@ type Keeper interface {
 	CountType(ctx context.Context, workspace, typ string) (int64, error)
 
 	// BuildKeys adds keys of d to at most limit entities of d.Type, in order of id, starting with
-	// the first id greater than after. If it fails, some of the keys may already be stored.
+	// the first id > after. If it fails, some of the keys may already be stored.
 	BuildKeys(ctx context.Context, d Declaration, after string, limit int) (Step, error)
 
-	// ClearKeys removes up to limit keys of d. found is the number of keys that were there; 0
-	// means that no keys are left.
+	// ClearKeys removes up to limit keys of d. found is how many keys it found; 0 means that
+	// none are left.
 	ClearKeys(ctx context.Context, d Declaration, limit int) (found int, err error)
 }
 
@@ -141,7 +141,7 @@ type BuilderConfig struct {
 // key takes one write unit in the partition of the entities and one in that of the index.
 const DefaultRate = 250
 
-// Builder takes declarations from state to state.
+// Builder moves declarations through their states, building and removing keys.
 type Builder struct {
 	store  Store
 	keeper Keeper
@@ -159,7 +159,7 @@ func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
 }
 
 // Run takes d to the state Ready, or removes it if its state is Removing. If Run fails or ctx
-// is done, another call of Run continues where it stopped. Run returns ErrChanged if another
+// is done, the next call continues where this one stopped. Run returns ErrChanged if another
 // process builds or removes d at the same time.
 func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err error) {
 	if d.State == Writing || d.State == Removing {

@@ -43,7 +43,7 @@ const (
 	Removing State = "removing" // no process adds keys; the existing keys are removed, and then the declaration
 )
 
-// Declaration says that an attribute of the entities of a type is indexed in a workspace.
+// Declaration says that a workspace indexes an attribute of one entity type.
 type Declaration struct {
 	Workspace string `json:"workspace"`
 	Type      string `json:"type"`
@@ -99,7 +99,7 @@ func (d Declaration) Partition() string {
 	return fmt.Sprintf("%s#%d#%s#%s", d.Workspace, len(d.Type), d.Type, d.Attribute)
 }
 
-// Validate returns an error that says what to change in a new declaration.
+// Validate checks a new declaration. The error says what to change.
 func (d Declaration) Validate() error {
 	switch {
 	case d.Workspace == "" || len(d.Workspace) > maxWorkspace || strings.Contains(d.Workspace, "#"):
@@ -117,7 +117,7 @@ func (d Declaration) Validate() error {
 	return nil
 }
 
-// NextRevision returns the time in microseconds, or d.Revision+1 if that is greater. So a
+// NextRevision returns the Unix time in microseconds, or d.Revision+1 if that is greater. So a
 // declaration that is removed and added again does not reuse a revision.
 func (d Declaration) NextRevision() int64 { return max(d.Revision+1, time.Now().UnixMicro()) }
 
@@ -130,16 +130,16 @@ type Store interface {
 	// List returns all declarations in the order of Compare. The read is strongly consistent.
 	List(ctx context.Context) ([]Declaration, error)
 
-	// Add stores a new declaration and returns it with its first revision. others must be all
-	// other declarations of the same workspace and type, in the order of Compare. If the stored
-	// declarations differ, Add returns ErrChanged.
+	// Add stores a new declaration and returns it with its first revision. others must list
+	// all other declarations of the same workspace and type, in the order of Compare. Add returns
+	// ErrChanged if the stored declarations are different.
 	Add(ctx context.Context, d Declaration, others []Declaration) (Declaration, error)
 
 	// Put stores d and returns it with its next revision. It returns ErrChanged unless the
-	// declaration stored at the place of d has d's revision. A new declaration has revision 0.
+	// declaration stored at d's place has the same revision. A new declaration has revision 0.
 	Put(ctx context.Context, d Declaration) (Declaration, error)
 
 	// Remove removes d, or returns ErrChanged as Put does. It also succeeds if nothing is stored
-	// at the place of d.
+	// at d's place.
 	Remove(ctx context.Context, d Declaration) error
 }

@@ -25,8 +25,8 @@ const (
 
 const endOfText = "\x00\x01"
 
-// A key sorts an entity by the value of an attribute and then by its id. It is the code of the
-// value followed by the id. No code is a prefix of another. Codes sort by bytes:
+// A key sorts an entity by the value of an attribute and then by id. It is the value's code
+// followed by the id. No code is a prefix of another, and codes sort as values do. In hex:
 //
 //   - A text is its UTF-8, with 00 FF for each 00, and then 00 01.
 //   - Zero is 02. A positive number is 03, the exponent plus 128, the digits in ASCII without
@@ -34,8 +34,8 @@ const endOfText = "\x00\x01"
 //     03 in the code of its absolute value.
 //   - A boolean is 01 or 02.
 //
-// No id contains a byte as high as last, so a code followed by last sorts after all keys with
-// that code. first sorts before all keys.
+// The constant first sorts before all keys. A code followed by last sorts after all keys with that
+// code, because every byte of an id is lower than last.
 const (
 	first = "\x00"
 	last  = "\xff"

@@ -35,7 +35,7 @@ func wantOrder(t *testing.T, idA, valueA, a, idB, valueB, b string, values int) 
 	}
 }
 
-// id returns "i" and the visible ASCII characters in the first 100 bytes of a text.
+// id returns "i" followed by the visible ASCII characters in the first 100 bytes of a text.
 func id(text string) string {
 	return "i" + strings.Map(func(r rune) rune {
 		if r > ' ' && r < 0x7f {
@@ -51,7 +51,7 @@ func FuzzTextKeys(f *testing.F) {
 	f.Add("b", "a\x00", "a", "a\x00\x01")
 	f.Add("1", "a", "2", "a\x00\x00")
 	f.Add("1", "é", "2", "e\u0301")
-	f.Add("1", "\U00010000", "2", "\uffff") // these two sort the other way round in UTF-16
+	f.Add("1", "\U00010000", "2", "\uffff") // these two sort the other way around in UTF-16
 	f.Add("1", strings.Repeat("x", maxTextBytes), "2", strings.Repeat("x", maxTextBytes+1))
 	f.Fuzz(func(t *testing.T, idA, a, idB, b string) {
 		idA, idB, a, b = id(idA), id(idB), strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
@@ -103,7 +103,7 @@ func FuzzNumberKeys(f *testing.F) {
 func rational(t *testing.T, number string) *big.Rat {
 	t.Helper()
 	if mantissa, _, _ := strings.Cut(strings.ToLower(number), "e"); strings.Trim(mantissa, "-0.") == "" {
-		number = "0" // big.Rat cannot read all exponents that zero may have
+		number = "0" // big.Rat may reject very large exponents, even of zero
 	}
 	r, ok := new(big.Rat).SetString(number)
 	if !ok {
@@ -112,8 +112,8 @@ func rational(t *testing.T, number string) *big.Rat {
 	return r
 }
 
-// wantFound checks which queries select a key. compared says how the value of the key compares
-// with the value of the query. more holds the expected results of other operators.
+// wantFound checks which queries select a key. compared is the result of comparing the key's value
+// with the query's value. more holds the expected results of other operators.
 func wantFound(t *testing.T, kind Kind, value, key string, more map[Operator]bool, compared int) {
 	t.Helper()
 	want := map[Operator]bool{Equal: compared == 0, Greater: compared > 0, GreaterOrEqual: compared >= 0, Less: compared < 0, LessOrEqual: compared <= 0}

@@ -33,7 +33,7 @@ func (s Set) Of(workspace, typ string) []Declaration { return s.byType[owner{wor
 // All returns all declarations. The caller must not change the slice.
 func (s Set) All() []Declaration { return s.all }
 
-// In returns a workspace's declarations.
+// In returns a new slice with a workspace's declarations.
 func (s Set) In(workspace string) []Declaration {
 	return slices.DeleteFunc(slices.Clone(s.all), func(d Declaration) bool { return d.Workspace != workspace })
 }
@@ -48,9 +48,9 @@ type Source interface {
 	At(t time.Time) (Set, error)
 }
 
-// Cache is a Source of the declarations in a Store that other processes may change. A change
-// takes effect within snapshot.MaxAge. If no read has succeeded for that long, At fails,
-// because writers and queries would not know which keys there should be.
+// Cache is a Source for a Store whose declarations other processes may change. By default, a
+// change takes effect within snapshot.MaxAge. If no read has succeeded for that long, At fails,
+// because writers and queries would not know which keys should exist.
 type Cache struct {
 	sets *snapshot.Cache[Set]
 }
@@ -78,7 +78,7 @@ func unknown(err error) error {
 	return record.UnavailableError("read the indexed attributes", err)
 }
 
-// Current is a Source of declarations that only this process changes. Its zero value has none.
+// Current is a Source of declarations that only this process changes. Its zero value is empty.
 type Current struct {
 	set atomic.Pointer[Set]
 }

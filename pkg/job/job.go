@@ -44,7 +44,7 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Final reports whether a job has ended. It then stays as it is, unless [Request] replaces it.
+// Final reports whether a job has ended. An ended job stays as it is unless [Request] replaces it.
 func (s Status) Final() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
 // Job is a job as stores keep it. Each kind of job defines the JSON of Details and Progress.
@@ -59,7 +59,7 @@ type Job struct {
 	Until      record.Time  `json:"until"`               // the job covers records created at this time or earlier
 	Quota      int          `json:"quota,omitzero"`      // how many unfinished jobs the workspace may have, including this one; 0 for no limit
 	Revision   int64        `json:"revision"`            // number of the latest change, counted from 1
-	Run        string       `json:"run,omitzero"`        // name of the run that owns the job; "" if no run does
+	Run        string       `json:"run,omitzero"`        // name of the run that owns the job; "" if none does
 	Tries      int          `json:"tries,omitzero"`      // how many runs have taken the job since a run last made progress; a run that ends because the program stops does not count
 	Error      *string      `json:"error,omitzero"`      // tells the job's owner why the job failed
 
@@ -71,12 +71,12 @@ type Job struct {
 // item is limited to 400 KB.
 const MaxProgress = 300_000
 
-// Position is the place of j in lists, which are newest first.
+// Position is j's position in lists, which are sorted from newest to oldest.
 func (j Job) Position() record.Position {
 	return record.Position{At: j.CreatedAt, ID: j.ID}
 }
 
-// Decode decodes what [Run.Save] encoded. It skips what j lacks, and arguments that are nil.
+// Decode decodes what [Run.Save] encoded. It skips parts that j lacks and arguments that are nil.
 func (j Job) Decode(details, progress any) error {
 	for _, part := range []struct {
 		text json.RawMessage
@@ -101,7 +101,7 @@ const (
 	Slow Lane = "slow" // all other runs
 )
 
-// Lane returns "" if j does not wait for a run.
+// Lane returns "" if j is not waiting for a run.
 func (j Job) Lane() Lane {
 	switch {
 	case j.Status == Cancelled, j.Status == Queued && j.StartedAt == nil:

@@ -78,8 +78,8 @@ func (k Kind) Finish(j Job, status Status, now time.Time) Job {
 	return j
 }
 
-// take makes a run the owner of a job until another run takes the job, it ends, or it is
-// requested again. take does not change a job that has ended.
+// take makes a run the owner of a job until another run takes the job, the job ends, or a client
+// requests it again. take does not change a job that has ended.
 func take(ctx context.Context, s Store, workspace, id, run string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	if err != nil {

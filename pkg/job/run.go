@@ -11,10 +11,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// Run is what [Work] receives for one run of a job.
+// Run is one run of a job, as [Work] receives it.
 type Run struct {
 	Job   Job             // the job as last stored
-	Calls context.Context // for calls that should complete; it outlives the run's context by Config.Grace
+	Calls context.Context // for calls that should complete; ends Config.Grace after the run's context
 	Log   *slog.Logger    // adds the job's id to each line; Work may add attributes
 
 	worker *Worker
@@ -45,8 +45,8 @@ func (r *Run) Save(details, progress any, further bool) error {
 	})
 }
 
-// Wait waits for d or most, whichever is shorter, because d can be far too long if the clocks
-// of two processes differ. It fails if ctx is done.
+// Wait waits for the shorter of d and most, because d can be far too long if the clocks of two
+// processes differ. It fails if ctx is done.
 func Wait(ctx context.Context, d, most time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -81,7 +81,7 @@ func (r *Run) do(ctx context.Context) error {
 	})
 }
 
-// stuck returns the Failure for a job that makes no progress. format takes Config.MaxTries.
+// stuck returns the Failure for a job that makes no progress. format contains %d for MaxTries.
 func (w *Worker) stuck(format string) Failure {
 	text := "The " + w.kind.Name + " " + fmt.Sprintf(format, w.cfg.MaxTries)
 	if w.kind.Advice != "" {
@@ -90,7 +90,7 @@ func (w *Worker) stuck(format string) Failure {
 	return Failure(text)
 }
 
-// conclude ends the run. err is the error from do and decides what becomes of the job.
+// conclude ends the run. What becomes of the job depends on err, the error of r.do.
 func (r *Run) conclude(ctx context.Context, err error) error {
 	w := r.worker
 	var reason Failure

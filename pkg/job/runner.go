@@ -90,7 +90,7 @@ func (r *Runner) enqueue(name Lane, key Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.lanes[name]
-	if l == nil || r.ctx == nil { // Start queues the jobs that were stored before it
+	if l == nil || r.ctx == nil { // Start queues all jobs that were stored before its call
 		return
 	}
 	ids := l.waiting[key.Workspace]
@@ -104,7 +104,7 @@ func (r *Runner) enqueue(name Lane, key Key) {
 	r.dispatch(l)
 }
 
-// dispatch starts runs until all slots of l are taken or no job waits. The caller holds r.mu.
+// dispatch starts runs until all slots of l are taken or no job is waiting. The caller holds r.mu.
 func (r *Runner) dispatch(l *lane) {
 	for l.running < l.slots && len(l.turns) > 0 && r.ctx.Err() == nil {
 		key := l.next()

@@ -14,10 +14,10 @@ import (
 
 // Work is what the runs of one kind of job do. It is safe for concurrent use.
 type Work interface {
-	// Do does what is left of r.Job, and returns its final details. It calls r.Save from time to
-	// time, so that the next run can continue if this one is killed, and returns soon after ctx
-	// is done. If it returns a [Failure], the job fails with that text. After any other error,
-	// another run tries again.
+	// Do performs the remaining work of r.Job, and returns the job's final details. It calls r.Save
+	// from time to time, so that the next run can continue if this one is killed, and returns soon
+	// after ctx is done. If it returns a [Failure], the job fails with that text. After any other
+	// error, another run tries again.
 	Do(ctx context.Context, r *Run) (details any, err error)
 
 	// Clean removes what a failed or cancelled job has left behind. It may be called repeatedly,
@@ -63,8 +63,8 @@ func NewWorker(kind Kind, store Store, work Work, cfg Config) (*Worker, error) {
 	return &Worker{kind: kind, store: store, work: work, cfg: cfg}, nil
 }
 
-// Run takes a job and works on it until it ends, another run takes it, it is requested again,
-// or ctx is done. If ctx is done, Run queues the job for the next run. Run also cleans up
+// Run takes a job and works on it until the job ends, another run takes it, a client requests it
+// again, or ctx is done. If ctx is done, Run queues the job for the next run. Run also cleans up
 // after a job that failed or was cancelled.
 //
 // The error is nil in all these cases, and if the job does not exist. An error means that the

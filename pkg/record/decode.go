@@ -12,13 +12,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Member is a name and its value in a JSON object.
+// Member is a name/value pair of a JSON object.
 type Member struct {
 	Name   string // decoded name
 	Quoted []byte // name as in the JSON text, with its quotes
 	Value  []byte // JSON text of the value
 
-	// members replaces Value if the value is an object and readMembers was called with deep set.
+	// members replaces Value if the value is an object and readMembers was called with deep = true.
 	members []Member
 }
 
@@ -147,7 +147,7 @@ func (f *Fields) checkMember(name string, err error) {
 	}
 }
 
-// Text decodes a string. If check is not nil, its error says why a string is invalid.
+// Text decodes a string. check may be nil; otherwise, its error says why a string is invalid.
 func Text[S ~string](into *S, check func(string) error) Decoder {
 	return func(value []byte) error {
 		text, err := jsontext.AppendUnquote(nil, value)

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// written has a member of every kind that an ObjectWriter can write.
+// written is an object with every kind of member that an ObjectWriter can write.
 type written struct {
 	Text       string            `json:"text"`
 	Optional   *string           `json:"optional"`

@@ -3,16 +3,16 @@ package record
 import "slices"
 
 // MaxPageBytes is the approximate size at which a page is full. A Lambda function can return 6
-// MB (6,291,556 bytes, AWS Lambda quotas), and Lambda encodes the body as a JSON string, which
+// MB (6,291,556 bytes; see AWS Lambda quotas), and Lambda encodes the body as a JSON string, which
 // can double the size.
 const MaxPageBytes = 2_500_000
 
-// MaxPassedBytes is the approximate size of the deleted records that a page may skip. It
+// MaxPassedBytes is the approximate total size of the deleted records that a page may skip. It
 // equals the maximum size of a DynamoDB response.
 const MaxPassedBytes = 1 << 20
 
-// PageFull reports whether a page of count records and pageBytes bytes has no room for size
-// more bytes. An empty page always has room.
+// PageFull reports whether a page with count records and pageBytes bytes has no room for another
+// record of size bytes. An empty page always has room.
 func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }
@@ -21,7 +21,7 @@ func PageFull(count, pageBytes, size int) bool {
 type Page[R any] struct {
 	Records []R
 	More    bool     // whether more records follow
-	Last    Position // position of the last record that was read, which may not be in Records; the next page starts after it
+	Last    Position // position of the last record read, even if it is not in Records; the next page starts after it
 }
 
 // Filter keeps the records for which show returns true. A page may become empty even if More

@@ -32,9 +32,9 @@ func ParsePosition(text string) (Position, error) {
 }
 
 // Bounds returns two texts. The positions between them are exactly those with a time in
-// [from, to) that follow *after in the direction of the list. nil and "" mean no bound. No
-// position equals a bound, so bounds may be inclusive or exclusive. If there are no such
-// positions, low may be greater than high.
+// [from, to) that follow *after in the direction of the list. A nil argument or an empty result
+// means no bound. No position equals a bound, so bounds may be inclusive or exclusive. If there
+// are no such positions, low may be greater than high.
 func Bounds(from, to *Time, after *Position, ascending bool) (low, high string) {
 	if from != nil {
 		low = from.String() // sorts before all positions with this time
@@ -49,8 +49,8 @@ func Bounds(from, to *Time, after *Position, ascending bool) (low, high string) 
 	if ascending {
 		return max(low, text+"\x00"), high
 	}
-	// A text just before this position: its last character is one lower, and \x7f follows, which
-	// sorts after any character of an id.
+	// This text sorts just before the position: the last character is lowered by one, and \x7f
+	// follows, which sorts after every character of an id.
 	last := len(text) - 1
 	below := text[:last] + string(text[last]-1) + "\x7f"
 	if high == "" || below < high {

@@ -32,7 +32,7 @@ func TestCheckName(t *testing.T) {
 }
 
 func TestParseTime(t *testing.T) {
-	for in, want := range map[string]string{ // "" if an error is expected
+	for in, want := range map[string]string{ // want is "" if an error is expected
 		"2026-01-02T15:04:05Z":                "2026-01-02T15:04:05.000Z",
 		"2026-01-02T15:04:05.123456789Z":      "2026-01-02T15:04:05.123Z",
 		"2026-01-02T15:04:05.999999999+02:00": "2026-01-02T13:04:05.999Z",

@@ -2,7 +2,7 @@ package record
 
 import "time"
 
-// Bounds on clock errors and delays, and their sum. docs/incremental-sync.md explains them.
+// Bounds on clock errors and delays, and the resulting lag. docs/incremental-sync.md explains them.
 const (
 	// MaxClockSkew is how far an instance's clock may differ from UTC, in either direction.
 	MaxClockSkew = 2 * time.Second
@@ -46,7 +46,7 @@ func (t Time) Next(now time.Time) Time {
 }
 
 // Filtered is the Reason of a change to a record that the walk's filter does not select. The
-// walk returns the record as gone, because a copy may hold an earlier version of it.
+// walk returns the record as gone, because a client may hold a copy of an earlier version.
 const Filtered = "filter"
 
 // SyncQuery requests a page of records, ordered by their latest change and then by id. The

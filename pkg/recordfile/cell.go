@@ -65,7 +65,7 @@ func jsonKind(text string) jsontext.Kind {
 	return 0
 }
 
-// neutralize puts an apostrophe before each part of a cell that a spreadsheet would run as a
+// neutralize puts an apostrophe before each part of a cell that a spreadsheet would evaluate as a
 // formula. If keep is true, it does so only for parts that already begin with an apostrophe,
 // which restore would otherwise remove.
 func neutralize(text string, keep bool) string {
@@ -87,7 +87,7 @@ func restore(text string) string {
 // comma as an ordinary character, so a semicolon inside those quotes begins a new cell.
 const separators = ";\t\r\n"
 
-// eachFormula replaces each part of text that a spreadsheet would run as a formula. A part
+// eachFormula replaces each part of text that a spreadsheet would evaluate as a formula. A part
 // ends at the next separator. Leading apostrophes are ignored, so that restore and neutralize
 // find the same parts.
 func eachFormula(text string, replace func(formula string) string) string {

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// MaxRecordBytes is the maximum size of a record in a file. The service accepts up to 256 KB.
+// MaxRecordBytes is the maximum size of a record in a file. The service's own limit is 256 KB.
 const MaxRecordBytes = 1 << 20
 
 // GzipMagic is how a gzip file begins (RFC 1952).
@@ -23,7 +23,7 @@ type Record struct {
 	Offset   int64  // how many bytes of the file were read up to the end of the record
 	Text     string // bytes of the record without the line break; empty if the record is too long
 	JSON     []byte // the record in JSON, not validated if the file is NDJSON; nil if Err is not nil
-	Err      error  // why Text is not a record, or nil
+	Err      error  // why Text is not a record; nil if it is one
 }
 
 // Reader reads records one after another. It is not safe for concurrent use.
@@ -39,7 +39,7 @@ type Layout struct {
 	Columns   []string                    // columns that a CSV file may have besides attributes: entity.Columns or event.Columns
 	Delimiter string                      // between the cells of a CSV file; a comma if empty
 	Rename    func(column string) string  // returns the name to use for a CSV column, or "" to leave the column out; nil keeps the names
-	Decode    func(r io.Reader) io.Reader // converts r to UTF-8; nil if r is UTF-8 already
+	Decode    func(r io.Reader) io.Reader // converts the file to UTF-8; nil if it already is UTF-8
 }
 
 // NewReader returns a Reader for a file that may be compressed with gzip and may begin with a

@@ -1,6 +1,6 @@
 // Package recordfile reads and writes files of records, such as export files and the files
 // that "sluice import" reads. A record is the JSON object of an entity or an event. Its
-// members become a line or cells without being interpreted.
+// members are not interpreted.
 //
 // An NDJSON file has one record per line. A JSON file, which can only be read, is an array of
 // records.
@@ -21,7 +21,7 @@
 //   - any other text, or any other cell with quotes, for a string.
 //
 // A writer puts an apostrophe, which a reader removes, before a string that is the JSON of an
-// object or an array, and before text that a spreadsheet would run as a formula. A formula
+// object or an array, and before text that a spreadsheet would evaluate as a formula. A formula
 // begins with one of = + - @ or their full-width forms, either at the beginning of a cell that
 // is not a number, or after a semicolon, a tab or a line break, where spreadsheets may begin a
 // new cell. A cell that begins with a tab, a line break or NUL also gets an apostrophe. Any
@@ -44,7 +44,7 @@ type Format string
 const (
 	NDJSON Format = "ndjson"
 	CSV    Format = "csv"
-	JSON   Format = "json" // only for a Reader
+	JSON   Format = "json" // can only be read
 )
 
 // FormatOf returns the format for a file's extension, ignoring .gz, or "" for an unknown extension.

@@ -76,7 +76,7 @@ func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back strin
 
 func TestCells(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ value, cell string }{ // of attribute "a"; value is JSON, or "" if the attribute is missing
+	for _, tt := range []struct{ value, cell string }{ // value is attribute "a" as JSON, or "" if it is missing
 		{``, ``}, {`""`, `""`}, {`null`, `null`}, {`"null"`, `"null"`}, {`true`, `true`}, {`"true"`, `"true"`}, {`false`, `false`}, {`"TRUE"`, `TRUE`},
 		{`5`, `5`}, {`"5"`, `"5"`}, {`-1.50e+3`, `-1.50e+3`}, {`"-1.50e+3"`, `"-1.50e+3"`}, {`1E400`, `1E400`}, {`"1e400"`, `"1e400"`}, {`-0`, `-0`},
 		{`"007"`, `007`}, {`"+5"`, `+5`}, {`" 5"`, ` 5`}, {`"5 "`, `5 `}, {`"0x5"`, `0x5`}, {`".5"`, `.5`}, {`"5\n"`, "\"5\n\""}, {`"5;5"`, `"5;5"`},
@@ -116,7 +116,7 @@ func sameRecord(t tester, a, b string) bool {
 
 func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	t.Parallel()
-	// text is the attribute as a JSON string, but without quotes. want is its cell. kept is its
+	// text is the attribute as a JSON string, but without quotes. want is the cell. kept is the
 	// cell with keepFormulas, or "" if that equals the decoded text.
 	for _, tt := range []struct{ text, want, kept string }{
 		{`=1+1`, `'=1+1`, ``}, {`+1+1`, `'+1+1`, ``}, {`-1+1`, `'-1+1`, ``}, {`@SUM(A1)`, `'@SUM(A1)`, ``},
@@ -213,7 +213,7 @@ func TestReaderReturnsTheRecordsOfCSVWriter(t *testing.T) {
 
 var number = regexp.MustCompile(`^[+-]?[0-9]*(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
 
-// noFormulas checks that no cell is run as a formula, whichever separator a spreadsheet uses.
+// noFormulas checks that no spreadsheet evaluates a cell as a formula, whichever separator it uses.
 func noFormulas(t tester, file string) {
 	t.Helper()
 	for _, separator := range []byte{',', ';', '\t'} {

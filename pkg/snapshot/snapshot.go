@@ -143,7 +143,7 @@ func (c *Cache[T]) state() state[T] {
 	return c.known
 }
 
-// within reports whether less than d has passed from t to now. It is false if t is zero, and
+// within reports whether less than d has passed from t to now. It is false if t is zero, or
 // if t is after now because the clock was set back.
 func within(d time.Duration, t, now time.Time) bool {
 	age := now.Sub(t)

@@ -51,7 +51,7 @@ var entityKind = recordKind[entity.Entity, entityStore]{
 }
 
 // OpenEntities creates an empty database and returns a function that opens it with a clock.
-// Stores opened with different clocks stand for instances of the service.
+// Stores opened with different clocks simulate instances of the service.
 type OpenEntities func(t *testing.T) func(entity.Clock) (entity.Store, error)
 
 // entityStore has write methods that take the time of the write.

@@ -26,7 +26,7 @@ func remove(t *testing.T, s entityStore, id string) {
 	}
 }
 
-// testCreateAgain uses clocks that are behind, at or ahead of the time of the deletion.
+// testCreateAgain uses clocks that show times before, at and after the deletion.
 func testCreateAgain(t *testing.T, s entityStore) {
 	for i, tt := range []struct{ now, want int }{{-4000, 1}, {-1, 1}, {0, 1}, {1, 1}, {2, 2}} {
 		id := fmt.Sprintf("%d", i)
@@ -147,7 +147,7 @@ func testChangesBytes(t *testing.T, s entityStore) {
 }
 
 // testEntityErase erases entities that exist, were deleted or erased, or never existed. The
-// clock is behind, at or ahead of the time of their latest change.
+// clock shows a time before, at or after their latest change.
 func testEntityErase(t *testing.T, s entityStore) {
 	entityKind.fillPlain(t, s, workspace, "b")
 	entityKind.fillPlain(t, s, "other", "lives-0")

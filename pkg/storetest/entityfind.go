@@ -248,7 +248,7 @@ func (f *finding) search(q index.Query, accept func(findValue) bool) []string {
 	return ids
 }
 
-// findValue is a JSON value. kind is "" if such values are not indexed.
+// findValue is a JSON value. kind is "" if the value cannot be indexed.
 type findValue struct {
 	json string
 	kind index.Kind

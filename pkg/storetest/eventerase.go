@@ -29,7 +29,7 @@ func eraseAll(t *testing.T, s eventStore, q event.Erasure) (n int64) {
 }
 
 // testEventErase erases the events of one of two entities. Some events belong to neither, and
-// some were created after q.Until. Events are not created in the order in which they occurred.
+// some were created after q.Until. Events were not created in the order in which they occurred.
 func testEventErase(t *testing.T, s eventStore) {
 	var old, others []event.Event
 	for i := range 40 {

@@ -22,7 +22,7 @@ type FileStore struct {
 	Read func(t *testing.T, f exportjob.File) []byte // returns nil if there is no file
 }
 
-// File uploads a file and returns it.
+// File uploads a file that consists of one part, and returns it.
 func File(t *testing.T, files exportjob.Files, workspace, id, content string) exportjob.File {
 	t.Helper()
 	s := FileStore{Files: files}
@@ -58,7 +58,7 @@ func upload(t *testing.T, s FileStore, workspace, id string) exportjob.File {
 	return f
 }
 
-// part returns n pseudorandom bytes, always the same for a seed.
+// part returns n pseudorandom bytes, which are determined by the seed.
 func part(seed byte, n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // this Read never fails
@@ -78,7 +78,7 @@ func putPart(t *testing.T, s FileStore, f exportjob.File, b []byte) exportjob.Fi
 	return f
 }
 
-// complete completes an upload twice, as a worker does if the first response was lost.
+// complete calls Complete twice, as a worker does if the first response is lost.
 func complete(t *testing.T, s FileStore, f exportjob.File) {
 	t.Helper()
 	for range 2 {

@@ -109,7 +109,7 @@ func testConcurrentIndexes(t *testing.T, s index.Store) {
 	}
 }
 
-// overtaken is a store in which another process makes the next change after each List.
+// overtaken is a Store in which another process makes one of the changes right after each List.
 type overtaken struct {
 	index.Store
 	changes []func()

@@ -194,7 +194,7 @@ func testJobWorkspaces(t *testing.T, s job.Backlog) {
 func testJobMissing(t *testing.T, s job.Backlog) {
 	missing := func(w, id string) {
 		t.Helper()
-		for _, status := range []job.Status{job.Running, job.Cancelled} { // stores write the two in different ways
+		for _, status := range []job.Status{job.Running, job.Cancelled} { // stores write jobs of these two statuses in different ways
 			j := fullJob(id)
 			j.Workspace, j.Revision, j.Status = w, 2, status
 			_, getErr := s.Get(t.Context(), w, id)
@@ -323,7 +323,7 @@ func testJobCount(t *testing.T, s job.Backlog) {
 	j.StartedAt = nil
 	j = replaceJob(t, s, j) // an unfinished job may start over, even if the quota is reached
 	j = replaceJob(t, s, reports.Finish(j, job.Failed, jobsCreatedAt))
-	j = replaceJob(t, s, j) // must not be counted again
+	j = replaceJob(t, s, j) // must not be subtracted from the count again
 	if !tooMany("d", 1) {
 		t.Error("a job that has ended was subtracted from the count twice")
 	}

@@ -15,8 +15,8 @@ import (
 // By default, rapid tries 100 sequences (flag -rapid.checks). They are short, so that they
 // take only seconds even over a network.
 const (
-	mostSteps  = 20 // most charges in a sequence
-	mostAtOnce = 12 // most concurrent charges
+	mostSteps  = 20 // maximum number of charges in a sequence
+	mostAtOnce = 12 // maximum number of concurrent charges
 )
 
 // runProperties tests random charges. All sequences share a store, so each uses addresses of

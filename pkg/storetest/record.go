@@ -32,7 +32,7 @@ type recordKind[R any, S recordStore[R]] struct {
 	with       func(r R, label string, attributes record.Attributes) R          // r with another type or name and other attributes
 	extra      []R                                                              // additional records for the test that reads records back
 	lists      func(ctx context.Context, s S, workspace string) []recordList[R] // lists of all records, one for each direction
-	others     func(ctx context.Context, s S) map[string]error                  // calls all other methods for plain("a"), and returns their errors by name
+	others     func(ctx context.Context, s S) map[string]error                  // calls the store's other methods, and returns their errors by name
 }
 
 type recordList[R any] struct {
@@ -40,7 +40,7 @@ type recordList[R any] struct {
 	page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
-// changesOf returns the list that q requests. changes is a store's method Changes.
+// changesOf returns the list that q requests. changes is a store's Changes method.
 func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Context, changes func(context.Context, string, record.SyncQuery) (record.Page[R], error), workspace string, q record.SyncQuery) recordList[R] {
 	return recordList[R]{
 		compare: func(a, b R) int {

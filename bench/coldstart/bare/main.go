@@ -1,7 +1,7 @@
 // Command bare is a minimal Lambda function with a DynamoDB client from LoadDefaultConfig.
-// If the environment variable CALLS is above 0, the init makes the same calls as the init of
-// Sluice's functions: it scans the limits table and then opens connections by making CALLS calls
-// concurrently. One of them reads the id of the service. If INDEXED is set, a query for the
+// If the environment variable CALLS is above 0, the command makes the same calls during init as
+// Sluice's functions: it scans the limits table, and then opens connections with CALLS concurrent
+// calls. One of these calls reads the id of the service. If INDEXED is set, a query for the
 // indexed attributes follows that read.
 package main
 

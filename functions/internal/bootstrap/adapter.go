@@ -56,7 +56,7 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 // of ev.
 //
 // The adapter prints the decoded path of an event that it cannot convert. Without convertible,
-// a client could put log lines into that path and so change metrics.
+// a client could forge log lines in that path and so falsify metrics.
 func convertible(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (_ events.APIGatewayV2HTTPRequest, ok bool) {
 	headers, cookies := maps.Clone(ev.Headers), slices.Clone(ev.Cookies)
 	maps.DeleteFunc(headers, func(name, value string) bool { return hasControl(name) || hasControl(value) })
@@ -83,8 +83,8 @@ func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' })
 }
 
-// fits reports whether Lambda accepts a response with this body. The runtime encodes UTF-8 as
-// a JSON string, without escaping HTML, and any other body as base64. Either is at most six
+// fits reports whether Lambda accepts a response with this body. The runtime encodes a UTF-8 body
+// as a JSON string, without escaping HTML, and any other body as base64. Either is at most six
 // times as long as the body, so most bodies need not be encoded to find out.
 func fits(body []byte) bool {
 	switch {

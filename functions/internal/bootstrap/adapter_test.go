@@ -73,7 +73,7 @@ func (s *service) invoke(t *testing.T, name string, ev events.APIGatewayV2HTTPRe
 	return resp
 }
 
-// sample returns a function's event from events/, which is there for `sam local invoke`.
+// sample returns a function's sample event from events/, whose files are for `sam local invoke`.
 func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../../events", name+".json"))
@@ -320,7 +320,7 @@ func TestALargeListOfMarkupIsReturned(t *testing.T) {
 	markup := strings.Repeat("<p>&", 6_000)
 	upsert := sample(t, "upsert-entities")
 	delete(upsert.Headers, "accept-encoding")
-	for i := range 3 { // a request can have at most 1 MB
+	for i := range 3 { // a request is limited to 1 MB
 		var entities []string
 		for n := range 34 {
 			entities = append(entities, fmt.Sprintf(`{"id":"e-%03d","attributes":{"text":%q}}`, i*34+n, markup))

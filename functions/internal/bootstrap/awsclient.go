@@ -19,9 +19,9 @@ const (
 	// connections after each list and open new ones for the next.
 	maxIdleConns = 16
 
-	// idleConnTimeout is shorter than any server's. net/http measures the idle time by the wall
-	// clock before it reuses a connection, so the time for which Lambda froze the instance counts
-	// too.
+	// idleConnTimeout is shorter than the idle timeout of any server. net/http measures idle time
+	// by the wall clock before it reuses a connection, so the time for which Lambda froze the
+	// instance counts too.
 	idleConnTimeout = 10 * time.Second
 )
 
@@ -49,9 +49,9 @@ func addRepeatUnsent(stack *middleware.Stack) error {
 }
 
 // repeatUnsent sends a request on another connection if the server has closed the idle one
-// that net/http chose. It checks this before net/http writes to the connection, and then
-// closes the connection, so the server cannot receive the request there. That makes it safe to
-// repeat even a request that must be applied only once. Each repetition takes an idle
+// that net/http chose. It checks the connection before net/http writes to it. If the server has
+// closed it, repeatUnsent closes it too, so the server cannot receive the request there. That makes
+// it safe to repeat even a request that must be applied only once. Each repetition takes an idle
 // connection from the pool, and when the pool is empty, net/http opens a new one.
 func repeatUnsent(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	for {

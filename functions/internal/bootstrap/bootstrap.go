@@ -37,7 +37,7 @@ type Clients struct {
 }
 
 // Start runs a function, such as "list-entity", with the stores that the openers open. It does
-// not return: if the function cannot be set up, it exits the process.
+// not return: if the function cannot be set up, Start exits the process.
 func Start(name string, openers ...Opener) {
 	f, err := newFunction(context.Background(), name, os.Getenv, openers)
 	if err != nil {
@@ -105,17 +105,17 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name)), nil
 }
 
-// connections is how many connections a function opens during init; 1 if absent. Each costs a
-// write unit of CountersTable, and a thousand instances may start at the same time, so a batch
-// opens more connections, up to httpapi.BatchWriters, only when it needs them.
+// connections is how many connections a function opens during init. A function that is not listed
+// opens one. Each costs a write unit, and a thousand instances may start at the same time, so a
+// batch opens more connections, up to httpapi.BatchWriters, only when it needs them.
 var connections = map[string]int{
 	"create-events":   10,
 	"upsert-entities": 10,
 	"usage":           dynamo.UsageReaders,
 }
 
-// connect opens count connections to DynamoDB, or one if count is 0, for the first request. One
-// of them is used to read the service's id and then the indexed attributes.
+// connect opens connections to DynamoDB for the first request. count is their number; 0 stands for
+// 1. One connection is used to read the service's id and then the indexed attributes.
 func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -134,7 +134,7 @@ func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.Service
 }
 
 // authenticator returns nil if API keys are off or the function has no table of keys. Only the
-// function of a public route may have none.
+// function of a public route may lack that table.
 func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
 	if cfg.AccessOff || table == "" {
 		return nil, nil

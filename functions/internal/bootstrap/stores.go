@@ -12,11 +12,11 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// Opener opens one or more stores and sets their fields in stores. The names of tables come
-// from environment variables that template.yaml sets.
+// Opener opens one or more stores and assigns each to its field of httpapi.Stores. The names of
+// tables come from environment variables that template.yaml sets.
 type Opener func(c Clients, stores *httpapi.Stores) error
 
-// Entities is for functions that neither set attributes nor find entities by them.
+// Entities is for functions that neither set attributes nor find entities by attributes.
 func Entities(c Clients, stores *httpapi.Stores) (err error) {
 	stores.Entities, err = dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock, nil)
 	return err

@@ -29,9 +29,9 @@ const (
 	attempts = 8
 )
 
-// Start runs the jobs of one kind that arrive on the stream of its table. They read indexes,
-// so each starts only record.SyncLag after it was requested. open opens the stores that they
-// need. Start does not return: if the function cannot be set up, it exits the process.
+// Start runs the jobs of one kind, which arrive on the stream of the kind's table. Jobs read
+// indexes, so a job starts no earlier than record.SyncLag after it was requested. open opens the
+// stores for the jobs. Start does not return: if the setup fails, it exits the process.
 func Start(kind job.Kind, open func(bootstrap.Clients) (job.Work, error)) {
 	clients, jobs, err := connect(context.Background(), kind, os.Getenv)
 	if err != nil {

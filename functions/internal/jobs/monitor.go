@@ -44,9 +44,9 @@ type watched struct {
 }
 
 // handle logs the age of each kind's oldest unfinished job, and the highest age as the metric
-// OldestUnfinishedSeconds. An age is 0 if no job is unfinished. If a table cannot be read,
-// handle logs nothing and returns the error. Source: CloudWatch User Guide, "Specification:
-// Embedded metric format".
+// OldestUnfinishedSeconds. If all jobs of a kind have ended, the age is 0. If a table cannot be
+// read, handle logs nothing and returns the error. Source: CloudWatch User Guide,
+// "Specification: Embedded metric format".
 func (m monitor) handle(ctx context.Context) error {
 	const metric = "OldestUnfinishedSeconds"
 	now, oldest := m.now(), 0.0

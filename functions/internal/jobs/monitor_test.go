@@ -38,7 +38,7 @@ func TestTheMonitorReportsTheOldestJobOfAnyKind(t *testing.T) {
 	before := func(d time.Duration) oldest { return oldest{created: record.TimeOf(now.Add(-d)), ok: true} }
 	for name, c := range map[string]struct {
 		reports, copies oldest
-		want            [3]float64 // ages in seconds of the oldest report, copy and job of either kind
+		want            [3]float64 // ages of the oldest report, of the oldest copy and of the oldest job, in seconds
 	}{
 		"no job is unfinished":               {oldest{}, oldest{}, [3]float64{0, 0, 0}},
 		"a job was created a moment ago":     {before(1500 * time.Millisecond), oldest{}, [3]float64{1.5, 0, 1.5}},

@@ -16,7 +16,7 @@ type look struct {
 }
 
 // looks returns all viewports in both color schemes if screenshots are taken. Otherwise it
-// returns only the smallest and the largest viewport, each in one scheme.
+// returns only the smallest viewport in the light scheme and the largest in the dark scheme.
 func looks(drawn bool) []look {
 	if !drawn {
 		return []look{{Phone, "light"}, {Desktop, "dark"}}

@@ -86,7 +86,7 @@ type Tab struct {
 	viewport Viewport
 
 	mu      sync.Mutex
-	faults  []string          // script exceptions and errors in the browser's log
+	faults  []string          // exceptions in scripts, and errors from the browser's log
 	answers map[string]Answer // by path
 }
 
@@ -115,7 +115,7 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 			t.Error(f)
 		}
 	})
-	if err := chromedp.Do(ctx); err != nil { // opens the tab, until ctx is done
+	if err := chromedp.Do(ctx); err != nil { // opens the tab, which stays open until ctx is done
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(ctx, tab.listen); err != nil {
@@ -139,8 +139,8 @@ func (tab *Tab) Resize(v Viewport) {
 	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
 }
 
-// call runs a command of the DevTools protocol. The test fails if the command fails or takes
-// longer than patience.
+// call runs a command of the DevTools protocol. The test fails if the command fails or times
+// out.
 func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -183,7 +183,7 @@ func (tab *Tab) text() string {
 	return text
 }
 
-// Do runs actions in order. Each must succeed within patience, or the test fails.
+// Do runs actions in order. The test fails if an action fails or times out.
 func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	for _, action := range actions {
@@ -261,7 +261,7 @@ type Answer struct {
 	Header map[string]string
 }
 
-// Answer replaces responses for the paths in answers and everything below them. The longest
+// Answer replaces the responses for the paths in answers and all paths below them. The longest
 // match wins. Other requests go to the server. Each call replaces all earlier answers.
 func (tab *Tab) Answer(answers map[string]Answer) {
 	tab.t.Helper()
@@ -313,10 +313,10 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 // Download is a file that the browser has saved.
 type Download struct {
 	Path string
-	Name string // the name under which a user would find it
+	Name string // the file name that a user would see
 }
 
-// DownloadInto makes the tab download files into dir. next waits until a file is complete.
+// DownloadInto makes the tab download files into dir. next waits for a download and returns it.
 func (tab *Tab) DownloadInto(dir string) (next func() Download) {
 	tab.t.Helper()
 	names := make(map[string]string) // by GUID; used only by the listener

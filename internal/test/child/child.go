@@ -28,7 +28,7 @@ type Process struct {
 	err    error         // from cmd.Wait; valid after exited is closed
 }
 
-// Start collects standard output and standard error. If cmd.Stdout is set, it gets them too.
+// Start copies standard output and standard error to Log, and to cmd.Stdout if that is set.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // the program may have exited
@@ -48,9 +48,9 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// tied runs the program in its arguments until the script's standard input is closed. Only the
-// test process has the other end of that pipe, so the program ends when the test process does,
-// even if the test process is killed.
+// tied is a shell script that runs the program in its arguments until its standard input is
+// closed. Only the test process holds the other end of the pipe, so the program ends when the
+// test process does, even if the test process is killed.
 const tied = `
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -119,8 +119,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Memory returns the value, in bytes, of a field of /proc/PID/status, such as VmHWM, the
-// program's peak memory. It needs Linux.
+// Memory returns the value in bytes of a field of /proc/PID/status. For example, VmHWM is the
+// program's peak memory. Memory needs Linux.
 func (p *Process) Memory(field string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
@@ -137,7 +137,7 @@ func (p *Process) Memory(field string) (bytes int64, err error) {
 // Exited returns a channel that is closed when the program has exited and Log is complete.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Wait returns the error of exec.Cmd.Wait.
+// Wait waits until the program has exited, and returns the error from exec.Cmd.Wait.
 func (p *Process) Wait() error {
 	<-p.exited
 	return p.err

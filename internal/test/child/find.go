@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Require skips the test, or fails it if CI is set, unless err is nil. err says that a program
-// is missing, and help says how to install it.
+// Require does nothing if err is nil. Otherwise it skips the test, or fails it if CI is set. err
+// says that a program is missing, and help says how to install it.
 func Require(t testing.TB, err error, help string) {
 	t.Helper()
 	if err == nil {

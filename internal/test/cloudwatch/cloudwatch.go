@@ -1,6 +1,6 @@
-// Package cloudwatch says which metrics a log line changes, through the metric filters of
-// template.yaml and the embedded metric format. It supports only the filter syntax that the
-// template uses, and fails the test for any other.
+// Package cloudwatch finds the metrics that a log line changes through the metric filters of
+// template.yaml or the embedded metric format. It supports only the filter syntax that the
+// template uses, and fails the test for any other syntax.
 package cloudwatch
 
 import (
@@ -70,7 +70,7 @@ func Filters(t testing.TB, stack string) (filters []Filter) {
 	return filters
 }
 
-// Metrics returns the metrics that a log line changes, and what it adds to each of them.
+// Metrics returns the metrics that a log line changes, and how much the line adds to each.
 func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]float64 {
 	t.Helper()
 	var event map[string]any
@@ -89,8 +89,8 @@ func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]f
 // comparison matches a comparison in a pattern, such as $.record.status = "error".
 var comparison = regexp.MustCompile(`\$\.([\w.]+) (=|>=|<) ("[^"]*"|\d+)`)
 
-// matches replaces each comparison in the pattern with its result and evaluates the rest as a
-// Go expression. Source: CloudWatch Logs User Guide, "Filter pattern syntax".
+// matches replaces each comparison in the pattern with its result and evaluates the pattern as
+// a Go expression. Source: CloudWatch Logs User Guide, "Filter pattern syntax".
 func (f Filter) matches(t testing.TB, event map[string]any) bool {
 	t.Helper()
 	results := comparison.ReplaceAllStringFunc(f.pattern, func(text string) string {
@@ -106,7 +106,7 @@ func (f Filter) matches(t testing.TB, event map[string]any) bool {
 }
 
 // holds reports whether the member at a path satisfies a comparison with a number or a quoted
-// string, in which * stands for any text. A member of another type never does.
+// string, in which * stands for any text. A member of any other type satisfies none.
 func holds(event map[string]any, path, operator, operand string) bool {
 	var at any = event
 	for name := range strings.SplitSeq(path, ".") {

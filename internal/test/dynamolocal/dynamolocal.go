@@ -140,7 +140,7 @@ func (e *Engine) Table(t testing.TB, logicalID string) string {
 	return name
 }
 
-// java finds a working Java, once per process.
+// java returns the path of a working Java. It searches only once per process.
 var java = sync.OnceValues(func() (string, error) {
 	path, err := exec.LookPath("java")
 	if err != nil {

@@ -13,13 +13,13 @@ type Access struct {
 	Table  string
 	Index  string // "" for the table itself
 
-	// Partition is the accessed partition of EntitiesTable if it belongs to no workspace, that is,
-	// if its name begins with '#'; "" for any other partition.
+	// Partition is the accessed partition of EntitiesTable, but only if its name begins with '#',
+	// that is, if it belongs to no workspace. Otherwise Partition is "".
 	Partition string
 }
 
-// transactActions maps the JSON members of a transaction's operations to the IAM actions that
-// they need.
+// transactActions maps each kind of operation in a transaction, by its JSON name, to the IAM
+// action that it needs.
 var transactActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Delete": "dynamodb:DeleteItem",
 	"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Get": "dynamodb:GetItem",
@@ -65,7 +65,7 @@ func partition(body map[string]any) string {
 	return ""
 }
 
-// Accesses returns the permissions that all calls so far needed, sorted.
+// Accesses returns the permissions that the calls so far have needed, sorted.
 func (p *Proxy) Accesses() []Access {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,7 +31,7 @@ type Call struct {
 
 type Usage struct {
 	Calls int     // number of calls that reached the proxy
-	Units float64 // units that the engine reported
+	Units float64 // capacity units that the engine reported
 	Empty int     // queries without results; DynamoDB charges half a unit for each, but DynamoDB Local reports none
 }
 
@@ -45,7 +45,7 @@ type Proxy struct {
 	reverse *httputil.ReverseProxy
 
 	mu       sync.Mutex
-	opened   int // connections so far
+	opened   int // number of connections so far
 	conns    map[net.Conn]http.ConnState
 	changed  chan struct{} // closed when conns changes
 	usage    map[Call]Usage
@@ -137,7 +137,7 @@ func (p *Proxy) Accept() {
 	go p.server.Serve(listener) //nolint:errcheck // fails when Refuse closes the server
 }
 
-// Opened returns the number of connections so far.
+// Opened returns how many connections clients have opened so far.
 func (p *Proxy) Opened() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,7 +213,7 @@ func (p *Proxy) meter(resp *http.Response) error {
 		TableName     string
 		CapacityUnits float64
 	}
-	var of []capacity // one per table of a batch, otherwise one
+	var of []capacity // one element per table for a batch, and a single element for any other call
 	if json.Unmarshal(body.ConsumedCapacity, &of) != nil {
 		of = make([]capacity, 1)
 		if json.Unmarshal(body.ConsumedCapacity, &of[0]) != nil {
@@ -230,8 +230,8 @@ func (p *Proxy) meter(resp *http.Response) error {
 	return nil
 }
 
-// Observe makes the proxy pass each call to watch, with its primary key if it has one. watch
-// may be called concurrently.
+// Observe sets a function that receives each call and the call's primary key, if it has one. The
+// function may run concurrently.
 func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

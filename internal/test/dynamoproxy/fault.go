@@ -23,7 +23,7 @@ const (
 	Conflict            = "TransactionConflictException"           // status 400: the call has not been applied
 )
 
-// SetFault makes fault choose the fault of each call; nil for no faults.
+// SetFault sets the function that chooses a Fault for each call. With nil, there are no faults.
 func (p *Proxy) SetFault(fault func(Call) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,7 @@ type Cut string
 const (
 	FIN    Cut = "FIN"  // the server closes the connection
 	RST    Cut = "RST"  // the server resets the connection
-	Silent Cut = "none" // the client notices nothing until it writes, and then gets a RST, as behind a NAT gateway
+	Silent Cut = "none" // the client notices nothing until it writes, and then gets an RST, as behind a NAT gateway
 )
 
 // CutIdle waits until no call is in flight, ends all idle connections, and returns how many
@@ -40,8 +40,8 @@ func (p *Proxy) CutIdle(ctx context.Context, cut Cut) (int, error) {
 	}
 }
 
-// idle returns the connections if all are idle, otherwise a channel that is closed when one of
-// them changes.
+// idle returns all connections if all are idle. Otherwise it returns a channel that is closed
+// when the state of a connection changes.
 func (p *Proxy) idle() (conns []net.Conn, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +99,7 @@ func (l proxyListener) Accept() (net.Conn, error) {
 
 type proxyConn struct {
 	*net.TCPConn
-	silent atomic.Bool // cut with Silent
+	silent atomic.Bool // whether CutIdle cut the connection with Silent
 }
 
 func (c *proxyConn) Read(b []byte) (int, error) {
@@ -110,7 +110,7 @@ func (c *proxyConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reset closes the connection with a RST.
+// reset closes the connection with an RST.
 func (c *proxyConn) reset() error {
 	if err := c.SetLinger(0); err != nil {
 		return err

@@ -18,14 +18,14 @@ const (
 	ID        = "job"
 )
 
-// TB has the methods that *testing.T and *rapid.T share.
+// TB has the methods of *testing.T and *rapid.T that a Store calls.
 type TB interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// Store is a job.Backlog for jobs of one kind. It checks every change.
+// Store is a job.Backlog for jobs of one kind. It checks every change of a job.
 type Store struct {
 	Pending int      // how many times the table's stream still has to deliver a job
 	Trace   []string // the calls so far, for error messages

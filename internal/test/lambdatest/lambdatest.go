@@ -38,7 +38,7 @@ func Build(t testing.TB, function string) string {
 	dir := filepath.Join(child.ModuleRoot(t), "bin", "functions")
 	built.Lock()
 	defer built.Unlock()
-	if !built.all { // a failed build is retried, because it leaves old binaries
+	if !built.all { // a failed build is retried, because it leaves the old binaries in place
 		Compile(t, child.ModuleRoot(t), "sluice/functions/...", runtime.GOARCH, dir+"/")
 		built.all = true
 	}
@@ -82,7 +82,7 @@ type result struct {
 	failed bool // the function reported an error instead of a response
 }
 
-// Start is like Run, but also stops the instance at the end of the test.
+// Start is like Run, but when the test ends, it stops the instance and checks its log for secrets.
 func Start(t testing.TB, binary string, env ...string) *Instance {
 	t.Helper()
 	i, err := Run(binary, env...)

@@ -1,5 +1,5 @@
-// Package openapitest compares requests and responses with openapi.yaml, and finds out which
-// parts of it no response contained.
+// Package openapitest compares requests and responses with openapi.yaml, and reports which parts
+// of that file no response has contained.
 package openapitest
 
 import (
@@ -226,7 +226,7 @@ func object(v any) map[string]any {
 	return m
 }
 
-// Unseen returns what no response contained: statuses of operations, members of schemas, and
+// Unseen returns what no response has contained: statuses of operations, members of schemas, and
 // values of enumerations.
 func (s *Spec) Unseen() []string {
 	promised := make(map[string]bool)
@@ -246,8 +246,8 @@ func (s *Spec) Unseen() []string {
 	return slices.Sorted(maps.Keys(promised))
 }
 
-// promise adds to promised the members of a schema and of the schemas nested in it, with their
-// enumerated values.
+// promise adds the members and enumerated values of a schema, and those of nested schemas, to a
+// set.
 func (s *Spec) promise(schema map[string]any, promised map[string]bool) {
 	name := refName(schema)
 	schema = s.resolve(schema)

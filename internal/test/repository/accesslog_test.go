@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// logged lists the variables that the access log may contain, with values for the test. None of
+// logged lists the variables that the access log may contain, with sample values. None of
 // them holds an error message or text from a client, because API Gateway's documentation does
 // not say that values are escaped. Source: API Gateway Developer Guide, "Customize HTTP API
 // access logs".

@@ -20,7 +20,7 @@ type alarm struct {
 	comparison string // Go operator, such as >=
 	threshold  string
 	evaluated  int // how many minutes the alarm looks back
-	toAlarm    int // in how many of those minutes the threshold must be breached
+	toAlarm    int // in how many of those minutes the threshold must be breached to set off the alarm
 }
 
 // identifier matches the id of a metric in an expression.
@@ -134,7 +134,7 @@ func platform(event, status string) string {
 	return fmt.Sprintf(`{"type":"platform.%s","record":{"requestId":"r","metrics":{"durationMs":10000.0},"status":"%s"}}`, event, status)
 }
 
-// scenario is an excerpt of the functions' log that must set off an alarm, or must not.
+// scenario is an excerpt of the functions' log that must, or must not, set off an alarm.
 type scenario struct {
 	name  string
 	fires bool
@@ -167,8 +167,8 @@ var rollBackScenarios = map[string][]scenario{
 	},
 }
 
-// These alarms go off in exactly the scenarios in which they must, and recover when the cause
-// ends. They watch only what the functions log, because a client may be able to cause 5xx
+// Each alarm goes off only in the scenarios in which it must, and recovers when the cause ends.
+// The alarms watch only what the functions log, because a client may be able to cause 5xx
 // responses from API Gateway itself, or to write to the access log.
 func TestAlarmsThatRollBack(t *testing.T) {
 	t.Parallel()
@@ -235,8 +235,8 @@ func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fire
 }
 
 // notInBudget lists the tables and indexes that the budget alarms omit, because an alarm can have
-// at most 10 metrics. Few requests use them, and none uses many of their units. The indexes of
-// attributes are also omitted; each takes at most twice the units of its table.
+// at most 10 metrics. Few requests use them, and no request takes many of their units. The
+// indexes of attributes are also omitted; each takes at most twice the units of its table.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
@@ -245,9 +245,9 @@ var notInBudget = map[string][]string{
 // byAttribute is the prefix of a dimension that names the index of an attribute.
 const byAttribute = "GlobalSecondaryIndexName=by_attribute_"
 
-// With Alarms=all, every table and index is in one alarm for throttled reads and one for
-// throttled writes. The budget alarms cover all except those in notInBudget and the indexes of
-// attributes.
+// With Alarms=all, exactly one alarm watches the throttled reads of each table and index, and
+// exactly one watches the throttled writes. The budget alarms watch all tables and indexes except
+// those in notInBudget and the indexes of attributes.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t, everything)[everything]
@@ -280,10 +280,10 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	}
 }
 
-// By default, a stack has only the alarms about what users notice. One of them watches for
-// throttled writes to the counters, the records and the time-ordered indexes, because a walk
-// relies on an index that is not far behind (docs/incremental-sync.md). It omits the indexes of
-// attributes: if one is throttled, so is its table. docs/cost.md says what alarms cost without
+// By default, a stack has only the alarms for problems that users notice. One of them watches for
+// throttled writes to the counters, the records and the time-ordered indexes, because walks rely
+// on indexes that are nearly up to date (docs/incremental-sync.md). That alarm omits the indexes
+// of attributes: if one is throttled, so is its table. docs/cost.md says what alarms cost without
 // traffic.
 func TestEssentialAlarms(t *testing.T) {
 	t.Parallel()

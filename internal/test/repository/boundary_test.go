@@ -78,7 +78,7 @@ func escapes(t *testing.T, p policy) (found []string) {
 	return found
 }
 
-// The test also weakens the policy in several ways, to prove that it notices each of them.
+// The test also weakens the policy in several ways, and checks that each change is noticed.
 func TestThePipelineCannotExceedTheBoundary(t *testing.T) {
 	t.Parallel()
 	role := filled(t, "cloudformation-role.json")
@@ -235,7 +235,7 @@ func TestTheListOfPermissionsIsThatOfThePolicies(t *testing.T) {
 	}
 }
 
-// rows returns Markdown table rows: what p allows, for each service in each statement.
+// rows returns Markdown table rows that list what a policy allows: one per statement and service.
 func rows(p policy) (all []string) {
 	short := func(arns any) string {
 		var names []string

@@ -6,7 +6,7 @@ import (
 )
 
 // With a certificate for CloudFront, the stack has a distribution that sends a secret to the
-// functions, and the functions take the client's address from a header of the distribution.
+// functions, and the functions take the client's address from a header that CloudFront adds.
 // Without a certificate, there is no distribution, and the functions expect no secret.
 func TestADistributionInFrontOfTheAPI(t *testing.T) {
 	t.Parallel()

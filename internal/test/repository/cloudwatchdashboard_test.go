@@ -11,9 +11,9 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// checkDashboard checks that the dashboard is valid JSON, that widgets do not overlap, and that
-// it has every alarm and only metrics that exist. The widgets of consumed units must show every
-// metric of the budget alarms.
+// checkDashboard checks that the dashboard is valid JSON, shows every alarm, shows only metrics
+// that exist, and has no overlapping widgets. The widgets of consumed units must show every metric
+// of the budget alarms.
 func checkDashboard(t *testing.T, r rendered) {
 	t.Helper()
 	body, _ := valueAt(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
@@ -92,7 +92,7 @@ var searchCall = regexp.MustCompile(`SEARCH\('\{(.*?)\} Service="(.*?)" MetricNa
 func expand(metrics [][]any) (all []cloudwatch.Metric) {
 	var row []string
 	for _, m := range metrics {
-		var texts []string // without options, such as a statistic
+		var texts []string // the elements except options, such as a statistic
 		for _, element := range m {
 			if text, ok := element.(string); ok {
 				texts = append(texts, text)
@@ -111,7 +111,7 @@ func expand(metrics [][]any) (all []cloudwatch.Metric) {
 			}
 		}
 		if len(row) < 2 || len(row)%2 != 0 {
-			continue // a metric would have a namespace, a name and pairs
+			continue // not a metric, because a metric has a namespace, a name and pairs
 		}
 		var pairs []string
 		for pair := range slices.Chunk(row[2:], 2) {

@@ -19,7 +19,7 @@ import (
 
 var operatorPages = []string{"deploy", "operate", "recover", "adopt", "move", "edge", "quotas", "keys", "pipeline", "cost", "sam-local"}
 
-// commands returns the commands in the indented blocks of the operators' pages, by first word.
+// commands returns the commands in the indented blocks of operatorPages, by first word.
 func commands(t *testing.T) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)
@@ -40,7 +40,7 @@ func commands(t *testing.T) map[string][]string {
 	return found
 }
 
-// The commands must also have the options that the pages use.
+// Each command on the pages must exist, and must have the options that the pages use.
 func TestCommandsOfTheDocsExist(t *testing.T) {
 	t.Parallel()
 	found := commands(t)
@@ -155,7 +155,7 @@ func parseSections(t *testing.T, text []byte) (s sections) {
 	return s
 }
 
-// An earlier command on the same page must set each variable that a command uses.
+// Each variable that a command uses must be set by an earlier command on the same page.
 func TestPagesSetTheVariablesOfTheirCommands(t *testing.T) {
 	t.Parallel()
 	set := regexp.MustCompile(`\b([A-Z][A-Z_]+)=|\bfor (\w+) in`)

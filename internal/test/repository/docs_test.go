@@ -28,8 +28,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// docs/operate.md has a section for each alarm that every stack has, and docs/alarms.md has one
-// for each other alarm. Neither has a section for an alarm that the template lacks.
+// docs/operate.md has a section for each alarm without a condition, and docs/alarms.md has a
+// section for each alarm with the condition WatchesAll. Neither page has other alarm sections.
 // docs/deploy.md has a row for every parameter of the template, and no other rows.
 func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	t.Parallel()

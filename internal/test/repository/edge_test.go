@@ -44,8 +44,8 @@ type edge struct {
 }
 
 // Each rule of the web ACL selects the routes that its name suggests. The rules stop a client
-// before it uses up a route's throttle in API Gateway, but not a client that imports at its
-// limit.
+// before it uses up a route's throttle in API Gateway, but they do not stop a client that imports
+// at its limit.
 func TestTheEdgeStopsAClientBeforeItFillsARoute(t *testing.T) {
 	t.Parallel()
 	var e edge

@@ -111,7 +111,7 @@ func checkAlarms(t *testing.T, r rendered) {
 		metrics, expression := metricsOf(t, id, a)
 		for _, m := range metrics {
 			checkMetric(t, r, id, m)
-			// While data is missing, an alarm on metrics of DynamoDB keeps its state, unless its
+			// While data is missing, an alarm on DynamoDB metrics keeps its state, unless its
 			// expression has a value for every minute.
 			if m.Namespace == "AWS/DynamoDB" && !strings.HasPrefix(expression, "TIME_SERIES(0) + ") {
 				t.Errorf("%s would never recover from %s", id, expression)

@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// everything is the render argument for a stack with all optional resources.
+// everything is the argument of render for a stack with all optional resources.
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
 	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret,Alarms=all,MonthlyBudget=100,PermissionsBoundaryArn=" + boundary
 
@@ -32,16 +32,16 @@ var unused = []string{
 	"s3:PutMetricsConfiguration", "s3:PutReplicationConfiguration",
 }
 
-// byAdministrators lists the actions that are left to administrators: to replace boundaries,
-// and to create or delete the resources that the pipeline's policies name by id
-// (docs/pipeline.md).
+// byAdministrators lists the actions that are left to administrators: those that replace
+// boundaries, and those that create or delete the resources that the pipeline's policies name by
+// id (docs/pipeline.md).
 var byAdministrators = []string{
 	"iam:*RolePermissionsBoundary", "acm:DeleteCertificate", "acm:RequestCertificate",
 	"cloudfront:CreateDistribution*", "cloudfront:DeleteDistribution", "cloudfront:CreateOriginRequestPolicy", "cloudfront:DeleteOriginRequestPolicy",
 }
 
-// cfn-lint's schemas list the actions that CloudFormation needs for each resource type. The
-// role must also be able to attach each managed policy of the stack's roles.
+// The role must allow what cfn-lint's schemas require for the stack's resource types, except the
+// actions in unused and byAdministrators. It must also allow attaching the managed policies.
 func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	t.Parallel()
 	resources := render(t, everything)[everything].Resolved.Resources
@@ -107,9 +107,9 @@ func TestPoliciesAreNarrow(t *testing.T) {
 			}
 			return r
 		}, read(t, path)))
-		quota := 10_240 // of the inline policies of a role; white space does not count
+		quota := 10_240 // characters in the inline policies of a role, not counting white space
 		if name == "boundary.json" {
-			quota = 6_144 // of a managed policy
+			quota = 6_144 // characters in a managed policy, not counting white space
 		}
 		if p.Version != "2012-10-17" || size > quota {
 			t.Errorf("%s: version %q, %d characters", name, p.Version, size)

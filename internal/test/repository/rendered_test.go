@@ -20,7 +20,7 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// environments are the environments of samconfig.toml, with expected values of parameters.
+// environments lists the environments of samconfig.toml, each with the settings that tests expect.
 var environments = []environment{
 	{name: "dev", gradual: "AllAtOnce", retention: "7", protected: "false"},
 	{name: "prod", gradual: "Canary10Percent5Minutes", retention: "90", protected: "true"},
@@ -372,7 +372,7 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 	same(t, f.LogicalID+" in template.yaml", meant, "its role", granted)
 }
 
-// oneOrMore returns a list as it is, nil for nil, and any other value as a list of one.
+// oneOrMore returns a list unchanged, nil for nil, and a one-element list for any other value.
 func oneOrMore(v any) []any {
 	switch v := v.(type) {
 	case nil:

@@ -34,7 +34,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	seen := 0
 	check := func(owner string, n yaml.Node) {
 		names := refs(member(member(&n, "Environment"), "Variables"))
-		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // both are also part of a version
+		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // a version of a function also includes these settings
 		for _, name := range names {
 			if _, parameter := doc.Parameters[name]; !parameter {
 				continue

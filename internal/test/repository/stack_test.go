@@ -13,8 +13,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// notMade lists the resource types that moto cannot create. testdata/create_stack.py replaces a
-// reference to a function's alias with a reference to the function.
+// notMade lists the resource types that moto cannot create completely. Because aliases are among
+// them, testdata/create_stack.py replaces references to an alias with references to its function.
 var notMade = []string{
 	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage", "AWS::Budgets::Budget",
 	"AWS::CertificateManager::Certificate", "AWS::CloudFront::Distribution", "AWS::CloudFront::OriginRequestPolicy", "AWS::CloudWatch::Alarm", "AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup",

@@ -25,9 +25,9 @@ type resourceUnits map[string]float64
 // eventually consistent reads (docs/cost.md).
 const pageUnits = 10.5
 
-// unitsOf gives the maximum units that a request to each function can consume, not counting the
-// charge and the read of the API key. It assumes records of at most 1 KB, EventShards=1, and
-// lists by id that skip no tombstones. A write in a transaction takes two units.
+// unitsOf gives the most units that a request to each function can consume, not counting the
+// charge to the rate limit and the read of the API key. It assumes records of at most 1 KB,
+// EventShards=1, and lists by id that skip no tombstones. A write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {}, // see gatewayRoutes
 	"list-entity-index": {"EntitiesTable read": 1},
@@ -53,16 +53,16 @@ var unitsOf = map[string]resourceUnits{
 }
 
 // batches lists the functions whose requests write up to 100 records. Only the maximum throughput
-// of each table limits them: a throttle on their routes would have to be so low that a single
-// client without a key could use it up.
+// of each table limits these writes: a throttle on the routes would have to be so low that a
+// single client without a key could use it up.
 var batches = []string{"create-events", "upsert-entities"}
 
-// connects is how many write units of CountersTable the start of an instance can consume; 1 for
-// functions that are absent.
+// connects gives the most write units of CountersTable that an instance of a function can consume
+// when it starts. A function that is not listed can consume 1.
 var connects = map[string]float64{"create-events": 10, "upsert-entities": 10, "usage": dynamo.UsageReaders}
 
 // rowsUnits is how many read units a scan of a full LimitsTable takes (TestReadUnitsOfAList in
-// package dynamo). An instance scans it when it starts.
+// package dynamo). Each instance scans the table when it starts.
 const rowsUnits = 30
 
 // Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon API
@@ -75,7 +75,7 @@ const (
 
 type apiRoute struct {
 	key, function string
-	rate, most    float64 // requests that its token bucket admits per second, and in the busiest second
+	rate, most    float64 // requests per second that the throttle admits: on average, and in the busiest second
 	units         resourceUnits
 }
 
@@ -101,7 +101,7 @@ func busiestSecond(routes []apiRoute, account float64) map[string]float64 {
 	for resource := range resources {
 		add(resource, account, func(r apiRoute) float64 { return r.units[resource] })
 	}
-	add("CountersTable write", account, func(apiRoute) float64 { return 1 }) // the charge
+	add("CountersTable write", account, func(apiRoute) float64 { return 1 }) // each request is charged to its rate limit
 	add("CountersTable write", accountInstances, func(r apiRoute) float64 { return max(1, connects[r.function]) })
 	return most
 }
@@ -165,7 +165,7 @@ func maxThroughput(t *testing.T, r rendered, resource string) float64 {
 
 // Even with high account quotas, the requests that API Gateway admits never need more than a
 // table's maximum throughput, above which DynamoDB throttles and clients get 503. The records
-// of batches are the exception.
+// of batches and of lists of entities are the exception (see gatewayRoutes).
 func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	t.Parallel()
 	for name, r := range render(t, "dev", "prod") {

@@ -37,7 +37,7 @@ type Server struct {
 	Endpoint string // http://127.0.0.1:PORT
 }
 
-// Start starts a server without buckets for the test.
+// Start starts a server for the test. The server has no buckets yet.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	program := locate(t)
@@ -62,7 +62,7 @@ func Start(t testing.TB) *Server {
 func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"buckets", "metadata"} { // metadata gets its own directory, because some file systems cannot store it with the files
+	for _, name := range []string{"buckets", "metadata"} { // metadata gets its own directory, because some file systems cannot store metadata with the files
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, err
 		}

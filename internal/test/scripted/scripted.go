@@ -37,7 +37,7 @@ type Exchange struct {
 	Window  bool          // whether the request must wait for the reset time in the previous response
 
 	Status   int
-	Response map[string]string // headers; nil for default X-RateLimit headers; +N in X-RateLimit-Reset is N seconds from now
+	Response map[string]string // headers; nil for default X-RateLimit headers. In X-RateLimit-Reset, +N means N seconds from now
 	Reply    string            // body, in which $id and $url (Script.URL) are replaced
 	Fault    Fault
 }
@@ -80,7 +80,7 @@ func (s *Server) Play(exchanges []Exchange) *Script {
 	return script
 }
 
-// Wrong says how the client has deviated from the script. It returns nil if the client has
+// Wrong describes how the client has deviated from the script. It returns nil if the client has
 // sent every request as required.
 func (s *Script) Wrong() []string {
 	s.mu.Lock()

@@ -218,7 +218,7 @@ func holds(condition string, names map[string]string, values, it item) bool {
 			case "=":
 				return got == "" || got != want
 			}
-			return true // no event of the simulation expires
+			return true // events in the simulation never expire
 		})
 	})
 }

@@ -362,7 +362,7 @@ func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 }
 
 // check compares the copy after each complete walk with the store as of walk.until. The last
-// walks began a minute after all writes, so their copies must have every write.
+// walks began a minute after the last write, so their copies must reflect every write.
 func (r *reader) check(s *world) (wrong []string) {
 	last := 0
 	for i, w := range r.walks {

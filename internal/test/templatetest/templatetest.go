@@ -24,7 +24,7 @@ type Function struct {
 	LogicalID string            // ends in "Function", such as ListEntityFunction
 	Name      string            // name of its folder, such as list-entity
 	Routes    []Route           // empty for a function without HttpApi events
-	Tables    map[string]string // logical id of each table, by the environment variable that contains its name
+	Tables    map[string]string // logical id of each table, by the environment variable that contains the table's name
 	Streams   []Stream
 	Grants    []Grant
 }
@@ -173,7 +173,7 @@ func (d document) streams(function string) (streams []Stream, err error) {
 	return streams, nil
 }
 
-// grants returns the permissions in a policy statement: each action on each resource.
+// grants returns the permissions in a policy statement, one for each action on each resource.
 func (d document) grants(s map[string]values) (grants []Grant, err error) {
 	partition := ""
 	if condition := s["Condition"]; len(condition) == 1 {

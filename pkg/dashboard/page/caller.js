@@ -3,7 +3,7 @@
 /** The caller as GET /usage returns it: { workspace, key_id, scopes }. */
 let caller = { workspace: '', key_id: null, scopes: [] };
 
-/** Shows the caller that GET /usage returned, in the header of the page. */
+/** Shows, in the header of the page, the caller that GET /usage returned. */
 function showCaller(usage) {
   caller = usage.caller;
   const fact = (name, ...values) => make('div', {}, make('dt', {}, name), make('dd', {}, ...values));

@@ -58,7 +58,7 @@ function visibleJSON(value, indent) {
 /** Copies text to the clipboard. Rejects if the browser does not allow it. */
 async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // Browsers offer the Clipboard API only with HTTPS and on localhost. Elsewhere, copy
+  // Browsers offer the Clipboard API only over HTTPS and on localhost. Elsewhere, copy
   // from an invisible text field.
   const field = make('textarea', { class: 'unseen', readonly: '' });
   field.value = text;

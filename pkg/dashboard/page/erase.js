@@ -12,7 +12,7 @@ class Eraser {
     });
   }
 
-  /** Offers to erase an entity, if the caller may. */
+  /** Offers to erase an entity if the caller may erase it. */
   offer(kind, id) {
     this.#run?.abort();
     this.#id = id;

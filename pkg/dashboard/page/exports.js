@@ -260,7 +260,7 @@ class Exports {
   }
 }
 
-/** Returns a random id. crypto.randomUUID is not available with plain HTTP. */
+/** Returns a random id. crypto.randomUUID is not available over plain HTTP. */
 function randomID() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
 }

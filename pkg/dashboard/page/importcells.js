@@ -16,7 +16,7 @@ function jsonOf(text) {
   return parseJSON(text) ?? (text === 'null' ? null : undefined);
 }
 
-/** Removes the apostrophes that an export puts before text that a spreadsheet would run as a formula. */
+/** Removes the apostrophes that an export puts before text that a spreadsheet would evaluate as a formula. */
 function restoreFormulas(text) {
   if (/^'*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$/.test(text)) return text;
   const control = /^'*[\t\r\n\0]/.test(text);

@@ -1,5 +1,5 @@
-// Reads the rows of a file that a user imports: CSV, with Papa Parse, or NDJSON. The file is read
-// in slices, so that the page stays responsive. Each slice is decoded before it is parsed.
+// Reads the rows of an imported file, which is CSV or NDJSON. Papa Parse parses CSV. The file is
+// read in slices, so that the page stays responsive. Each slice is decoded before it is parsed.
 
 const sliceBytes = 256 << 10;
 const mostRowText = 1 << 20; // maximum number of characters in a row

@@ -53,8 +53,8 @@ const firstRecords = {
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
 /**
- * Returns order if the kind has it and it accepts the filters. Otherwise, returns the
- * first order of the kind that accepts them.
+ * Returns order if it is an order of the kind and accepts the filters. Otherwise, returns
+ * the first order of the kind that accepts them.
  */
 const orderOf = (kind, order, { type, entity_id: entity } = {}) => {
   const orders = Object.keys(lists[kind]);

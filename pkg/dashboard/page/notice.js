@@ -31,7 +31,7 @@ function retryStopped() {
   showWaiting();
 }
 
-/** Shows one notice for all panels to which the service does not respond. */
+/** Shows one notice for all panels whose requests fail because the service is unavailable. */
 function showWaiting() {
   const troubles = [...waiting.values()];
   const trouble = troubles.find((t) => !t.stopped) ?? troubles[0]; // if the page repeats one request automatically, the notice needs no button

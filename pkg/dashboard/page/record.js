@@ -26,7 +26,7 @@ function recordRow(kind, record, time) {
 class RecordView {
   #shown = ''; #eraser = new Eraser(); #exportEvents;
 
-  /** exportEvents starts an export of the events of the entity with this id. */
+  /** exportEvents receives the id of an entity and starts an export of its events. */
   constructor(exportEvents) { this.#exportEvents = exportEvents; }
 
   /** Reads and shows a record and, for an entity, its latest events. */

@@ -11,7 +11,7 @@ const parts = ['found', 'records-list', 'record'];
 class Records {
   #onSignedOut; #run; #next = null; #shown = ''; #view;
 
-  /** exportEvents starts an export of the events of an entity. */
+  /** exportEvents receives the id of an entity and starts an export of its events. */
   constructor(onSignedOut, exportEvents) {
     this.#onSignedOut = onSignedOut;
     this.#view = new RecordView(exportEvents);
@@ -69,7 +69,7 @@ class Records {
     if (!$('records-list').hidden) this.show();
   }
 
-  /** Shows the times of the form in another zone. The service gets the same instants. */
+  /** Shows the times of the form in the new zone. The service gets the same instants. */
   refill() {
     const place = readPlace();
     for (const name of ['from', 'to']) $('records-form').elements[name].value = toInput(place[name]);

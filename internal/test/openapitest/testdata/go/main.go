@@ -32,7 +32,7 @@ func main() {
 			log.Fatal(err, page)
 		}
 		for _, item := range page.JSON200.Data {
-			e, err := item.AsEntity() // the request did not include tombstones
+			e, err := item.AsEntity() // the request did not ask for tombstones
 			if err != nil {
 				log.Fatal(err)
 			}
