@@ -108,7 +108,12 @@ async function insist(action, onFailure = () => {}, signal, tries = mostTries) {
 
 /** Waits for some milliseconds, or until the signal is aborted. */
 const sleep = (milliseconds, signal) => new Promise((resolve) => {
-  setTimeout(resolve, milliseconds);
-  signal?.addEventListener('abort', resolve);
-  if (signal?.aborted) resolve();
+  const end = () => {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', end); // a long import sleeps many times with one signal
+    resolve();
+  };
+  const timer = setTimeout(end, milliseconds);
+  signal?.addEventListener('abort', end);
+  if (signal?.aborted) end();
 });
