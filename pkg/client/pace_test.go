@@ -185,7 +185,7 @@ func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	}
 }
 
-// listing makes s serve lists that match found records each, and return at most their limit.
+// listing makes s serve lists. Each list matches found records and returns at most its limit.
 func (s *limited) listing(found int64) {
 	s.charge = func(r *http.Request) ratelimit.Request {
 		limit, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
