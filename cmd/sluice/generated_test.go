@@ -48,7 +48,7 @@ func TestOpenAPILinters(t *testing.T) {
 	tool(t, dir, node(t, "redocly"), "lint", openAPIFile(t))
 }
 
-// The clients create, read and list entities with numbers that a float64 cannot represent.
+// The clients create, read and list entities, some with numbers that a float64 cannot represent.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	requireProgram(t, node(t, "openapi-typescript"), "run: make openapi-tools")

@@ -20,7 +20,7 @@ import (
 
 type indexes struct {
 	index.Store
-	keeper index.Keeper // writes the index keys; nil if a server does that
+	keeper index.Keeper // adds and removes the index keys; nil if a server does that
 }
 
 type indexStorage = storage[indexes]

@@ -164,7 +164,7 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 		t.Errorf("a directory: exit code %d, %s", code, stderr)
 	}
 
-	// An empty file, such as one from mktemp(1), is replaced.
+	// An empty file, such as one from mktemp(1), can be used.
 	overwrite(t, rejects, "")
 	for range 2 { // in the second iteration, an import has already written the reject file
 		if stderr, code := importAgain(); code != exitRejected {

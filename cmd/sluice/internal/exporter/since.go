@@ -20,7 +20,7 @@ type Changes struct {
 	SyncedUntil record.Time // start time of the next export
 }
 
-// RunSince exports all changes since a start time, in order and as NDJSON, to a file or to
+// RunSince exports all changes from a start time on, in order and as NDJSON, to a file or to
 // o.Stdout. For entities, includeDeleted adds tombstones. The only change of an event is its
 // creation. From o.Order.Filters, RunSince uses only Type for entities and only EntityID for
 // events. As with Run, the file appears only when it is complete. After an error, another call

@@ -33,7 +33,7 @@ import (
 // request. A result other than 0 becomes the status of the response.
 type service struct {
 	url      string
-	source   string // Sluice-Source header of its responses
+	source   string // Sluice-Source header of the response to /export_job
 	entities entity.Store
 	events   event.Store
 	behind   time.Duration // how far the stores' clock is behind real time

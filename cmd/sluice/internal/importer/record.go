@@ -79,7 +79,7 @@ func (r *recordReader) read() (rec row, err error) {
 	return rec, nil
 }
 
-// parse sets rec.event or rec.entity, or rec.Err if rec.JSON is invalid.
+// parse sets rec.event or rec.entity, and rec.Err if the record is invalid.
 func (r *recordReader) parse(rec *row) {
 	if rec.JSON, rec.Err = r.shape.record(rec.JSON); rec.Err != nil {
 		return

@@ -79,8 +79,8 @@ func (f *timeFormat) parse(text string) (time.Time, error) {
 	return earliest(at), nil
 }
 
-// When clocks are set back, some local times occur twice. earliest returns the first
-// occurrence of at's local time.
+// earliest returns the first occurrence of at's local time. When clocks are set back, some
+// local times occur twice.
 func earliest(at time.Time) time.Time {
 	change, _ := at.ZoneBounds()
 	if change.IsZero() {

@@ -26,7 +26,7 @@ const workspace = "default"
 
 // service serves lists of records. Tests change its stores and its clock.
 type service struct {
-	source   string // Sluice-Source header of its responses; reset for each run
+	source   string // Sluice-Source header of the response to /export_job; reset for each run
 	url      string
 	now      time.Time
 	rng      *rand.Rand

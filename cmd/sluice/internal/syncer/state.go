@@ -87,7 +87,7 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// sameFile reports whether two calls of fileAt found the same, unchanged file.
+// sameFile reports whether two calls of fileAt found the same, unchanged file, or both found none.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
