@@ -148,7 +148,7 @@ func pip(args ...string) error {
 	return nil
 }
 
-// The command runs Python with the client's wheel installed. Python warnings are errors.
+// command returns a Python command that can import the client. Python warnings are errors.
 func (p python) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	interpreter, err := p.install()

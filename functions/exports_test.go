@@ -70,7 +70,7 @@ func eventsOf(random int) func(i int) event.Event {
 	}
 }
 
-// Each event that importedEvent returns takes 2 KB, so 10,000 of them fill three parts of a file.
+// importedEvent returns events of 2 KB each, so 10,000 of them fill three parts of a file.
 var importedEvent = eventsOf(1500)
 
 func line(t testing.TB, e event.Event) []byte {

@@ -328,7 +328,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	}
 }
 
-// The last known rows apply, or the defaults if there are none. No request fails.
+// The last known rows apply, or the defaults without any. The log says so. No request fails.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second

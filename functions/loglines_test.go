@@ -57,7 +57,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 		"without a key":            {list, dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "ClientErrors", "Requests"}},
 		"unreachable counters":     {list, unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
 		"a forged line of the log": {forged, dynamolocal.Endpoint(t), nil, http.StatusBadRequest, []string{"Allowed", "ChargeLatency", "ClientErrors", "Requests"}},
-		// The instance counts in its own memory and admits the request, but cannot read the records.
+		// The instance counts in its own memory and admits the request, but cannot read records.
 		"with the failure mode open": {list, unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
 		t.Run(name, func(t *testing.T) {

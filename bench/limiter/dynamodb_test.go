@@ -139,7 +139,7 @@ func open(b *testing.B) *dynamodb.Client {
 
 var warmUp sync.Once
 
-// The client keeps more idle connections than the SDK's default of 10, for 32 concurrent workers.
+// newClient lets clients keep 64 idle connections, not the SDK's default of 10, for 32 workers.
 func newClient(b *testing.B, endpoint string) *dynamodb.Client {
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 })
 	return dynamolocal.Client(b, func(o *dynamodb.Options) { o.HTTPClient, o.BaseEndpoint = transport, &endpoint })

@@ -35,8 +35,8 @@ const (
 // Scopes returns the scopes that a key can have, sorted.
 func Scopes() []Scope { return []Scope{Dashboard, Erase, Export, Import, Operator} }
 
-// DefaultWorkspace is used for new keys unless the operator chooses another workspace, and for all
-// records if API keys are off.
+// DefaultWorkspace is the workspace of new keys, unless the operator chooses another one. If API
+// keys are off, all records are in it.
 const DefaultWorkspace = "default"
 
 const (
@@ -44,8 +44,7 @@ const (
 	workspaceCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 )
 
-// checkWorkspace returns an error that says what a valid name looks like. A name must not
-// contain '#', because database keys have a '#' after the name.
+// checkWorkspace must reject '#', because a '#' follows the workspace's name in database keys.
 func checkWorkspace(name string) error {
 	if name == "" || len(name) > maxWorkspaceLength || !consistsOf(name, workspaceCharacters) {
 		return errors.New("must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")
@@ -61,7 +60,7 @@ type Key struct {
 	Name       string         `json:"name,omitzero"` // for operators; 0 to 128 characters
 	Workspace  string         `json:"workspace"`     // 1 to 64 of the characters A-Z a-z 0-9 . _ -
 	Scopes     []Scope        `json:"scopes"`        // at least one, sorted
-	From       []netip.Prefix `json:"from,omitzero"` // at most 50 CIDR blocks, without host bits, from which the key is accepted; if empty, from anywhere
+	From       []netip.Prefix `json:"from,omitzero"` // CIDR blocks the key may be used from, at most 50, without host bits; empty means anywhere
 	SecretHash Hash           `json:"secret_hash"`
 	CreatedAt  time.Time      `json:"created_at"`
 	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // when the key expires; zero if it does not
@@ -194,7 +193,7 @@ func IsID(s string) bool { return isRandomText(s, idLength) }
 
 func isRandomText(s string, n int) bool { return len(s) == n && consistsOf(s, alphabet) }
 
-// consistsOf uses no regular expression, because compiling one would take 5 % of a cold start.
+// consistsOf uses no regular expression, because compiling one would take 5% of a cold start.
 func consistsOf(s, characters string) bool { return strings.Trim(s, characters) == "" }
 
 // ParseToken parses slc_<id>_<secret>; ok is false if text is not a token.

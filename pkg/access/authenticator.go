@@ -71,8 +71,8 @@ type Decision struct {
 }
 
 // Authenticator decides whether a token is valid. It caches each key, and each id that has no
-// key, for MaxAge. So it reads a key at most once a minute, as long as no more than about
-// 8,000 are in use. It is safe for concurrent use.
+// key, for MaxAge. So it reads each key at most once a minute, unless more than about 8,000
+// keys are in use. It is safe for concurrent use.
 type Authenticator struct {
 	store Store
 	now   func() time.Time   // without a monotonic clock reading
@@ -91,8 +91,8 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	if now == nil {
 		now = time.Now
 	}
-	// The monotonic clock, which Round removes, stops while Lambda freezes the process between
-	// two requests.
+	// Round removes the monotonic clock reading, because that clock stops while Lambda freezes
+	// the process between two requests.
 	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 

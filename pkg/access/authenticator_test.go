@@ -166,7 +166,7 @@ func TestARevokedKeyIsRefusedWithinAMinuteAndAtOnceIfItIsNotCached(t *testing.T)
 	})
 }
 
-// The age of a cached key counts from the beginning of the read.
+// The age of a cached key is counted from the start of the read.
 func TestAKeyFromASlowReadIsNotCachedForLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())

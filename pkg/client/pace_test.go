@@ -313,7 +313,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond) // fake time; by then, the limit of imports is used up
+		time.Sleep(100 * time.Millisecond) // fake time; by then, the import limit is used up
 		start := time.Now()
 		for range 100 {
 			if _, err := c.ListEvents(ctx, client.EventQuery{Limit: 1}); err != nil {

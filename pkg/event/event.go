@@ -84,9 +84,9 @@ func (d Draft) At(now time.Time) Event {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member except name
-// may be absent or null. The ignored members are skipped; in an import, that is only
-// created_at, which the service sets. The error is a *record.Error of kind Malformed or
-// Invalid. An error of kind Invalid names the invalid members.
+// may be absent or null. Members named in ignored are skipped: in an import, created_at, which
+// the service sets. The error is a *record.Error of kind Malformed or Invalid. An error of kind
+// Invalid names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
 	decoders := record.Decoders{

@@ -352,8 +352,8 @@ func (w *world) checkFile() {
 	}
 }
 
-// The job must have succeeded if reason is "". Otherwise, it must have failed for that reason and
-// have no file. In both cases, no upload may be left.
+// ended checks that no upload is left and that the job has succeeded if reason is "". Otherwise,
+// the job must have failed for that reason and have no file.
 func (w *world) ended(reason string) {
 	w.t.Helper()
 	switch j := w.jobs.Job(); {

@@ -100,8 +100,8 @@ func (b *batch) fail(byID map[string][]batchWrite, err error) {
 	}
 }
 
-// write stores the elements concurrently and notes the results. Elements with the same id are
-// stored in order. If one of them fails through a fault of the service, the later ones are
+// write stores the elements, up to writers at once, and notes the results. Elements with the same
+// id are stored in order. If one of them fails through a fault of the service, the later ones are
 // skipped, so that the order is still right when the client repeats the batch.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
 	var calls errgroup.Group

@@ -136,7 +136,7 @@ func (a *API) Malformed(name string) http.Handler {
 
 // ServeHTTP implements [http.Handler]. If [http.ServeMux] would redirect a path, the default
 // route serves the request instead, as in API Gateway. A HEAD request is served and charged like
-// a GET request, and net/http omits the body.
+// a GET request, and net/http's server or the Lambda adapter omits the body.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !isClean(r.URL.EscapedPath()) {
 		a.fallback.ServeHTTP(w, r)

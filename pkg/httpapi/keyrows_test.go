@@ -23,7 +23,7 @@ type keyRows struct {
 	counters *memory.Counters
 }
 
-// The API reads the rows at its first request, so a test can add rows to the store before that.
+// withKeyRows returns an API that reads store at its first request; tests can add rows until then.
 func withKeyRows(t *testing.T, store *rows) keyRows {
 	t.Helper()
 	g := keyRows{newGuarded(t), memory.NewCounters()}

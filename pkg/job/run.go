@@ -26,8 +26,8 @@ var errLost = errors.New("another run has taken the job, or it has ended or was 
 func (r *Run) Now() time.Time { return r.worker.cfg.Now() }
 
 // Save stores details, which lists show, and progress, from which the next run continues.
-// further says whether the run has made progress since the last Save; if it has, the job's
-// tries start again from 0. If Save fails, the run must end with that error.
+// further says whether the run has made progress since the last Save that said so; if it has,
+// the job's tries start again from 0. If Save fails, the run must end with that error.
 func (r *Run) Save(details, progress any, further bool) error {
 	shown, err := json.Marshal(details)
 	if err != nil {

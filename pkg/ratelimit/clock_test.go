@@ -76,7 +76,7 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	}
 }
 
-// Unlike h.Values, header does not convert name to its canonical form.
+// header does not convert name to its canonical form, unlike h.Values.
 func header(h http.Header, name string) []string { return h[name] }
 
 // A store may refuse a cost above the limit without returning counters. The Limiter still

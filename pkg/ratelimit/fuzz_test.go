@@ -63,7 +63,7 @@ func FuzzParseAddress(f *testing.F) {
 	})
 }
 
-// Bit 0 is the leftmost.
+// flip inverts one bit of addr; bit 0 is the leftmost.
 func flip(addr netip.Addr, bit int) netip.Addr {
 	b := addr.As16()
 	b[bit/8] ^= 0x80 >> (bit % 8)

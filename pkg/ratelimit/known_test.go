@@ -161,7 +161,7 @@ func TestAFailingFallbackRefuses(t *testing.T) {
 }
 
 // Each address here has two counters, so the 32,768 counters of maxKnown cover 16,384 addresses.
-// For any other address, the Limiter calls the store. In the next window, it remembers none.
+// For any other address, the Limiter calls the store. In the next window, it starts with no counters.
 func TestAFullMemoryCallsTheStoreUntilTheNextWindow(t *testing.T) {
 	const most = 1 << 14
 	store := &counting{Store: memory.NewCounters()}

@@ -9,9 +9,9 @@ import (
 // DefaultLimit is the default limit of each rule, per window.
 const DefaultLimit = 200
 
-// MaxPerPartition is the highest limit that imports or requests may have, per window. All of
-// an identity's charges under such a limit write to one partition key, and a DynamoDB partition
-// takes 1,000 writes a second. The other 100 are left for refused charges, which also write.
+// MaxPerPartition is the highest limit that imports or requests may have, per window. All
+// charges to one such counter write to one partition key, and a DynamoDB partition takes 1,000
+// writes a second. The other 100 are left for refused charges, which also write.
 const MaxPerPartition = 900
 
 // SafePerPartition is how many charges per second a partition key can admit while it also

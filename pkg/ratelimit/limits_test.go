@@ -45,7 +45,7 @@ func TestLimitsCheck(t *testing.T) {
 	}
 }
 
-// Tests may change the returned Limits, which apply only to 192.0.2.1.
+// limited returns Limits that tests may change and that apply only to 192.0.2.1.
 func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimit.Limits) {
 	t.Helper()
 	var own ratelimit.Limits

@@ -624,7 +624,7 @@ var (
 	errInternal   = errors.New("internal server error")
 )
 
-// If Charge fails, the error does not say whether the charge was applied.
+// Charge does not say, if it fails, whether the charge was applied.
 func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	w, c := n.w, ctx.Value(contextKey{}).(*call)
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)

@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rowsAt is when the rows are updated. It is the present, because DynamoDB may remove rows
-// that have already expired.
+// rowsAt is when the rows are updated. It is the current time, because DynamoDB may remove
+// rows that have already expired.
 var rowsAt = time.Now().UTC().Truncate(time.Second)
 
 func block(cidr string) netip.Prefix { return netip.MustParsePrefix(cidr) }

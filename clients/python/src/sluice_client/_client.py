@@ -232,7 +232,7 @@ class Client(Blocking):
         until: datetime | None = None,
         csv_formulas: Literal["neutralize", "keep"] | None = None,
     ) -> tuple[ExportJob, bool]:
-        """Create a job that writes records to a file, with no limit on their number.
+        """Create a job that writes records to a file, for exports that are too large for lists.
 
         Entities are filtered by type, and events by the other filters. The bool is False if the
         job already existed.

@@ -25,7 +25,7 @@ _SPREAD_STEPS = 4  # steps in a window over which a share below 1 is spread
 
 # Two clocks drift apart by at most 1 second in 5,000 seconds.
 _DRIFT_PER = 5000
-# The clocks of the service's instances differ by at most this much, unless one is set back.
+# The clocks of the service's instances differ by at most this much, unless one was set.
 _MAX_SKEW = SECOND // 10
 _UNKNOWN = -(1 << 62)
 

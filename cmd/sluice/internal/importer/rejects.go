@@ -113,7 +113,7 @@ func (r *rejectFile) content() rejectContent {
 	return rejectContent{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
-// remove removes the file, unless the import wrote nothing to it.
+// remove removes the file if the import has written to it.
 func (r *rejectFile) remove() error {
 	if r.size == 0 {
 		return nil

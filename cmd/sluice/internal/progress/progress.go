@@ -15,7 +15,7 @@ import (
 
 const (
 	barInterval  = 200 * time.Millisecond // between updates of the bar
-	lineInterval = 5 * time.Second        // between lines
+	lineInterval = 5 * time.Second        // between lines, where no bar is shown
 	barWidth     = 24                     // in columns, without the brackets
 	minBarWidth  = 8                      // if there is less room, no bar is shown
 	defaultWidth = 80                     // in columns; used if the terminal's size is unknown

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	defaultBatchBytes = 32 << 20 // of changes per batch, held in memory
+	defaultBatchBytes = 32 << 20 // size of a batch of changes, which is held in memory
 	bufferBytes       = 64 << 10 // per file
 )
 
