@@ -61,7 +61,7 @@ type Build struct {
 	After    string `json:"after,omitzero"`  // id of the last entity that was read
 	Expected int64  `json:"expected"`        // approximate number of entities of the type
 	Read     int64  `json:"read"`            // Indexed + Absent + Unfit
-	Indexed  int64  `json:"indexed"`         // entities that got a key
+	Indexed  int64  `json:"indexed"`         // entities with a key
 	Absent   int64  `json:"absent,omitzero"` // entities without the attribute
 	Unfit    int64  `json:"unfit,omitzero"`  // entities with a value that cannot be indexed
 }
@@ -136,7 +136,7 @@ type Store interface {
 	Add(ctx context.Context, d Declaration, others []Declaration) (Declaration, error)
 
 	// Put stores d and returns it with its next revision. It returns ErrChanged unless the
-	// declaration stored at d's place has the same revision. A new declaration has revision 0.
+	// declaration stored at d's place has the same revision; 0 means that none is stored there.
 	Put(ctx context.Context, d Declaration) (Declaration, error)
 
 	// Remove removes d, or returns ErrChanged as Put does. It also succeeds if nothing is stored

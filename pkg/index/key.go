@@ -17,7 +17,7 @@ import (
 const (
 	maxTextBytes = 800 // bytes of UTF-8, in which U+0000 counts twice; a DynamoDB key has at most 1,024 bytes
 	maxDigits    = 38  // maximum number of significant digits
-	maxExponent  = 125 // largest exponent of a number in the form d.ddde±nnn
+	maxExponent  = 125 // largest absolute exponent of a number in the form d.ddde±nnn
 
 	// MaxKeyBytes is the size of a key with the longest text and the longest id.
 	MaxKeyBytes = maxTextBytes + len(endOfText) + record.MaxIDLength

@@ -23,7 +23,7 @@ type Record struct {
 	Offset   int64  // how many bytes of the file were read up to the end of the record
 	Text     string // bytes of the record without the line break; empty if the record is too long
 	JSON     []byte // the record in JSON, not validated if the file is NDJSON; nil if Err is not nil
-	Err      error  // why Text is not a record; nil if it is one
+	Err      error  // why Text cannot be read as a record; otherwise nil
 }
 
 // Reader reads records one after another. It is not safe for concurrent use.

@@ -39,8 +39,8 @@ type CSVWriter struct {
 }
 
 // NewCSVWriter returns a writer with a column for each member in columns (entity.Columns or
-// event.Columns) and for each attribute. With keepFormulas, it puts no apostrophe before
-// formulas.
+// event.Columns) and for each attribute. With keepFormulas, it changes formulas only if they
+// already begin with an apostrophe.
 func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
 	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}
 	columns = slices.Clone(columns)

@@ -30,7 +30,7 @@ var (
 	nextWindow   = ratelimit.Key{Identity: "192.0.2.1", Scope: "export", Window: 1_800_000_001}
 )
 
-// Each sequence of charges runs in order on a store of its own.
+// sequences are charges that run in order, each sequence on a store of its own.
 var sequences = []struct {
 	name  string
 	steps []step

@@ -40,7 +40,7 @@ type recordList[R any] struct {
 	page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
-// changesOf returns the list that q requests. changes is a store's Changes method.
+// changesOf returns the list that q requests. changes reads a page, as a store's Changes does.
 func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Context, changes func(context.Context, string, record.SyncQuery) (record.Page[R], error), workspace string, q record.SyncQuery) recordList[R] {
 	return recordList[R]{
 		compare: func(a, b R) int {

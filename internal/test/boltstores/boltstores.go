@@ -20,8 +20,8 @@ import (
 	"sluice/pkg/memory"
 )
 
-// Open opens all stores except ExportLinks. The counters are in memory; all other stores share a
-// new file in dir. now is the clock for records.
+// Open opens all stores except ExportLinks. Counters and index declarations are in memory; the
+// other stores share a new file in dir. now is the clock for records.
 func Open(dir string, now func() time.Time) (stores httpapi.Stores, counters *memory.Counters, closeFile func() error, err error) {
 	db, err := bbolt.Open(filepath.Join(dir, "test.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {

@@ -52,9 +52,9 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// batches lists the functions whose requests write up to 100 records. Only the maximum throughput
-// of each table limits these writes: a throttle on the routes would have to be so low that a
-// single client without a key could use it up.
+// batches lists the functions whose requests write up to 100 records. The maximum throughput of
+// each table limits these writes, not the throttle of the routes, which would have to be so low
+// that a single client without a key could use it up.
 var batches = []string{"create-events", "upsert-entities"}
 
 // connects gives the most write units of CountersTable that an instance of a function can consume

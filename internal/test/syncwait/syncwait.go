@@ -9,8 +9,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// Await waits until incremental sync returns every write up to t, which is about
-// record.SyncLag after t. The service must use the same clock as the test.
+// Await waits until incremental sync returns every write up to a time, which is about
+// record.SyncLag after that time. The service must use the same clock as the test.
 func Await(t testing.TB, c *client.Client, at time.Time) {
 	t.Helper()
 	written := record.TimeOf(at.Add(time.Second)) // stamps from record.Time.Next can be slightly ahead of the clock
