@@ -51,7 +51,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 		tab.Wait(until)
 	}
 
-	// The list has two pages. The far-future event is listed only if the filter "to" includes its
+	// The list has two pages. The far-future event appears only if the "to" filter includes its
 	// time.
 	open("", names+` === 'order_paid '.repeat(10).trim()`)
 	tab.Click("#records-next")

@@ -46,7 +46,7 @@ type language struct {
 	command []string // without the file name, which the test appends
 	help    string
 	modules string // the node_modules folder; empty except for JavaScript
-	calls   int    // number of calls made by the example that creates an event, if none of them is refused
+	calls   int    // how many calls the example that creates an event makes if none is refused
 }
 
 // clientsOfTheDocs returns each language's examples in docs/clients.md, in page order.
@@ -124,7 +124,7 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 				want, lists := tt.failure, strings.Contains(example, tt.list)
 				switch {
 				case createsOrder.MatchString(example) || tt.language == "js" && i == 0:
-					continue // TestTheClientsOfTheDocsWait runs this example, or the other examples import it
+					continue // this example is run by TestTheClientsOfTheDocsWait or imported by the other examples
 				case lists:
 					want = tt.page
 				case strings.Contains(example, "c.ListEntityChanges("):

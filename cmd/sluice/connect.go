@@ -46,14 +46,14 @@ func (c *connection) addShare(cmd *cobra.Command) {
 
 func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_URL"), defaultURL) }
 
-// client returns a client that reports each try without a response on stderr, except the last.
+// client returns a client that prints a line to stderr whenever it retries for lack of a response.
 func (c *connection) client(cfg client.Config) (*client.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
 // patientClient is for long-running commands. It retries for up to 2 minutes, long enough for the
-// service to restart. If showsProgress is true, the command itself shows what c.waiting
-// returns, so on a terminal the client reports only the beginning of an outage.
+// service to restart. If showsProgress is true, the command itself shows the result of
+// c.waiting, so on a terminal the client does not report every retry.
 func (c *connection) patientClient(cfg client.Config, showsProgress bool) (*client.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), showsProgress))
@@ -95,5 +95,5 @@ func (c *connection) connect(cfg client.Config, report *outage.Report) (*client.
 	return made, nil
 }
 
-// waiting returns a note about when the next try is due, or "" while the service is responding.
+// waiting says when the next try is due, or returns "" while the service is responding.
 func (c *connection) waiting() string { return c.outage.Waiting() }

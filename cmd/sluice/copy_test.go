@@ -99,8 +99,7 @@ func changeRecords(t *testing.T, s *server) {
 }
 
 // killedSync kills n runs of "sync", lets one more run complete, and returns the result of that
-// run. A run is killed after its first or second page and does not get the next page,
-// so each killed run must have at least three pages to read.
+// run. A killed run gets only one or two pages, so it must have at least three to read.
 func killedSync(t *testing.T, g *gate, n int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {

@@ -348,7 +348,7 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 }
 
 // The poller waits after a 429, stops after six 429s in a row, and stops after a single 403. If
-// little of a limit is left, it waits until the reset, according to the service's clock. It does
+// little of a limit is left, it waits until the reset, going by the service's clock. It does
 // not poll while the page is hidden. The test records the delays instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())

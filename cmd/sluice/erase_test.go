@@ -59,7 +59,7 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	s.Kill()
 	again := startIn(t, []string{"DATA_DIR=" + dir, "ADDR=" + strings.TrimPrefix(s.url, "http://")})
 	err = cmd.Wait()
-	erased := 0 // may leave out the last page of events that the killed server erased
+	erased := 0 // does not always include the last page that the killed server erased
 	if _, wrong := fmt.Sscanf(out.String(), "Erased the entity ada and %d events.\n", &erased); err != nil || wrong != nil || erased > 297 || erased < 197 {
 		t.Errorf("%v: %s", err, out.String())
 	}

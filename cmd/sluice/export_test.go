@@ -142,8 +142,8 @@ func TestExport(t *testing.T) {
 	other.client(t).want(t, http.StatusOK, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
 }
 
-// A service that imports an exported CSV file exports the same file again, except for the times
-// that the service sets.
+// An exported CSV file, imported into another service and exported again, is the same except for
+// the times that the service sets.
 func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))

@@ -145,8 +145,8 @@ func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
 	}
 }
 
-// A new server has the records and export files of its data directory. It rejects links made
-// by the previous server.
+// A restarted server still has its records and export files, but rejects links from before the
+// restart.
 func TestLinksToExportFilesAndARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -178,7 +178,6 @@ func TestLinksToExportFilesAndARestart(t *testing.T) {
 	}
 }
 
-// filledEvent returns the i-th event that fillEvents stores, counted from 0.
 func filledEvent(i, attributes int) event.Event {
 	var others strings.Builder
 	for j := range attributes - 1 {
@@ -203,8 +202,8 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 	})
 }
 
-// fill opens a store on the data file in dir and concurrently calls create with the store and each
-// number from 0 to n-1. No server may be using the data file.
+// fill opens a store on the data file in dir and calls create concurrently for each i from 0 to
+// n-1. No server may be using the data file.
 func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
 	t.Helper()
 	if err := localserver.CreateDir(dir); err != nil {

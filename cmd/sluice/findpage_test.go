@@ -60,7 +60,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Open(s.url + "/dashboard?kind=entity&id=a%2Fb")
 	tab.Wait(`document.getElementById('record-message').textContent.startsWith('This is not an id: an id must be 1 to 128')`)
 
-	tab.Open(s.url + "/dashboard?page=2") // like a link from another person, which has a page number but no cursors
+	tab.Open(s.url + "/dashboard?page=2") // a link that someone shared has a page number but no cursors
 	tab.Wait(names + `.endsWith('came_late') && document.getElementById('records-page').textContent === 'Page 2'`)
 	tab.Open(s.url + "/dashboard?entity_id=ada%40")
 	tab.Wait(`document.getElementById('records-error').textContent.startsWith('Entity id must be') && document.querySelectorAll('#records > li').length === 0`)
@@ -83,8 +83,8 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	c.want(t, http.StatusNotFound, "GET", "/event/paid-07", "")
 }
 
-// The browser remembers the time zone. Changing it does not change the instants that the
-// filters stand for. The active preset is marked.
+// The browser remembers the time zone. After a change of zone, the filters still mean the same
+// instants. The active preset is marked.
 func dashboardShowsTimesInAZone(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"id":"e","name":"n","occurred_at":"2026-01-02T23:30:00Z"}`)

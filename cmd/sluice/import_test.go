@@ -439,7 +439,7 @@ func TestAnInterruptedImportPrintsItsResult(t *testing.T) {
 	}
 }
 
-// Output that does not go to a terminal contains no control characters, either.
+// It also checks that output to a pipe contains no control characters.
 func TestTheKeyIsNeverShown(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(3))

@@ -92,7 +92,7 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	find(1, "those that are: born (number)", "email", "ada@example.com")
 }
 
-// In the end the index has every entity with a number, and each entity is counted once.
+// In the end, the index has every entity whose "n" is a number, and each is counted once.
 func TestAKilledBuildContinues(t *testing.T) {
 	t.Parallel()
 	const entities, kills = 1500, 3

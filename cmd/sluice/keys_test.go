@@ -192,7 +192,7 @@ func TestServeSaysWhoMayUseIt(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
 		env             []string
-		rebound         int // status of a request with another host name
+		rebound         int // status if the request names the host rebound.example
 		says, saysNever []string
 	}{
 		{"by default", nil, 403, []string{off}, []string{warning, how, "Authorization"}},

@@ -44,7 +44,7 @@ If the service has this variable, set it to the same value here. "sluice usage" 
 how much of its limits an address or a key uses.`, setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o))
 }
 
-// ipv6Prefix parses CLIENT_IPV6_PREFIX in the same way as the service.
+// ipv6Prefix parses CLIENT_IPV6_PREFIX as the service does.
 func ipv6Prefix(getenv func(string) string) (int, error) {
 	const variable = "CLIENT_IPV6_PREFIX"
 	cfg, err := httpapi.LoadConfig(func(name string) string {

@@ -32,7 +32,7 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	}), lost
 }
 
-// No record is deleted or changed by mistake, either.
+// Updates and deletes are retried too, and each entity ends up as it should.
 func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16

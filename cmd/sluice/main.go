@@ -24,7 +24,7 @@ var version = "0.1.0"
 // Exit codes of all commands, as documented in the help text.
 const (
 	exitFailure     = 1   // the command failed or did not complete
-	exitUsage       = 2   // the command line is invalid, or does not match the files of an earlier run; no record and no copy was changed
+	exitUsage       = 2   // the command line is invalid, or does not match the files of an earlier run; no record or copy was changed
 	exitRejected    = 3   // the command completed, but some records were rejected
 	exitInterrupted = 130 // SIGINT or SIGTERM ended the command
 )
@@ -79,7 +79,7 @@ func main() {
 	os.Exit(code)
 }
 
-// errInterrupted is the cancellation cause of the context after a signal.
+// errInterrupted is the context's cancellation cause after a signal.
 var errInterrupted = errors.New("interrupted")
 
 type exitError struct {

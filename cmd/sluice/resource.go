@@ -41,8 +41,8 @@ func resourceAndFile(command, file string) cobra.PositionalArgs {
 	}
 }
 
-// checkArgs returns an error unless there are n arguments. Callers pass what the command lacks
-// as missing, and a valid list of arguments as example.
+// checkArgs returns an error unless there are n arguments. In the error, missing says what the
+// command still needs, and example shows valid arguments.
 func checkArgs(args []string, n int, command, missing, example string) error {
 	switch {
 	case len(args) > n:

@@ -158,7 +158,7 @@ func (s *server) clientAt(t *testing.T, address string) *caller {
 }
 
 type response struct {
-	method, target string // of the request
+	method, target string // the request's
 
 	status int
 	header http.Header

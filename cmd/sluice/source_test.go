@@ -12,8 +12,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// With the key of another workspace, or for a service with other data, a command that keeps a
-// journal does nothing, exits with 2 and says what to do. With the original key, it continues.
+// A command that keeps a journal refuses to continue with another workspace's key, or against a
+// service with other data: it exits with 2 and says what to do. The original key still works.
 func TestACommandContinuesOnlyInItsWorkspace(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}

@@ -30,7 +30,7 @@ type storage[S any] struct {
 	json     bool
 }
 
-// command returns a command with subcommands, all of which have the flags that set fields of s.
+// command returns a command whose subcommands all have the flags that set fields of s.
 func (s *storage[S]) command(use, short, long string, subcommands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long + "\n\n" + s.help(), Args: cobra.NoArgs,
@@ -59,8 +59,8 @@ func (s *storage[S]) help() string {
 All instances apply a change within 60 seconds.`, s.what, "with --table, or "+s.variable, s.logicalID)
 }
 
-// openNew is like open, but creates the data directory if necessary. It fails for the default
-// directory if no server has used it, because a server that uses another would not find the data.
+// openNew is like open, but creates the data directory if necessary. It refuses the default
+// directory if no server has used it, because the server may be using a different one.
 func (s *storage[S]) openNew(cmd *cobra.Command) (store S, where string, err error) {
 	store, where, err = s.open(cmd)
 	if err != nil || where != s.dataDir {

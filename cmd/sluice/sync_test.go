@@ -97,7 +97,7 @@ func newClient(t *testing.T, url string) *client.Client {
 	return c
 }
 
-// syncState is the state of an entity after a change, which was made between from and to.
+// syncState is an entity's state after a change made between from and to.
 type syncState struct {
 	from, to record.Time
 	deleted  bool
@@ -173,7 +173,6 @@ type completedWalk struct {
 	events   map[string]record.Time
 }
 
-// pause waits for a random time up to maxPause, as a client does between two requests.
 func pause(t *testing.T, maxPause time.Duration) {
 	select {
 	case <-time.After(rand.N(maxPause)):

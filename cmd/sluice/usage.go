@@ -79,7 +79,7 @@ func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 			err = show(u)
 		}
 		if ctx.Err() != nil && !o.once {
-			return nil // a signal is the usual end, and not an error
+			return nil // a signal is the usual way to stop, not an error
 		}
 		if err != nil || o.once {
 			return err

@@ -14,8 +14,8 @@ import (
 
 const nowhere = "http://127.0.0.1:1"
 
-// sourceOnly starts a service that reports only its source. That is enough for an import if the
-// client rejects all its records.
+// sourceOnly starts a service that reports only its source. An import needs no more than that
+// if the client rejects every record.
 func sourceOnly(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
