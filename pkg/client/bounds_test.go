@@ -58,7 +58,7 @@ const stored = `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T
 
 var failing = map[string]struct {
 	serve roundTrip
-	tries int // with the default bounds
+	tries int // with the default Config
 	says  string
 }{
 	"always 429": {serve: func(*http.Request) (*http.Response, error) {
@@ -243,14 +243,14 @@ func TestHonorsRetryAfter(t *testing.T) {
 	}
 }
 
-// A 429 stops all goroutines until the next window or, if Retry-After exceeds a second, until that
-// time has passed. The refused call itself always waits for Retry-After. Calls that would have to
-// wait beyond their bounds fail immediately.
+// A 429 stops all goroutines until the next window, or for the whole Retry-After if that is longer
+// than a second. The refused call itself always waits for Retry-After. A call fails immediately
+// if it would have to wait longer than MaxElapsed.
 func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		retryAfter string
-		notBefore  time.Duration // minimum time from the refusal, which comes in the middle of a window, to the next request
+		notBefore  time.Duration // minimum time from the refusal to the next request; the refusal comes half a second into a window
 		err        bool
 	}{
 		{"1", 500 * time.Millisecond, false},
@@ -258,7 +258,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 		{"300", 0, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(500 * time.Millisecond) // to the middle of a window, because fake time starts at a full second
+			time.Sleep(500 * time.Millisecond) // fake time starts at a full second, so this is the middle of a window
 			var mu sync.Mutex
 			var times []time.Time
 			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {

@@ -1,6 +1,6 @@
 // Package client is a Go client for the service. It paces its requests by the rate limit
 // headers, so that it uses nearly all of a limit but rarely gets status 429. It retries failed
-// calls with backoff and gives up within bounds.
+// calls with backoff, up to a maximum number of tries and a maximum time.
 //
 // # Errors
 //
@@ -66,8 +66,8 @@ const (
 type Config struct {
 	Key        string            // API key, slc_<id>_<secret>; none by default
 	MaxTries   int               // requests per call; DefaultMaxTries by default
-	MaxElapsed time.Duration     // duration of a call, from its first request; DefaultMaxElapsed by default
-	TryTimeout time.Duration     // duration of one request and its response; DefaultTryTimeout by default
+	MaxElapsed time.Duration     // time limit for a call, from its first request; DefaultMaxElapsed by default
+	TryTimeout time.Duration     // time limit for one request and its response; DefaultTryTimeout by default
 	MinBackoff time.Duration     // maximum of the random wait after the first try; DefaultMinBackoff by default
 	MaxBackoff time.Duration     // maximum of any random wait; DefaultMaxBackoff by default
 	Rate       int               // requests per second, across all calls; unlimited by default
@@ -166,7 +166,7 @@ const (
 )
 
 // charges returns a charge for each rule that applies to the call. The call waits in the queue
-// (rule.line) of the last charge.
+// (rule.line) of the last charge's rule.
 func (k call) charges() []charge {
 	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
 	switch k.route.class {

@@ -19,8 +19,8 @@ const (
 // time starts at the Unix epoch, and the client's time starts when the Client is created.
 //
 // The service counts a request at some time after it was sent and before its response is
-// received, in the window that the response shows. Requests counted at the beginning of a
-// window give the best bound.
+// received. The response shows in which window. Requests counted at the beginning of a window
+// give the best bound.
 type clock struct {
 	ahead    time.Duration // lower bound for the service's time minus the client's time
 	observed time.Duration // when the last response was received, in the client's time
@@ -31,8 +31,8 @@ var unknown = clock{ahead: math.MinInt64 / 2}
 
 // observe improves the bound using a response. sent and received are the client's times at which
 // the request was sent and the response was received. reset is the Unix time at which the
-// response's window ends. setBack reports whether the service's clock was set back after the
-// last response. If so, the known counters are no longer valid.
+// response's window ends. setBack reports whether the service's clock was set back since the
+// previous response. If so, the known counters are no longer valid.
 func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool) {
 	end := time.Duration(reset) * time.Second
 	low, high := end-time.Second-received, end-sent

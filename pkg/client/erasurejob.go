@@ -12,8 +12,8 @@ import (
 // job erases all events of the entity that were created before the call, even if the entity
 // itself does not exist.
 //
-// A repeated call restarts an unfinished job, which then also erases the events created in the
-// meantime. If the job has finished, a repeated call starts a new one.
+// Another call restarts an unfinished job, which then also erases the events created since the
+// first call. If the job has finished, another call starts a new one.
 func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {
 	var job api.Erasing
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {

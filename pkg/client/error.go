@@ -25,7 +25,7 @@ type Error struct {
 	Detail     string              // for people
 	Fields     []record.FieldError // invalid fields of the request
 	RetryAfter time.Duration       // how long the service asks to wait, at most one year; 0 if it does not say
-	RequestID  string              // as in the last response, for the operator of the service; may be empty
+	RequestID  string              // from the last response, to quote to the operator of the service; may be empty
 	Err        error               // network, context or decoding error; otherwise nil
 
 	retryable bool
@@ -52,7 +52,7 @@ func (e *Error) Is(target error) bool {
 }
 
 // Retryable reports whether the same call may succeed later. If so, the Client gave up because
-// it reached a bound in its Config.
+// it reached a limit in its Config.
 func (e *Error) Retryable() bool { return e.retryable }
 
 // Rejected reports whether the service rejected the call for good, for example because the API

@@ -69,8 +69,8 @@ func (c *Client) CreateEvent(ctx context.Context, d event.Draft) (stored event.E
 // request. It returns one result per event, in order, even if there is an error. Events that
 // fail with a retryable error are sent again. All requests count toward Config.MaxTries.
 //
-// If the service rejects an event for good, the error is only in the event's result. If other
-// events have no final result, CreateEvents returns an error, which is also in their results.
+// If the service rejects an event for good, the error is only in the event's result. If some
+// events get no final result, CreateEvents returns an error, which is also in their results.
 func (c *Client) CreateEvents(ctx context.Context, events []event.Draft) ([]BatchResult[event.Event], error) {
 	events = slices.Clone(events)
 	for i := range events {

@@ -98,7 +98,7 @@ const downloadRoute = "download"
 
 // DownloadExport writes an export job's file to w, starting at offset. The file is compressed
 // with gzip. DownloadExport returns how many bytes it wrote, even if there is an error. After a
-// success, w has received the rest of the file, up to the job's SizeBytes; the caller must check
+// success, w has received everything from offset to the job's SizeBytes, but the caller must check
 // the content. If the job has no file, or offset is outside the file, the error is an *Error
 // with a Detail.
 //

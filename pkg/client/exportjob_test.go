@@ -23,10 +23,10 @@ const fileOf = "0123456789"
 // for the file; the last function also responds to all later requests.
 type exporting struct {
 	t        *testing.T
-	job      string // JSON; %d stands for the number of the link
+	job      string // JSON; %d stands for the link number
 	serve    []roundTrip
 	links    int
-	requests []string // for the file, each as the link's number and the Range header
+	requests []string // link number and Range header of each request for the file
 }
 
 const succeeded = `{"id":"j","status":"succeeded","records_written":1,"size_bytes":10,"download_url":"http://files/j?signature=hidden%d"}`

@@ -55,7 +55,7 @@ func invalidWhere(detail string) error {
 var findRoute = route{"list-entity", http.MethodGet, exports}
 
 // FindEntities returns one page. Each entity on it counts as one record toward the rate limit. If
-// q has no condition, or two with the same operator, FindEntities fails without sending anything.
+// q has no condition, or two with the same operator, FindEntities fails without sending a request.
 // An error with the code "not_indexed" names the indexed attributes. An error with the code
 // "index_building" says how much of the index is built.
 func (c *Client) FindEntities(ctx context.Context, q FindQuery) (Page[entity.Entity], error) {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// cleanWindows is the number of windows without a refusal after which the reserve of a rule
+	// cleanWindows is how many windows must pass without a refusal before the reserve of a rule
 	// shrinks by one.
 	cleanWindows = 10
 
@@ -18,7 +18,7 @@ const (
 	// seconds.
 	maxReset = 1 << 33
 
-	// spreadSteps is the number of steps in a window over which a share below 1 is spread.
+	// spreadSteps is the number of steps in a window if the share is below 1.
 	spreadSteps = 4
 )
 
@@ -32,7 +32,7 @@ const (
 // request only if it fits into each of these windows along with all requests in flight. When a
 // window is full, the pacer waits until the next one has certainly begun.
 //
-// What is left also reflects the requests of other clients at the same address. When its share
+// The remainder also reflects the requests of other clients at the same address. When the share
 // of a limit is used, no matter by whom, the pacer waits for the next window. It spreads the
 // share over the window in steps, so that other clients always find room; a share of 1 is not
 // spread. A list never requests more records than the share has left. The pacer cannot see the
@@ -95,8 +95,8 @@ func (p *pacer) rule(c charge) *rule {
 	return r
 }
 
-// enter waits until the request may be sent, and returns that time. The request waits in the
-// queue (rule.line) of the last charge. enter lowers the costs of the charges to what is left.
+// enter waits until the request may be sent, and returns that time. The request waits in the queue
+// (rule.line) of the last charge's rule. enter lowers the costs of the charges to what is left.
 // It fails if ctx is done, or immediately if an earlier response requires a wait longer than
 // maxWait. If it succeeds, the caller must call leave.
 func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Duration) (sent time.Duration, failure *Error) {
@@ -131,9 +131,9 @@ func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Durati
 	}
 }
 
-// admit counts a request as sent if it fits, sets the costs of its charges, and returns a nil
-// channel. If the request does not fit, the caller may try again when changed is closed or, if
-// retryAt is after now, at retryAt.
+// If a request fits, admit counts it as sent, sets the costs of its charges and returns a nil
+// channel. If it does not fit, the caller may try again when changed is closed or, if retryAt is
+// after now, at retryAt.
 func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -140,9 +140,9 @@ var paced = map[string]struct {
 }
 
 // Whatever the clock difference, the latency and the number of goroutines, a client uses at
-// least 95 percent of its share, and at most 0.5 percent of its requests are refused. The
-// bounds are looser for several clients at one address, and for a distant service, whose
-// limits are known only after two long round trips.
+// least 95% of its share, and at most 0.5% of its requests are refused. The bounds are looser for
+// several clients at one address, and for a distant service, whose limits are known only after
+// two long round trips.
 func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	t.Parallel()
 	const seconds = 12
@@ -185,7 +185,7 @@ func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	}
 }
 
-// listing makes s serve lists. Each list matches found records and returns at most its limit.
+// listing makes s serve lists. Each list returns min(found, limit) records.
 func (s *limited) listing(found int64) {
 	s.charge = func(r *http.Request) ratelimit.Request {
 		limit, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
@@ -197,8 +197,8 @@ func (s *limited) listing(found int64) {
 	}
 }
 
-// A list is charged for the records that it returns, and never requests more than are left of the
-// limit. Lists of 50 or 7 records use up the limit exactly; empty lists count only as requests.
+// A list is charged for the records that it returns, and never requests more than the limit has
+// left. Lists of 50 or 7 records use up the limit exactly; empty lists count only as requests.
 func TestListsArePacedByRecords(t *testing.T) {
 	t.Parallel()
 	const seconds = 19 // full windows within the 20 seconds; the first and the last window are cut short
@@ -231,8 +231,8 @@ func TestListsArePacedByRecords(t *testing.T) {
 	}
 }
 
-// A client that reads a whole list uses what other clients at its address leave over. It still
-// leaves room for their 17 single records a second, and for a page of 50 now and then.
+// A client that reads a whole list uses what the other clients at its address leave. They still
+// have room for 17 single records a second, and for a page of 50 now and then.
 func TestReadsAListBesideOtherReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -289,7 +289,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// A rule whose limit is used up does not delay requests that are not subject to it.
+// A rule whose limit is used up delays only the requests that it applies to.
 func TestRulesDoNotDelayEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

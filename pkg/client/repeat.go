@@ -17,8 +17,8 @@ type response struct {
 	body   []byte
 }
 
-// repeat sends k until the call succeeds, fails for good or reaches a bound. After each try,
-// it calls read with the response and the failure, which is nil if the response is complete
+// repeat sends k until the call succeeds, fails for good or runs out of tries or time. After each
+// try, it calls read with the response and the failure, which is nil if the response is complete
 // and its status is below 300. read returns nil if the call has succeeded, and otherwise the
 // failure. read may change k for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
@@ -117,7 +117,7 @@ type retries struct {
 }
 
 // next reports whether to try again, and after how long. again is false if failure is nil or not
-// retryable. It is also false if a bound is reached or ctx is done.
+// retryable, if no tries or too little time is left, or if ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false

@@ -16,7 +16,7 @@ import (
 
 // Page sizes, in records.
 const (
-	defaultPage = 50  // for queries without a Limit, until a response has shown the rule's limit
+	defaultPage = 50  // for queries without a Limit, while the rate limit is unknown
 	maxPage     = 200 // maximum that the service returns
 )
 
@@ -39,8 +39,8 @@ type (
 
 // Usage returns what an address or API key has used in the last 60 seconds; the most recent
 // requests may be missing. identity is an address, or key:<id> for an API key. If it is empty,
-// Usage returns the usage of the identity by which the caller is counted; otherwise, the
-// caller's key needs the scope operator.
+// Usage is about the address or key under which the caller's own requests are counted. Otherwise,
+// the caller's key needs the scope operator.
 func (c *Client) Usage(ctx context.Context, identity string) (u Usage, err error) {
 	query := values("address", identity)
 	if id, ok := strings.CutPrefix(identity, "key:"); ok {

@@ -15,14 +15,14 @@ const sourceHeader = "Sluice-Source"
 const SourceRoute = "list-export-job"
 
 // Source returns text that identifies the records that the Client reads and writes: the id of
-// the service's data, '/' and the workspace of the API key. A program that keeps a copy, or
+// the service's data, a slash and the workspace of the API key. A program that keeps a copy, or
 // continues earlier work, must check that the source is still the same. The source can change
 // under the same URL: with another API key, or when the data is deleted or restored. After
 // Source has succeeded, calls fail if their response comes from another source.
 func (c *Client) Source(ctx context.Context) (source string, err error) {
 	k := call{route: route{SourceRoute, http.MethodGet, general}, path: "/export_job", query: url.Values{"limit": {"1"}}}
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
-		// Even if the key lacks the scope of this route, the response has the header.
+		// Even if the key lacks the scope for this route, the response has the header.
 		if source = got.header.Get(sourceHeader); source != "" && (failure == nil || failure.Rejected()) {
 			return nil
 		}

@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// The Client learns its source even if its key lacks the scope of the request.
+// The Client learns its source even if its key lacks the scope for the request.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	source, statuses := "id/w", []int{503, 403}

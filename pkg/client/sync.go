@@ -24,7 +24,7 @@ func TimeOf(t time.Time) Time { return record.TimeOf(t) }
 type EntityChangeQuery struct {
 	UpdatedSince   Time   // only changes from this time on
 	IncludeDeleted bool   // include entities that were deleted within the last 30 days
-	Type           string // entities of other types are returned as Deleted, with the Reason record.Filtered; empty for all types; requires IncludeDeleted
+	Type           string // empty for all types; otherwise, entities of other types are returned as Deleted with the Reason record.Filtered, and IncludeDeleted must be set
 	Limit          int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor         string // NextCursor of the previous page; empty for the first page
 }
@@ -38,7 +38,7 @@ func (q EntityChangeQuery) values() url.Values {
 	return v
 }
 
-// ListEntityChanges returns one page. Each entity on it counts as one record toward the limit.
+// ListEntityChanges returns one page. Each change on it counts as one record toward the rate limit.
 func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Page[entity.Change], error) {
 	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }
@@ -47,7 +47,7 @@ func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Pa
 // EntityChangeQuery, with SyncedUntil as CreatedSince in the next sync.
 type EventChangeQuery struct {
 	CreatedSince Time   // only events created from this time on
-	EntityID     string // only events of this entity, although events of other entities also count toward the limits; empty for all entities
+	EntityID     string // empty for all entities; otherwise, events of other entities are left out, but still count toward the rate limit
 	Limit        int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor       string // NextCursor of the previous page; empty for the first page
 }

@@ -29,8 +29,8 @@ type step struct {
 	Route   string  `json:"route,omitzero"`
 	Class   string  `json:"class,omitzero"`
 	Records int64   `json:"records,omitzero"`
-	Costs   []int64 `json:"costs,omitzero"` // if the request is admitted
-	Wait    int64   `json:"wait,omitzero"`  // if the request is not admitted; 0 before the first response
+	Costs   []int64 `json:"costs,omitzero"` // only if the request is admitted
+	Wait    int64   `json:"wait,omitzero"`  // time until the next attempt, if the request is not admitted; 0 before the first response
 	Asked   int64   `json:"asked,omitzero"` // the part of the wait that Retry-After asks for
 
 	Of      int               `json:"of,omitzero"` // number of the request's step, from 1

@@ -20,8 +20,8 @@ type Change struct {
 	Reason    string      `json:"reason,omitzero"` // record.Filtered if a filter does not select the entity; otherwise ""
 
 	// ErasedAt is the stamp of the latest erasure, even if the entity was created again
-	// afterwards; zero if the entity was never erased. The entity's events created up to that
-	// time have been or will be erased, and clients must drop their copies.
+	// afterwards; zero if the entity was never erased. Events of the entity created up to ErasedAt
+	// have been or will be erased, and clients must drop their copies.
 	ErasedAt record.Time `json:"erased_at,omitzero"`
 }
 

@@ -52,9 +52,9 @@ type Draft struct {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member may be absent
-// or null. The ignored members are skipped; in an import, these are the times, which the service
-// sets. The error is a *record.Error of kind Malformed or Invalid. An error of kind
-// Invalid names the invalid members.
+// or null. Parse skips the members named in ignored. An import skips created_at and updated_at,
+// because the service sets them. The error is a *record.Error of kind Malformed or Invalid. An
+// error of kind Invalid names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
 	decoders := record.Decoders{
@@ -93,7 +93,7 @@ type Store interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
-	// GetEach returns those entities that exist, keyed by id. ids may contain duplicates.
+	// GetEach returns the entities that exist, keyed by id. ids may contain duplicates.
 	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Entity, error)
 
 	// List returns the entities that q selects. A page may have fewer than q.Limit, or none, even
@@ -105,13 +105,13 @@ type Store interface {
 	// q.AfterID and q.Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Changes returns the latest change of each entity, including tombstones, if q selects that
-	// change. As in List, a page may have fewer than q.Limit even if More is true.
+	// Changes returns the latest change of each entity, even a tombstone, if q selects that change.
+	// As in List, a page may have fewer than q.Limit even if More is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Change], error)
 
 	// Write atomically replaces the entity's latest change with the one that w.Next returns, and
-	// keeps a tombstone for TombstoneAge. It returns the change that is then the latest, and
-	// whether this call stored it. The stamp comes from the store's clock. After an error of kind
+	// keeps a tombstone for TombstoneAge. It returns the entity's latest change after the call, and
+	// whether the call stored it. The stamp comes from the store's clock. After an error of kind
 	// Unavailable, the change may have been stored.
 	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
 }
@@ -143,7 +143,7 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 	return stored, created, nil
 }
 
-// backOff has the maximum random wait after each attempt of retry but the last. The waits are
+// backOff has the maximum random wait after each attempt in retry except the last. The waits are
 // long because concurrent updates of one entity make each other fail. If a call to the store
 // takes 5 ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10 updates are
 // applied within 5 seconds.
@@ -225,9 +225,9 @@ func Delete(ctx context.Context, s Store, workspace, id string) error {
 	return err
 }
 
-// Erase removes an entity, if it exists, and stores a tombstone with the time of the erasure.
-// It returns that time, and the caller must erase the entity's events created by then. A
-// repeated call stores a later tombstone. The error has kind Invalid if id is not valid.
+// Erase removes an entity, if it exists, and stores a tombstone even if it does not. It returns
+// the tombstone's ErasedAt. The caller must erase the entity's events created by then. Another
+// call stores a later tombstone. The error has kind Invalid if id is not valid.
 func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, err error) {
 	if err := checkGivenID(id).Err(); err != nil {
 		return record.Time{}, err

@@ -22,7 +22,7 @@ const (
 // is the same in every store.
 type Write struct {
 	Kind   Kind
-	Entity Entity // a store sets CreatedAt and UpdatedAt; for a deletion or an erasure, only ID matters
+	Entity Entity // the store sets CreatedAt and UpdatedAt; for a deletion or an erasure, only ID matters
 	Old    Entity // for ReplaceWrite, the entity as it was read
 }
 

@@ -84,9 +84,9 @@ func (d Draft) At(now time.Time) Event {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member except name
-// may be absent or null. Members named in ignored are skipped: in an import, created_at, which
-// the service sets. The error is a *record.Error of kind Malformed or Invalid. An error of kind
-// Invalid names the invalid members.
+// may be absent or null. Parse skips the members named in ignored. An import skips created_at,
+// because the service sets it. The error is a *record.Error of kind Malformed or Invalid. An
+// error of kind Invalid names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	d := Draft{Attributes: record.Attributes("{}")}
 	decoders := record.Decoders{
@@ -137,9 +137,9 @@ func (q Query) Bounds() (low, high string) {
 // time; the functions Get, List and ListChanges hide them. Every method may fail with
 // a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores the event that d.At returns for the time that the store's clock shows, unless
-	// the workspace has an unexpired event with the same id. It returns the event that is then
-	// stored, and whether this call stored it.
+	// Create stores the event that d.At returns for the current time of the store's clock, unless
+	// the workspace has an unexpired event with the same id. It returns the new or existing event,
+	// and whether this call stored it.
 	Create(ctx context.Context, workspace string, d Draft) (stored Event, created bool, err error)
 
 	// Get returns an event, or a *record.Error of kind NotFound.
@@ -155,7 +155,7 @@ type Store interface {
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Event], error)
 
 	// Count returns how many of the events that q selects have CreatedAt <= until and had not
-	// expired at that time. It ignores q.After and q.Limit.
+	// expired by then. It ignores q.After and q.Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Erase removes the events that q selects. Erased.Events says how many it removed, even if
