@@ -39,14 +39,14 @@ type Batch struct {
 	Results []BatchResult `json:"results"` // one per element, in order
 }
 
-// BatchResult has the status and body of the response that a request with only this element
-// would have received.
+// BatchResult is the outcome of one element of a batch: the status and body that it would get in
+// a request of its own.
 type BatchResult struct {
 	Index   int            `json:"index"`            // position in the batch, from 0
 	Status  int            `json:"status"`           // HTTP status
-	Entity  *entity.Entity `json:"entity,omitempty"` // absent if the attributes of this and the earlier entities exceed record.MaxPageBytes in total
+	Entity  *entity.Entity `json:"entity,omitempty"` // absent once the attributes so far exceed record.MaxPageBytes in total
 	Event   *event.Event   `json:"event,omitempty"`
-	Problem *Problem       `json:"problem,omitempty"` // why the element failed; without Instance
+	Problem *Problem       `json:"problem,omitempty"` // why the element failed; its Instance is empty
 }
 
 // Deleted is the response to a deletion.
@@ -55,8 +55,7 @@ type Deleted struct {
 	Deleted bool   `json:"deleted"` // always true, even if there was no such record
 }
 
-// Erasing is the response to a deletion of an entity and its events. It describes the erasure
-// job.
+// Erasing describes the erasure job in the response to a deletion of an entity and its events.
 type Erasing struct {
 	ID     string     `json:"id"`
 	Status job.Status `json:"status"`

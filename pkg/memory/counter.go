@@ -14,7 +14,7 @@ import (
 
 const (
 	minute     = ratelimit.Window(ratelimit.UsageWindows) // age, in windows, at which a window is dropped
-	retained   = 3                                        // age, in windows, up to which no window is dropped, because charges can arrive late
+	retained   = 3                                        // age, in windows, up to which a window is always kept, because charges can arrive late
 	maxHistory = 1 << 15                                  // maximum number of keys kept in windows older than retained
 )
 

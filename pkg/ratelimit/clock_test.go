@@ -39,8 +39,8 @@ func TestAFarJumpDuringACharge(t *testing.T) {
 	}
 }
 
-// Each export asks for one record fewer than the previous one. However many records are left at
-// first, only one export in each window is read and then refused.
+// In each window, exports ask for 200 records, then 199, and so on down to 1. However many records
+// are left, only one export is read and then refused.
 func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	for _, left := range []int64{0, 1, 20, 150} {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	}
 }
 
-// header does not convert name to its canonical form, unlike h.Values.
+// header looks up name in exactly this case. h.Values would convert it to its canonical form.
 func header(h http.Header, name string) []string { return h[name] }
 
 // A store may refuse a cost above the limit without returning counters. The Limiter still

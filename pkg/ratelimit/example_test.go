@@ -131,7 +131,7 @@ func ExampleLimiter_Precheck() {
 			return
 		}
 		songs := read()
-		if !known { // otherwise, ActionObserve let the request pass, and it must not be charged
+		if !known { // if known, ActionObserve let the request pass, so it must not be charged
 			request.Records = int64(len(songs))
 			d, err = limiter.Charge(context.WithoutCancel(r.Context()), request)
 			if !passes(w, d, err) {

@@ -9,8 +9,8 @@ import (
 // No address begins with keyPrefix.
 const keyPrefix = "key:"
 
-// KeyIdentity returns key:<id>, the identity of requests whose API key has a row. All other
-// requests are counted by their address, as ParseAddress returns it.
+// KeyIdentity returns key:<id>, the identity of requests that are counted by their API key. All
+// other requests are counted by their address; see [Rows.Counted].
 func KeyIdentity(id string) string { return keyPrefix + id }
 
 // Named returns an identity with its kind as a prefix: key:7m3kq2xw9abc or address:192.0.2.1.
@@ -31,7 +31,7 @@ const DefaultIPv6Prefix = 64
 // ParseAddress returns the identity of a client with the IP address s. An IPv4 address stays
 // as it is, and an IPv4-mapped IPv6 address becomes IPv4. Any other IPv6 address loses its zone
 // and is cut to its first ipv6Prefix bits (1 to 128), as in 2001:db8::/64. ParseAddress fails if
-// s is not an IP address or, for such an IPv6 address, ipv6Prefix is out of range.
+// s is not an IP address, or if ipv6Prefix is needed but out of range.
 func ParseAddress(s string, ipv6Prefix int) (string, error) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 // counter, it calls the store.
 const maxKnown = 1 << 15
 
-// known remembers the counters of requests that were refused, or that exhausted a counter, in the
-// current window. Counters only grow within a window, so a cost that does not fit now cannot
+// known remembers the counters of each request in the current window that was refused or that
+// exhausted a counter. Counters only grow within a window, so a cost that does not fit now cannot
 // fit until the window ends. Identities within their limits take no memory. known is safe for
 // concurrent use.
 type known struct {
@@ -34,9 +34,9 @@ type seen struct {
 
 // refuse reports whether the request is known not to fit; if so, d is the refusal.
 //
-// unread marks an export that has not been read yet. Its cost is the number of records that it
-// asks for, but it may find fewer. That cost counts only if an earlier export of the same
-// identity and window was refused because of its records.
+// unread marks an export that has not been read yet. Its cost in records is the number that it asks
+// for, although it may find fewer. That cost is ignored until an export of the same identity has
+// been refused in this window because of its records.
 func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused bool) {
 	if key.Window != Window(k.window.Load()) {
 		return Decision{}, false

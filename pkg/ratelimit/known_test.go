@@ -66,7 +66,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 		}},
 		{"a request that passes in another window changes nothing", repeat(200, create("create-event")), []step{
 			{from("192.0.2.2", general("usage")), allowed, calls, time.Second},
-			{create("create-event"), refused, local, -time.Second}, // still remembered, because the later request exhausted nothing
+			{create("create-event"), refused, local, -time.Second}, // this counter is still remembered, because the request in the later window exhausted nothing
 			{create("create-event"), allowed, calls, time.Second},
 		}},
 		{"a refusal replaces the counters of an earlier or later window", repeat(200, create("create-event")), []step{

@@ -19,7 +19,7 @@ type Config struct {
 	LimitsFor func(identity string) Limits
 
 	// Fallback, if not nil, is charged when the store fails. With an in-memory fallback, each
-	// process admits requests up to the limit by its own count.
+	// process counts alone and admits requests up to the full limit.
 	Fallback Store
 
 	// Now is the clock; time.Now if nil.
@@ -94,8 +94,8 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	return d.withAction(limits.Action), err
 }
 
-// maxLate is the most windows that can pass between a charge and its decision. If more have
-// passed, the clock jumped or the process was suspended.
+// maxLate is how many windows a decision may lag behind its charge. If it lags more, the clock
+// jumped or the process was suspended.
 const maxLate = 3
 
 // decide charges a request unless it is known not to fit.
@@ -132,9 +132,9 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 	return d, nil
 }
 
-// Precheck reports, before an export is read, whether it is sure to be refused. r.Records is the
-// most records that the response can have, or 0 if that is unknown. If refused is true, d is
-// the decision, which allows the request only under ActionObserve. Precheck charges nothing
+// Precheck reports whether an export that has not been read yet is sure to be refused. r.Records
+// is the most records that the response can have, or 0 if that is unknown. If refused is true, d
+// is the decision, which allows the request only under ActionObserve. Precheck charges nothing
 // and does not call the store.
 //
 // If an export is refused after it was read, the decision shows how many records are left. For

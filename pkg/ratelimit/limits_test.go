@@ -76,8 +76,8 @@ func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
 	}
 }
 
-// export makes the calls that a server makes: Precheck with the number of records asked for and,
-// unless that refuses, Charge with the number found.
+// export calls l as a server does: first Precheck with the number of records asked for, then, if
+// the export was not refused, Charge with the number found.
 func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit.Decision, read bool, err error) {
 	t.Helper()
 	if d, refused := l.Precheck(list("list-entity", asked)); refused {

@@ -20,7 +20,8 @@ const (
 )
 
 // TestMemoryIsBounded charges a million addresses, or a tenth as many with -race or -short. If
-// tt.clock is set, the clock advances by 20 seconds. The heap must not grow in the last quarter.
+// tt.clock is set, the clock advances by 20 seconds. The heap must not grow while the last quarter
+// of the addresses is charged.
 func TestMemoryIsBounded(t *testing.T) {
 	addresses := 1_000_000
 	if testing.Short() || raceEnabled() {

@@ -41,7 +41,7 @@ type Row struct {
 	Requests  int64        `json:"requests,omitzero"` // 1 to MaxPerPartition per second; 0 means the default
 	Note      string       `json:"note,omitzero"`     // for operators; at most 128 characters, may be empty
 	UpdatedAt time.Time    `json:"updated_at"`
-	ExpiresAt time.Time    `json:"expires_at,omitzero"` // when the row ceases to apply; zero if it does not expire
+	ExpiresAt time.Time    `json:"expires_at,omitzero"` // when the row stops applying; zero means never
 }
 
 // NewRow returns r with UpdatedAt set to now, in whole seconds. It fails if a field is not
@@ -60,7 +60,7 @@ func NewRow(r Row, now time.Time) (Row, error) {
 	return r, r.Validate()
 }
 
-// Validate returns an error that says which field is not valid.
+// Validate returns nil if r is valid, and otherwise an error that says which field is not.
 func (r Row) Validate() error {
 	if r.KeyID != "" {
 		if r.CIDR.IsValid() || len(r.KeyID) > maxKeyID || strings.Trim(r.KeyID, keyCharacters) != "" {
@@ -107,7 +107,7 @@ func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
 	return r, err
 }
 
-// Compare sorts rows for keys, by id, before rows for blocks.
+// Compare orders rows: keys by id, then blocks as [netip.Prefix.Compare] orders them.
 func (r Row) Compare(other Row) int {
 	return cmp.Or(r.CIDR.Compare(other.CIDR), strings.Compare(r.KeyID, other.KeyID))
 }

@@ -79,7 +79,7 @@ func TestSimulation(t *testing.T) {
 func simulate(t *testing.T, seed uint64, open bool) (happened tally) {
 	defer func() {
 		if v := recover(); v != nil {
-			// synctest.Test panics, for example, if a request never ends.
+			// For example, synctest.Test panics if a request never ends.
 			panic(fmt.Sprintf("seed %d: %v", seed, v))
 		}
 	}()
@@ -128,7 +128,7 @@ type tally struct {
 	late                                              int // charges applied after the caller gave up
 	degradedAllowed, degradedRefused                  int
 	rows, blocked, unlimited, observed                int
-	byKey, forged, behindBlock                        int // requests whose key has a row: counted by the key, with a forged key, or from a blocked address
+	byKey, forged, behindBlock                        int // requests whose key has a row: counted by that key, sent with a forged key, sent from a blocked address
 	uncounted                                         int // allowed although the store did not respond
 	repeated                                          int // refused, then charged again in the next window
 	jumped                                            int // decided after the clock had jumped away from the window of the charge
@@ -576,8 +576,8 @@ func (w *world) begin(c *call) ratelimit.Window {
 	return w.keyNow(c).Window
 }
 
-// serve handles a request as a Lambda function does. Unless Precheck refuses an export, it is
-// read and then charged for the records found. An import is charged before it writes.
+// serve handles a request as a Lambda function does. An export that Precheck does not refuse is
+// read, then charged for the records found. An import is charged before it writes.
 func (w *world) serve(c *call) {
 	defer func() {
 		w.mu.Lock()
@@ -624,7 +624,7 @@ var (
 	errInternal   = errors.New("internal server error")
 )
 
-// Charge does not say, if it fails, whether the charge was applied.
+// A Charge that fails does not say whether the charge was applied.
 func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	w, c := n.w, ctx.Value(contextKey{}).(*call)
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
