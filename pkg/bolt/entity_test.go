@@ -45,8 +45,8 @@ func TestWalksOfEntities(t *testing.T) {
 	storetest.WalkEntities(t, openEntities)
 }
 
-// bbolt allows one write transaction at a time and a merge may be slow, so an update merges
-// first. Updates that change nothing return even while the test holds the transaction.
+// bbolt allows only one write transaction at a time and a merge may be slow, so an update merges
+// before it begins one. An update that is invalid or changes nothing needs none.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)

@@ -13,10 +13,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// table is a bucket for one kind of record, in a database that it shares with other tables. It
-// has a bucket for each workspace, which contains one bucket with the records, by key, and one
-// for each index. An index maps its own keys to record keys, or to an empty value if both
-// keys are the same. bbolt sorts keys by bytes. A table is safe for concurrent use.
+// table is a bucket for one kind of record. Tables share a database. A table has a bucket for
+// each workspace. In it, one bucket has the records by key, and each index has its own bucket.
+// An index maps its own keys to record keys, or to an empty value if both keys are the same.
+// bbolt sorts keys by bytes. A table is safe for concurrent use.
 //
 // If the context is done when a method is called, or when its turn to write comes, the method
 // does nothing and returns an error of kind Unavailable. A running transaction is not interrupted.
@@ -44,7 +44,6 @@ const (
 	byExpiry = "by_expiry" // an index by the text form of record.Position{At: time of expiry, ID: id}
 )
 
-// openTable leaves closing db to the caller.
 func openTable[R any](db *bbolt.DB, name string, s schema[R]) (*table[R], error) {
 	if db == nil {
 		return nil, errors.New("bolt: a database is required")
@@ -109,8 +108,8 @@ func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, er
 	return r, err
 }
 
-// countLimit is how many records one transaction counts, in about 20 ms. The file cannot grow
-// while a transaction reads it, so a longer transaction could hold up everything else.
+// countLimit is how many records one transaction counts. That takes about 20 ms. The file cannot
+// grow while a transaction reads it, so a longer transaction could hold up everything else.
 const countLimit = 5_000
 
 // count returns the number of records for which accept returns true. The scan starts at low.

@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// attempts keeps the SDK from sending a stamped write too late. An attempt can be late because
-// the SDK retries failed writes, or because the process was suspended.
+// attempts keeps the SDK from sending a write too long after its time stamp. An attempt can be
+// late because the SDK retries failed writes, or because the process was suspended.
 type attempts struct {
 	now   func() time.Time
 	until time.Time // no attempt is sent at this time or later
@@ -23,11 +23,11 @@ type attempts struct {
 }
 
 func newAttempts(now func() time.Time, at time.Time) *attempts {
-	// The monotonic clock, which Round removes, stops while the machine is suspended.
+	// Round removes the monotonic clock reading, because that clock stops in a suspended machine.
 	return &attempts{now: now, until: at.Round(0).Add(record.WriteTimeout)}
 }
 
-// watch is a call option that makes every attempt, not just every call, go through send.
+// watch is a call option that runs send for each attempt of a call, retries included.
 func (a *attempts) watch(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("Attempts", a.send), "Retry", middleware.After)
@@ -46,7 +46,7 @@ func (a *attempts) send(ctx context.Context, in middleware.FinalizeInput, next m
 	return out, metadata, err
 }
 
-// rejected reports whether DynamoDB responded that the call changed nothing.
+// rejected reports whether DynamoDB responded with a 4xx status, so that the call changed nothing.
 func rejected(err error) bool {
 	response, ok := errors.AsType[*smithyhttp.ResponseError](err)
 	return ok && response.HTTPStatusCode() >= http.StatusBadRequest && response.HTTPStatusCode() < http.StatusInternalServerError

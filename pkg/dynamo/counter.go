@@ -94,8 +94,8 @@ func notConnected(err error) aws.Ternary {
 }
 
 // Charge implements ratelimit.Store with one UpdateItem, which takes one write unit. If an
-// amount exceeds the rule's limit, Charge refuses without a call, because the condition would
-// admit that amount while the counter does not exist.
+// amount exceeds its rule's limit, Charge refuses it without a call, because the condition
+// would admit any amount to a counter that does not exist yet.
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
@@ -126,10 +126,10 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	return result, nil
 }
 
-// Connect opens the connection that the first charge needs, with an UpdateItem whose condition
-// is false because the item does not exist. It changes nothing, takes one write unit and needs
-// the same permission as a charge. A random partition key spreads the calls of instances
-// that start at the same time over all partitions.
+// Connect opens a connection for the first charge. It sends an UpdateItem that changes nothing,
+// because its condition is false: the item does not exist. The call takes one write unit and
+// needs the same permission as a charge. Its partition key is random, so that instances that
+// start at the same time do not all write to one partition.
 func (s *Counters) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,

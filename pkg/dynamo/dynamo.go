@@ -46,8 +46,8 @@ type transactor interface {
 	TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
-// createItem stores r, encoded as item, in a table with the partition key hashKey, unless an
-// item with the same key exists. It returns the record that is stored after the call, and
+// createItem stores r unless an item with the same key exists. item is the encoded r, and
+// hashKey is the table's partition key. It returns the record that is stored after the call, and
 // whether this call created it. One API call is enough, because the response to a failed put
 // contains the existing item. edit, if not nil, may change the put.
 //

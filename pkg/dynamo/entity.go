@@ -35,7 +35,7 @@ type EntitiesConfig struct {
 // Entities is an entity.Store in a DynamoDB table. It is safe for concurrent use.
 //
 // Each entity is one item, a tombstone if the entity is deleted. The partition key is workspace
-// (S), and the sort key is id (S), in the byte order that lists use. The other attributes are
+// (S), and the sort key is id (S), whose byte order is the order of lists. The other attributes are
 //
 //	type        S
 //	attributes  S  JSON text, because a DynamoDB number has at most 38 digits and no trailing
@@ -107,8 +107,8 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 
 const maxBatchGet = 100
 
-// unreadWait is the longest random wait before GetEach retries the keys that DynamoDB left
-// unread because their items exceeded 16 MB or the table was throttled.
+// unreadWait is the upper bound of the random wait before GetEach retries unread keys. DynamoDB
+// leaves keys unread if their items exceed 16 MB or the table is throttled.
 const unreadWait = 100 * time.Millisecond
 
 // GetEach implements entity.Store with strongly consistent reads.
@@ -162,8 +162,8 @@ func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, 
 	return countItems(ctx, s.client, until, s.query(workspace, q.Type, ""))
 }
 
-// query selects the entities whose ids are after afterID, of one type or, if typ is empty, of all
-// types. For all types, a filter drops the tombstones; the index by_type contains none.
+// query selects the entities of a type whose ids are after afterID. If typ is empty, it selects
+// all types, and a filter drops the tombstones. The index by_type contains no tombstones.
 func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,

@@ -141,7 +141,7 @@ func count(t *testing.T, variable string, n int) int {
 	return n
 }
 
-// fill puts entities with the time noon into the table, and then updates some of them.
+// fill stores entities that were created at noon, and then updates some of them.
 func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shards Shards, total, changed int) {
 	t.Helper()
 	at := record.TimeOf(noon).String()

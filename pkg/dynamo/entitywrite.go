@@ -16,9 +16,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// unseen holds the condition of a Write's first UpdateItem, which is sent before the item has been
-// read. Later calls use the condition seen. An item with expires_at is a tombstone. Positions with
-// the same id sort by stamp.
+// unseen holds the condition of Write's first UpdateItem, which is sent before the item has been
+// read. Later UpdateItems have the condition in seen instead. An item with expires_at is a
+// tombstone. #change < :change compares stamps, because both positions have the item's id.
 var unseen = map[entity.Kind]string{
 	entity.CreateWrite:  "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change",
 	entity.ReplaceWrite: "attribute_not_exists(expires_at) AND " + seen,

@@ -167,8 +167,8 @@ func declarationKey(d index.Declaration) attributeValues {
 
 const isNew = "attribute_not_exists(id)"
 
-// revisionIs returns the condition that the stored revision is d's or, if d's is 0, that nothing
-// is stored.
+// revisionIs returns the condition that the stored revision is d's. If d's revision is 0, the
+// condition is that nothing is stored.
 func revisionIs(d index.Declaration) (condition string, values attributeValues) {
 	if d.Revision == 0 {
 		return isNew, nil

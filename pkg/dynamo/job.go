@@ -73,7 +73,7 @@ func OpenJobs(client JobsClient, kind job.Kind, getenv func(string) string) (*Jo
 }
 
 // Throttled transactions, and writes that conflict with a transaction, are retried after a
-// random wait, whose upper bound starts at firstWait and doubles with each further try.
+// random wait. The first wait is at most firstWait, and this bound doubles with each retry.
 const (
 	maxTries  = 10
 	firstWait = 5 * time.Millisecond
@@ -216,8 +216,8 @@ func (s *Jobs) Unfinished(ctx context.Context) ([]job.Key, error) {
 	})
 }
 
-// OldestUnfinished returns the creation time of the oldest job, in any workspace, that is queued
-// or running; ok is false if there is none. It reads at most two items of the index by_status,
+// OldestUnfinished returns the creation time of the oldest queued or running job of all
+// workspaces; ok is false if there is none. It reads at most two items of the index by_status,
 // which is eventually consistent.
 func (s *Jobs) OldestUnfinished(ctx context.Context) (created record.Time, ok bool, err error) {
 	op := "find the oldest unfinished " + s.kind.String()

@@ -85,7 +85,7 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	return nil
 }
 
-// countOthers counts the rows of other subjects that have not expired by r.UpdatedAt.
+// countOthers counts the rows of other subjects, without those that had expired at r.UpdatedAt.
 func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:        &s.table,

@@ -20,9 +20,9 @@ const (
 	fillFactor     = 0.9  // share of the billed units to fill; less than 1, because item sizes vary
 	maxConcurrency = 16   // concurrent queries per page
 
-	// aheadBytes divided by the mean item size limits how many queries continue at the same time,
-	// because the page may not need all that they return. At least one query continues. The value
-	// is the size of one large item.
+	// aheadBytes divided by the mean item size is the maximum number of queries that continue at
+	// the same time, but never less than one. The page may not need all that they return, so
+	// aheadBytes is only the size of one large item.
 	aheadBytes = record.MaxAttributesBytes
 
 	// With manyParts queries or more, each query requests a single item until the size of items

@@ -15,8 +15,8 @@ import (
 
 const maxShards = 64
 
-// Shards sets over how many partition keys a time-ordered index spreads a workspace's records.
-// Each shard takes 1,000 write units a second, and a list reads every shard.
+// Shards sets the number of shards of a workspace in a time-ordered index. A shard has its own
+// partition key and takes 1,000 write units a second. A list reads every shard.
 //
 // Every reader must read n shards before any writer writes to n, because two versions run at
 // the same time during a deployment or a rollback. So there are two numbers: raise Read one

@@ -18,8 +18,8 @@ type Events interface {
 }
 
 // MaxRate is the value of Config.MaxRate on AWS, where ParallelizationFactor in template.yaml
-// limits the number of concurrent runs. In total, the runs use at most half of the writes per
-// second that an index partition supports, and leave the rest to new events. All events of an
+// limits the number of concurrent runs. Together, the runs use at most half of the writes per
+// second that an index partition supports, so that new events can use the rest. All events of an
 // entity are in one partition of by_entity. With one shard, every other index has all events of a
 // workspace in one partition.
 const MaxRate = 250
@@ -28,7 +28,7 @@ const MaxRate = 250
 type Config struct {
 	PageSize  int           // maximum number of events on a page; 100 by default
 	MaxRate   int           // approximate maximum number of events that a run reads per second; 0, the default, for no limit
-	RetryWait time.Duration // first wait of a run while the events are unavailable, 1 s by default; later waits double, up to 16 times the first
+	RetryWait time.Duration // wait before the first retry while the events are unavailable, 1 s by default; doubles with each retry, up to 16 times RetryWait
 }
 
 // Eraser is the [job.Work] of erasure jobs. It erases events page by page, and saves its
@@ -50,7 +50,7 @@ func NewEraser(events Events, cfg Config) (*Eraser, error) {
 
 // progress says where the next run continues.
 type progress struct {
-	After *record.Position `json:"after,omitempty"` // position of the last event read; nil if none has been read
+	After *record.Position `json:"after,omitempty"` // where the last complete page ended; nil before the first
 }
 
 // Do implements [job.Work]. While the events are unavailable, it waits and tries again.
@@ -95,7 +95,7 @@ func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
 	}
 }
 
-// pace is the minimum time between the starts of two pages.
+// pace is the minimum time from the start of one page to the start of the next.
 func (e *Eraser) pace() time.Duration {
 	if e.MaxRate == 0 {
 		return 0

@@ -21,7 +21,7 @@ var Kind = job.Kind{Name: "erasure", Keep: 30 * 24 * time.Hour, Advice: "Events 
 type Job struct {
 	ID           string       `json:"id"` // the entity's id
 	Status       job.Status   `json:"status"`
-	EventsErased int64        `json:"events_erased"` // may not count the page that was erased just before a run was killed
+	EventsErased int64        `json:"events_erased"` // lacks a page if the run was killed right after erasing it
 	CreatedAt    record.Time  `json:"created_at"`
 	StartedAt    *record.Time `json:"started_at"`
 	FinishedAt   *record.Time `json:"finished_at"`

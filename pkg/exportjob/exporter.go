@@ -99,7 +99,6 @@ func (x *Exporter) Clean(ctx context.Context, j job.Job) error {
 // upload returns the job's file with the upload and parts that were last saved.
 func (r *run) upload() File { return fileOf(r.Job, r.details, r.Parts) }
 
-// writeFile writes the file and completes the job's details.
 func (r *run) writeFile(ctx context.Context) error {
 	if r.Upload == "" {
 		next := r.state

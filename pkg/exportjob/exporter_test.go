@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// small makes a worker write several parts for a few records.
+// small makes a worker write several parts even for a few records.
 var small = parts(700, 1000)
 
 func parts(bytes, maxTries int) config {
@@ -119,8 +119,8 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	})
 }
 
-// Whichever call the worker is killed at, the job leaves no file and no upload, except an upload
-// whose id was not saved. The bucket's rule for incomplete uploads removes such an upload.
+// No matter when the worker is killed, the job leaves no file. It leaves an upload only if the
+// upload's id was not saved; the bucket's rule for incomplete uploads removes it later.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource record.Resource, format Format) {

@@ -35,7 +35,7 @@ type Formulas string
 // Package recordfile describes the escaping.
 const (
 	NeutralizeFormulas Formulas = "neutralize" // put an apostrophe before each formula; the default
-	KeepFormulas       Formulas = "keep"       // put one only before formulas that already begin with an apostrophe
+	KeepFormulas       Formulas = "keep"       // put an apostrophe only before formulas that already begin with one
 )
 
 func CheckFormulas(text string) error {
@@ -50,7 +50,7 @@ func CheckFormulas(text string) error {
 type Filters struct {
 	Type     string       `json:"type,omitzero"`      // only entities of this type
 	EntityID string       `json:"entity_id,omitzero"` // only events of this entity
-	Name     string       `json:"name,omitzero"`      // only events with this name; the job reads the other events too
+	Name     string       `json:"name,omitzero"`      // only events with this name; the job still reads the others, but skips them
 	From     *record.Time `json:"from,omitzero"`      // only events that occurred at this time or later
 	To       *record.Time `json:"to,omitzero"`        // only events that occurred before this time
 }
@@ -150,6 +150,6 @@ type progress struct {
 type survey struct {
 	Names   []string `json:"names,omitempty"`  // found so far, in byte order
 	Cursor  string   `json:"cursor,omitzero"`  // position of the last record read
-	Records int64    `json:"records,omitzero"` // how many of the job's records were read so far
+	Records int64    `json:"records,omitzero"` // how many of the job's records have been read so far
 	Done    bool     `json:"done,omitzero"`
 }

@@ -53,7 +53,7 @@ type world struct {
 	now      time.Time
 	started  int // number of uploads started
 
-	unreadable string // key of the record at which life.list fails; "" if it fails at none
+	unreadable string // key of the record that life.list fails to read; "" for none
 }
 
 type stored struct {
@@ -114,11 +114,11 @@ func (w *world) insert(resource record.Resource, i int, at record.Time, name str
 type life struct {
 	jobtest.Life
 	*world
-	lists    atomic.Int64  // countdown to the life.list call that fails; starts at 0 if none fails
-	pageTime time.Duration // how long each call of life.list takes
+	lists    atomic.Int64  // number of life.list calls until one fails; 0 if none should fail
+	pageTime time.Duration // how long each call to life.list takes
 }
 
-// fated returns a run in which fate decides how each call for the job or its file ends.
+// fated returns a run in which fate decides how each call to the job store or to Files ends.
 func fated(fate func(call string) jobtest.Fate) *life {
 	return &life{Life: jobtest.Life{Fate: fate}}
 }
@@ -352,8 +352,8 @@ func (w *world) checkFile() {
 	}
 }
 
-// ended checks that no upload is left and that the job has succeeded if reason is "". Otherwise,
-// the job must have failed for that reason and have no file.
+// ended checks that no upload is left. If reason is "", the job must have succeeded. Otherwise,
+// it must have failed for that reason and have no file.
 func (w *world) ended(reason string) {
 	w.t.Helper()
 	switch j := w.jobs.Job(); {

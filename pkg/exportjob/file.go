@@ -15,7 +15,7 @@ import (
 
 // File is the file of a job and the upload that creates it.
 type File struct {
-	Key    string   // unique across workspaces: a path of two segments, whatever the workspace is called
+	Key    string   // unique across workspaces; always two path segments, even if the workspace's name contains slashes or dots
 	Name   string   // name under which a browser saves the file; chosen by the client, or a default such as entities-2026-11-22.ndjson.gz with the UTC date of the job's creation
 	Upload string   // id of the upload; "" before it starts
 	Parts  []string // ETags of the parts, in order
@@ -30,8 +30,8 @@ func NewFile(j job.Job, o Order) File {
 	}
 }
 
-// Unpacked returns the media type of the file as a browser should save it. unpacked is true if
-// the browser should decompress the file, because f.Name does not end with .gz.
+// Unpacked returns the media type of the file that a browser saves. If f.Name does not end with
+// .gz, unpacked is true: the browser should decompress the file before saving it.
 func (f File) Unpacked() (mediaType string, unpacked bool) {
 	switch path.Ext(f.Name) {
 	case ".csv":

@@ -12,9 +12,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// Create queues a job for an order. If a job with the same order exists, Create returns that
-// job, whatever the quota, and created is false. The error has kind Conflict if a job with the
-// same id but a different order exists, and kind TooMany if the workspace already has as many
+// Create queues a job for an order. If a job with the same order exists, created is false and
+// Create returns that job, even if the quota is used up. The error has kind Conflict if a job with
+// the same id but a different order exists, and kind TooMany if the workspace already has as many
 // unfinished jobs as quota allows.
 func Create(ctx context.Context, s job.Store, workspace string, o Order, quota int, now time.Time) (j Job, created bool, err error) {
 	if err := o.Validate(); err != nil {
@@ -42,9 +42,9 @@ func Create(ctx context.Context, s job.Store, workspace string, o Order, quota i
 }
 
 // Get returns a job. If the job has succeeded, DownloadURL is a new link, or Error says that the
-// file has expired. A browser saves the file as fileName, unless fileName is empty, and
-// decompresses the file if fileName lacks .gz. The error has kind Invalid if clients may not
-// choose fileName.
+// file has expired. If fileName is not empty, a browser saves the file under that name, and
+// decompresses it if the name lacks .gz. The error has kind Invalid if clients may not choose
+// fileName.
 func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (Job, error) {
 	stored, err := Kind.Get(ctx, s, workspace, id, now)
 	if err != nil {

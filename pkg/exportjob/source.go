@@ -23,8 +23,8 @@ type Events interface {
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
 }
 
-// source reads records in the order of the file: entities by id, and events by occurred_at,
-// oldest first, and then by id.
+// source reads records in the order of the file: entities by id, and events from oldest to newest
+// by occurred_at, then by id.
 type source struct {
 	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor, or the first page if the cursor is ""
 	count func(ctx context.Context) (int64, error)              // counts the records of the job
@@ -48,7 +48,7 @@ type row struct {
 	attributes record.Attributes
 }
 
-// look notes the cursor of r and, if r belongs to the job, adds it to the page.
+// look moves p.last to r, and adds r to the page if it belongs to the job.
 func (p *page) look(r row, belongs bool) {
 	p.last = r.cursor
 	if belongs {

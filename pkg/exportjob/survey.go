@@ -75,7 +75,7 @@ func (v *surveyor) note(name string) {
 	}
 }
 
-// look adds a record's attribute names. It fails if the names found no longer fit in a header.
+// look adds a record's attribute names. It fails if that makes the header too large.
 func (v *surveyor) look(attributes record.Attributes) error {
 	members, err := record.Members(attributes)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"sluice/pkg/access"
 )
 
-// sessionCookie carries the API key of the dashboard page, which sends no Authorization
-// header.
+// sessionCookie is the cookie that holds the dashboard's API key, because the page sends no
+// Authorization header.
 const sessionCookie = "sluice_session"
 
 // secureSessionCookie is the session cookie over HTTPS. Browsers accept a cookie with the

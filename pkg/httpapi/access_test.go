@@ -127,7 +127,7 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 	return p.Code
 }
 
-// A rejected request is charged, but reads and writes nothing.
+// A rejected request counts toward the rate limits, but reads and writes nothing.
 func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {

@@ -101,8 +101,8 @@ func (b *batch) fail(byID map[string][]batchWrite, err error) {
 }
 
 // write stores the elements, up to writers at once, and notes the results. Elements with the same
-// id are stored in order. If one of them fails through a fault of the service, the later ones are
-// skipped, so that the order is still right when the client repeats the batch.
+// id are stored in order. If the service fails to store one of them, the later ones are skipped, so
+// that the order is still right when the client repeats the batch.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
 	var calls errgroup.Group
 	calls.SetLimit(writers)
@@ -152,8 +152,8 @@ func (b *batch) failure() error {
 	return errors.Join(errs...)
 }
 
-// response returns the status that all results share, or 207 if they differ. If the shared status
-// is an error, the body is a problem that contains the results.
+// response has the status of the results, or 207 if their statuses differ. If all results have the
+// same error status, the body is a problem that contains the results.
 func (b *batch) response() (response, error) {
 	status := b.results[0].Status
 	for _, r := range b.results {

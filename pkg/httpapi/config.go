@@ -22,7 +22,7 @@ type Config struct {
 	AccessOff          bool             // whether AUTH_MODE is "none"; the default is "api-key"
 	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs in a workspace, 1 to 100; exportjob.DefaultQuota by default
 	EventRetentionDays int              // EVENT_RETENTION_DAYS: how many days new events are kept, up to 36,500; 0 (the default) means forever
-	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of the cached rows of limits, 1s to 60s; 60s by default
+	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of cached limits, 1s to 60s; 60s by default
 }
 
 // LoadConfig reads the environment variables of a [Config]. An empty variable means the default.
@@ -122,8 +122,8 @@ func (e *environment) originSecrets() []string {
 }
 
 // Limiter returns a limiter that keeps its counters in store and looks up the limits of an
-// identity in rows. With FailOpen, it charges fallback while store fails; fallback must keep its
-// counters within the process.
+// identity in rows. With FailOpen, it counts in fallback while store fails; fallback must keep its
+// counters in memory.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *ratelimit.RowCache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {

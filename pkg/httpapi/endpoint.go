@@ -60,9 +60,9 @@ type endpoint struct {
 // ServeHTTP takes a request through all steps, in order. The result of the action is sent only if
 // the rate limits allow it.
 //
-// An export is charged after its action, for the records that it found, but is refused before the
-// action if it is known not to fit into a limit. Any other request is charged before its action,
-// so that a refused import writes nothing.
+// An export is charged after its action, for the records that it found. If it is known to ask for
+// more than a limit has left, it is refused before its action. Any other request is charged before
+// its action, so that a refused import writes nothing.
 //
 // net/http cancels the context of a request when the client closes its half of the connection,
 // although the client may still wait for the response. ServeHTTP ignores that cancellation, and
@@ -128,9 +128,9 @@ func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	e.logRequest(ctx, r)
 }
 
-// identify returns who is counted: the request's API key if it is valid and has a row of limits,
-// and otherwise the address. It authenticates the request only if the key has such a row. All
-// other requests are authenticated later, after they have been charged or prechecked.
+// identify returns the identity to charge: the API key if it is valid and has a row of limits, and
+// otherwise the address. It authenticates the request only if the key has such a row. All other
+// requests are authenticated later, after they have been charged or prechecked.
 func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	r.address = e.clientAddress(r.Request)
 	if e.Rows != nil {
@@ -156,8 +156,8 @@ func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 	return address, nil
 }
 
-// precheck refuses an export that is known not to fit into a limit. If such an export passes
-// because of ActionObserve, it must not be charged.
+// precheck refuses an export from a blocked client, or one that is known to ask for more than a
+// limit has left. If ActionObserve lets such an export pass, it must not be charged.
 func (e *endpoint) precheck(r *request) error {
 	d, refused := e.limiter.Precheck(ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: e.maxRecords(r)})
 	if !refused {
@@ -177,7 +177,7 @@ func (e *endpoint) maxRecords(r *request) int64 {
 	return int64(p.limit(e.maxPage(r.counted)))
 }
 
-// charge charges a request. It ignores records unless the route is an export.
+// charge ignores records unless the route is an export.
 func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	begun := time.Now()
 	d, err := e.limiter.Charge(ctx, ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: int64(records)})

@@ -15,7 +15,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// post returns the sample event of a route, with its body replaced.
 func post(t *testing.T, route, body string) events.APIGatewayV2HTTPRequest {
 	t.Helper()
 	ev := sample(t, route)

@@ -124,8 +124,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// A query is either rejected or returns a page of at most three records, because no more are
-// stored. The page's link leads to the next page.
+// A query is either rejected or returns a page. Only three records are stored, so no page has
+// more. The page's link leads to the next page.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{
 		"", "limit=1", "limit=200", "limit=0", "limit=+1", "limit=１", "limit=1&limit=2", "type=person", "type=%00", "type=%ff", "type=",
@@ -204,7 +204,7 @@ func FuzzCursor(f *testing.F) {
 			if resp.StatusCode != 200 || given[text] {
 				continue
 			}
-			// An accepted cursor is for this list, and its text is its only valid encoding.
+			// An accepted cursor belongs to this list, and can be encoded in only one way.
 			b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 			var c struct {
 				Route     string `json:"r"`

@@ -6,8 +6,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// getHealth responds with 200 if the stores of entities and events respond and the disk takes
-// data, and otherwise with an error of kind record.Unavailable (503). It need not test the
+// getHealth responds with 200 if the stores of entities and events respond and the disk is
+// writable, and otherwise with an error of kind record.Unavailable (503). It need not test the
 // counters, because the request has already been charged.
 //
 // getHealth reads records that do not exist, in a workspace with a random name. That spreads the

@@ -50,7 +50,7 @@ type Options struct {
 	ServiceID    *ServiceID                 // for the header Sluice-Source; nil to omit the header
 	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, to prevent DNS rebinding
 	RequestID    func(*http.Request) string // id for logs and problems; a new UUID by default
-	Writable     func() error               // returns an error if the disk takes no more data; unset if the stores are not on a local disk
+	Writable     func() error               // returns an error if the disk is not writable; unset if the stores are not on a local disk
 	Fits         func(body []byte) bool     // reports whether a response with this body can be sent; unset if every response can
 	Logger       *slog.Logger               // gets one line per request; slog.Default by default
 	Now          func() time.Time           // for record times and usage; time.Now by default

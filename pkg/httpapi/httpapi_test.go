@@ -267,7 +267,7 @@ func TestLoadConfig(t *testing.T) {
 	}
 }
 
-// A page with more records than the limit could never be charged.
+// A page with more records than the limit would always be refused.
 func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	a := newAPI(t)
 	a.createEntities(t, 11)

@@ -188,7 +188,7 @@ func TestKeysOfRowsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A blocked address is refused whatever row the key has, and its key is not read.
+// A blocked address is refused whatever the key's row says, and the key is not read.
 func TestActionsOfKeys(t *testing.T) {
 	for _, tt := range []struct {
 		action ratelimit.Action

@@ -41,7 +41,7 @@ const metricsNamespace = "Sluice"
 //	LocalRefusals                     refusals without a call to the counter store
 //	ChargeLatency                     milliseconds spent in the counter store; absent without a call
 //	ChargeFailures                    charges that failed
-//	FailedOpen                        requests decided by the fallback or the action of a row because
+//	FailedOpen                        requests decided by the fallback or by a row's action because
 //	                                  the charge failed
 //	LimitsUnread                      requests decided before the rows of limits were read
 //	LimitsStale                       requests decided by rows that were too old

@@ -7,8 +7,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// chargesPerPartition returns, by scope, how many charges per second the limits admit on its
-// partition key: the sum of its routes' request limits. For imports, limits.Imports caps that sum.
+// chargesPerPartition returns the maximum number of charges per second on each scope's partition
+// key: the sum of its routes' request limits. For imports, limits.Imports caps that sum.
 func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 	charges := make(map[ratelimit.Scope]int64)
 	seen := make(map[string]bool) // routes with the same name share a counter

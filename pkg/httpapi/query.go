@@ -53,7 +53,7 @@ func parseQuery(r *request, known ...string) *parameters {
 }
 
 // maxPage returns how many records a page may have: at most the identity's records limit, because
-// a longer page could never be charged. ActionUnlimited lifts that limit.
+// a longer page would exceed it on its own. ActionUnlimited lifts that limit.
 func (s *service) maxPage(identity string) int {
 	limits := s.limiter.LimitsFor(identity)
 	if limits.Action == ratelimit.ActionUnlimited {

@@ -42,7 +42,7 @@ type appender interface {
 }
 
 // appendJSON appends body to b as JSON. Records encode themselves, so that their attributes
-// keep every byte.
+// are kept byte for byte.
 func appendJSON(b []byte, body any) ([]byte, error) {
 	if body, ok := body.(appender); ok {
 		return body.AppendJSON(b)

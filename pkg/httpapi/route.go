@@ -114,7 +114,7 @@ func getOpenAPI(s *service, r *request) (response, error) {
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0 || slices.Contains(allow, r.Method): // r.Method is in allow if API Gateway found no route before the adapter normalized the path
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // allow has r.Method if the adapter normalized the path after API Gateway had found no route
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil

@@ -185,7 +185,7 @@ func TestRowsThatWereNeverReadAreReported(t *testing.T) {
 	}
 }
 
-// partly is a RowStore that returns its rows and reports one more as invalid.
+// partly is a RowStore that returns its rows and reports an additional row as invalid.
 type partly []ratelimit.Row
 
 func (s partly) List(context.Context) ([]ratelimit.Row, error) {

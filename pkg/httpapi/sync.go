@@ -42,8 +42,8 @@ func listEventChanges(s *service, r *request) (response, error) {
 	return listResponse(r, page, next.at(page.Last), err)
 }
 
-// needsDeleted rejects a filter without include_deleted, because a list of changes would then omit
-// records that it reads, and a client's copy would keep records that no longer match the filter.
+// needsDeleted rejects a filter without include_deleted. The list of changes would otherwise omit
+// records that no longer match the filter, and a client's copy would keep them.
 func (p *parameters) needsDeleted(filter string, included bool) {
 	if p.values.Has(filter) && !included {
 		p.wrong.Add(filter, "needs include_deleted=true in a list of changes, which also returns, as deleted, each change that does not match, so that a copy drops what has left the filter; without "+filter+", the list has all changes")

@@ -110,7 +110,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 	}
 	c.now = c.now.Add(time.Second)
 	c.invoke(t, a, "delete-entity", "POST", "/delete_entity", `{"id":"a"}`)
-	c.now = c.now.Add(-2 * time.Second) // as on another instance, whose clock is behind
+	c.now = c.now.Add(-2 * time.Second) // as on another instance whose clock is behind
 	c.invoke(t, a, "create-entity", "POST", "/create_entity", `{"id":"a","type":"new"}`)
 	c.now = c.now.Add(3 * time.Second)
 	c.invoke(t, a, "delete-entity", "POST", "/delete_entity", `{"id":"b"}`)

@@ -1,5 +1,5 @@
 // Package job manages the life of background jobs of any kind: their status, which run owns a
-// job, how often a job was tried, when a run hands over to the next, and how many unfinished
+// job, how often it has been tried, when a run hands over to the next, and how many unfinished
 // jobs a workspace may have. Each kind of job adds the work of one run ([Work]).
 //
 // A run takes a job by writing its own name into it, and every write succeeds only if nobody
@@ -17,7 +17,7 @@ import (
 )
 
 type Kind struct {
-	Name   string        // one lower-case word for messages, such as "report" for "report job"
+	Name   string        // one lowercase word for messages, such as "report" for "report job"
 	Keep   time.Duration // how long a job is kept after its end
 	Advice string        // added to the error of a job that failed because its runs made no progress; may be empty
 }

@@ -57,8 +57,8 @@ func NewRunner(kind Kind, store Backlog, work Work, cfg RunnerConfig) (*Runner, 
 	return r, err
 }
 
-// Start begins to run jobs, first the unfinished jobs of an earlier process. After ctx is done,
-// no run starts, and [Runner.Wait] waits for the runs in progress.
+// Start begins to run jobs. The jobs that an earlier process left unfinished come first. After
+// ctx is done, no run starts, and [Runner.Wait] waits for the runs in progress.
 func (r *Runner) Start(ctx context.Context) error {
 	keys, err := r.Unfinished(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *Runner) Put(ctx context.Context, j Job) (stored Job, put bool, err erro
 	return stored, put, err
 }
 
-// enqueue adds a job to a lane, unless it is already waiting there or needs no run.
+// enqueue adds a job to a lane. It does nothing if the job already waits there or needs no run.
 func (r *Runner) enqueue(name Lane, key Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -40,9 +40,9 @@ func Events(c *client.Client, q client.EventChangeQuery) List {
 	}
 }
 
-// Erasures lists entities that were ever erased and have changed since Mark.Since, but goes back
-// at most entity.TombstoneAge. It requests all changes, up to limit per page, and drops changes
-// to entities that were never erased. A walk over events must read this list last.
+// Erasures lists the changes to entities that have ever been erased. It goes back to Mark.Since,
+// but no further than entity.TombstoneAge. It requests all changes, up to limit per page, and drops
+// the others. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since

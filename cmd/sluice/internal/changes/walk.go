@@ -66,7 +66,7 @@ func (w *Walk) Mark() Mark { return w.mark }
 // Path returns the path of the NDJSON file.
 func (w *Walk) Path() string { return w.path }
 
-// Begin discards what an earlier walk has read and starts a new walk.
+// Begin starts a new walk and discards what an earlier walk read.
 func (w *Walk) Begin(since record.Time) error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -43,7 +43,7 @@ type Options struct {
 // work identifies an export in its journal.
 type work struct {
 	Order          exportjob.Order `json:"order"`
-	Since          *record.Time    `json:"since,omitempty"` // for RunSince; nil for Run
+	Since          *record.Time    `json:"since,omitempty"` // start time for RunSince; nil for Run
 	IncludeDeleted bool            `json:"include_deleted,omitempty"`
 }
 
@@ -130,7 +130,7 @@ func (ex *exporter) cancel(ctx context.Context) error {
 	return fmt.Errorf("the export job %s could not be cancelled: %w", ex.journal.ID, err)
 }
 
-// begin starts a new export and discards a partial download.
+// begin starts a new export and discards any partial download.
 func (ex *exporter) begin() error {
 	ex.resumed, ex.created = false, false
 	if err := os.Remove(ex.part); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -348,9 +348,9 @@ func moveNew(file, path string, link func(oldname, newname string) error) error 
 	case errors.Is(err, fs.ErrExist):
 		return err
 	}
-	// Some file systems have no links, and os.Rename would replace an existing file. So first
-	// reserve the path with an empty file, or fail if there already is a file. The empty file
-	// remains if the process is killed before the rename.
+	// Some file systems do not support links, and os.Rename would replace an existing file. So
+	// first create an empty file at the path, which fails if a file is already there. If the
+	// process is killed before the rename, the empty file remains.
 	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

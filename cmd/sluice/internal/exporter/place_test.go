@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// If the file system has links, the complete file appears at the path in one step. If it has
-// none, moveNew still does not replace an existing file.
+// On a file system with links, the complete file appears at the path in one step. Without links,
+// moveNew still does not replace an existing file.
 func TestMoveNew(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

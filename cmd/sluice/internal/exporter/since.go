@@ -20,11 +20,11 @@ type Changes struct {
 	SyncedUntil record.Time // start time of the next export
 }
 
-// RunSince exports all changes from a start time on, in order and as NDJSON, to a file or to
-// o.Stdout. For entities, includeDeleted adds tombstones. The only change of an event is its
-// creation. From o.Order.Filters, RunSince uses only Type for entities and only EntityID for
-// events. As with Run, the file appears only when it is complete. After an error, another call
-// with the same arguments continues an export to a file.
+// RunSince exports all changes since a start time to a file or to o.Stdout, in order and as NDJSON.
+// For entities, includeDeleted adds tombstones. An event's only change is its creation. Of
+// o.Order.Filters, RunSince uses only Type for entities and only EntityID for events. As with Run,
+// the file appears only when it is complete. After an error, another call with the same arguments
+// continues an export to a file.
 //
 // The error is a *journal.RefusedError if the start time is in the future, or if the service may
 // no longer have all tombstones that the export needs to continue.

@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// exportSince uses a service that, if stops is set, rejects the request for the second page.
+// If stops is set, the service rejects the request for the second page.
 func exportSince(t *testing.T, path string, from record.Time, includeDeleted, stops bool, now time.Time) error {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -151,9 +151,9 @@ func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 	}
 }
 
-// A misspelled member in --map stops an import before anything is sent, because the records
-// would be stored without the field. Standard input cannot be read a second time, so an import
-// from it only prints a note.
+// A misspelled member in --map stops an import before anything is sent. Otherwise the records would
+// be stored without the field. Standard input cannot be read a second time, so an import from it
+// only prints a note.
 func TestAMemberThatNoRecordHas(t *testing.T) {
 	t.Parallel()
 	const says = `no record has the member "no" of --map; write it as in the file, or leave out no=id`
@@ -177,7 +177,7 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 		}
 		s.want(t, 3)
 
-		// It is enough that the last record has the member. An empty file does not need it.
+		// It is enough if only the last record has the member. In an empty file, nothing is missing.
 		for _, text := range []string{"", text + "\n" + `{"no":7,"name":"n"}`} {
 			if text != "" && format == recordfile.JSON {
 				text = array(lines(0, 3) + `{"no":7,"name":"n"}`)
@@ -191,8 +191,8 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 	}
 }
 
-// The members of a rejected record count as found. An unreadable record may have any members.
-// A member that becomes an attribute may be absent from all records.
+// A rejected record's members count as found. An unreadable record may have had any member. A
+// member that becomes an attribute may be absent from all records.
 func TestAMemberThatNoRecordMustHave(t *testing.T) {
 	t.Parallel()
 	const note = `no record has the member "tel" of --map; write it as in the file, or leave out tel=attributes.phone`
@@ -224,7 +224,7 @@ func TestAMemberThatNoRecordMustHave(t *testing.T) {
 }
 
 // An import that fails before it has stored anything leaves the previous import's journal and
-// reject file unchanged, so the records are not imported again.
+// reject file unchanged, so the same records are not imported twice.
 func TestAFailedImportLeavesTheJournalOfTheOneBefore(t *testing.T) {
 	t.Parallel()
 	refuse := func(int) int { return http.StatusForbidden }

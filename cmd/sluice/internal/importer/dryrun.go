@@ -24,7 +24,7 @@ type DryRun struct {
 	Rejected int64           `json:"rejected"`
 	First    json.RawMessage `json:"first"`          // first record that would be sent, with uuid.Nil in place of a new id; null if there is none
 	Rejects  []reject        `json:"rejects"`        // the first maxShown rejected records
-	Note     string          `json:"note,omitempty"` // warning about a member of --map that no record has and that would become an attribute
+	Note     string          `json:"note,omitempty"` // warning that no record has a member that --map turns into an attribute
 
 	options Options
 }

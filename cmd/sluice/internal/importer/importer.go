@@ -37,7 +37,7 @@ type Options struct {
 	CreateOnly bool   // create each entity with its own call, instead of merging it into an existing one
 	Workers    int    // concurrent calls, at least 1
 	Journal    string // path of the journal; not used with Stdin
-	Rejects    string // path of the file for rejected records; a file already there must be empty or the reject file of an earlier import
+	Rejects    string // path of the file for rejected records; an existing file must be empty or the reject file of an earlier import
 	Again      bool   // import the file even if it was imported before
 
 	Waiting func() string // what the client is waiting for; "" while the service is responding
@@ -212,8 +212,8 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.place(im.mark.Line), im.Path))
 }
 
-// prepare begins or continues the import. The journal covers the first size bytes of the file. If
-// nothing is left to do, finished is true.
+// prepare begins or continues the import. size is how much of the file the journal covers, in
+// bytes. If nothing is left to do, finished is true.
 func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished bool, err error) {
 	at, grown := im.journal.FinishedAt, im.work.Size > size
 	switch {
@@ -326,7 +326,7 @@ func (im *importer) announce(records []row) error {
 	return im.journal.Save(im.mark)
 }
 
-// commit saves the results of all records before the first one without a result. It writes the
+// commit saves the results of the records, up to the first one that has none. It writes the
 // rejected records to the reject file, and then a mark to the journal.
 func (im *importer) commit(records []row) error {
 	im.fresh = false

@@ -96,7 +96,7 @@ func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr str
 	return r, out.String(), err
 }
 
-// want checks that the service has exactly n events and that their attributes i are 0 to n-1.
+// want checks that the service has exactly n events, whose "i" attributes are 0 to n-1.
 func (s *service) want(t *testing.T, n int) {
 	t.Helper()
 	page, err := s.events.List(t.Context(), "default", event.Query{Limit: n + 100})

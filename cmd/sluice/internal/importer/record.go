@@ -43,7 +43,7 @@ func columns(resource record.Resource) []string {
 	return entity.Columns()
 }
 
-// ignored lists the fields that the service sets itself. Events have only created_at.
+// ignored lists the fields that the service sets itself. Of these, events have only created_at.
 var ignored = []string{"created_at", "updated_at"}
 
 // openRecords accepts a file with or without gzip compression.

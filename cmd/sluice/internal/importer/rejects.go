@@ -27,8 +27,8 @@ type reject struct {
 	Bytes []byte `json:"input_base64,omitempty"`
 }
 
-// rejectFile is the file for rejected records. It is removed or truncated only if the journal
-// shows that an import wrote what would be lost.
+// rejectFile is the file for rejected records. An import deletes only what it or an earlier import
+// wrote there.
 type rejectFile struct {
 	path string
 	sum  hash.Hash // SHA-256 of the bytes that the import wrote
@@ -43,7 +43,7 @@ type rejectContent struct {
 }
 
 // newRejects returns the reject file of a new import. If the file at path is the unchanged
-// reject file of an earlier import, the first write removes it. If it is any other nonempty
+// reject file of an earlier import, the first write replaces it. If it is any other nonempty
 // file, newRejects returns an error.
 func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}

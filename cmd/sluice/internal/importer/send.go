@@ -65,7 +65,7 @@ func (im *importer) sendAll(ctx context.Context, records []row) error {
 	return g.Wait()
 }
 
-// send makes one call and sets its records' results. It fails if any record has no final result.
+// send makes one call and sets its records' results. It fails if any record is left without one.
 func (im *importer) send(ctx context.Context, records []row) error {
 	var batch []*row
 	for i := range records {
@@ -95,7 +95,7 @@ func (im *importer) sendOne(ctx context.Context, rec *row) error {
 	return im.note(rec, created, stored.CreatedAt, err)
 }
 
-// sendBatch sends a batch in one call. Each element of the request is a record converted by member.
+// sendBatch sends a batch in one call. member turns a record into an element of the request.
 func sendBatch[N, T any](ctx context.Context, im *importer, batch []*row, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*row) N, createdAt func(T) record.Time) error {
 	list := make([]N, len(batch))
 	for i, rec := range batch {

@@ -160,10 +160,9 @@ func (s *shaper) checkHeader(format recordfile.Format) error {
 	return nil
 }
 
-// checkFound returns an error if Map turns a member into a field and no record so far has that
-// member. If attributes is false, members that become attributes may be missing. Other members
-// are rarely missing from a whole file. Without the id, for example, an import would give every
-// record a new id.
+// checkFound returns an error if Map turns a member into a field but no record so far has that
+// member. Its name is probably misspelled, and without the id, for example, every record would get
+// a new one. If attributes is false, members that become attributes may be missing.
 func (s *shaper) checkFound(attributes bool) error {
 	if !s.readable {
 		return nil

@@ -71,7 +71,7 @@ type line struct {
 }
 
 const (
-	version = 2                      // of the file format
+	version = 2                      // version of the file format
 	magic   = `{"sluice_journal":2,` // beginning of every journal of this version
 )
 

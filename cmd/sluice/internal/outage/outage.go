@@ -1,5 +1,5 @@
-// Package outage reports, on a terminal or in a log, that a service does not respond and when
-// the client will try again.
+// Package outage reports, on a terminal or in a log, that a service is not responding and when the
+// client will try again.
 package outage
 
 import (
@@ -17,10 +17,10 @@ import (
 	"sluice/pkg/client"
 )
 
-// Report says when a client gets no response and will try again. It is safe for concurrent use.
+// Report tells the user about tries that got no response. It is safe for concurrent use.
 type Report struct {
 	out      io.Writer
-	url      string // of the service
+	url      string // URL of the service
 	progress bool   // whether the caller shows its progress on a terminal
 
 	mu      sync.Mutex

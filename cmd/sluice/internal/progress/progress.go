@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	barInterval  = 200 * time.Millisecond // between updates of the bar
-	lineInterval = 5 * time.Second        // between lines, where no bar is shown
+	barInterval  = 200 * time.Millisecond // how often the bar is updated
+	lineInterval = 5 * time.Second        // how often a line is written if out is not a terminal
 	barWidth     = 24                     // in columns, without the brackets
 	minBarWidth  = 8                      // if there is less room, no bar is shown
 	defaultWidth = 80                     // in columns; used if the terminal's size is unknown

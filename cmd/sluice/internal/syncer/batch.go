@@ -16,8 +16,8 @@ import (
 
 // batch is a set of changes that are applied to a copy in one pass.
 type batch struct {
-	lines  map[string][]byte      // new line by record id; nil removes the record
-	erased map[string]record.Time // time of erasure by entity id; the entity's events created up to then are removed
+	lines  map[string][]byte      // each changed record's JSON line, by id; nil removes the record
+	erased map[string]record.Time // when each entity was erased, by id; its events created up to then are removed
 }
 
 // readBatch reads about size bytes of changes from a walk's file. It returns io.EOF with the
@@ -123,8 +123,8 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 	return records, nil
 }
 
-// removes reports whether the batch removes a record. It does if line is nil, because the record
-// was deleted, or if the record is an event created at or before its entity's erasure.
+// removes reports whether the batch removes a record. It removes deleted records, whose line is
+// nil, and events created no later than their entity was erased.
 func (b batch) removes(line []byte) (bool, error) {
 	if line == nil || len(b.erased) == 0 {
 		return line == nil, nil

@@ -13,7 +13,7 @@ import (
 
 const (
 	defaultBatchBytes = 32 << 20 // size of a batch of changes, which is held in memory
-	bufferBytes       = 64 << 10 // per file
+	bufferBytes       = 64 << 10 // size of each file's buffer
 )
 
 // copyFile describes a new copy in a temporary file.

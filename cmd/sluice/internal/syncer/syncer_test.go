@@ -165,7 +165,7 @@ func TestAFailedRunContinues(t *testing.T) {
 	}
 }
 
-// The copy drops events even if the erasure job has not ended and the service still has them.
+// The copy drops these events even if the erasure job has not yet deleted them from the service.
 func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -186,8 +186,8 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.wantCopy(t, record.Entity, newCopy(t))
 }
 
-// wantErased updates a copy of events and checks that it has no events from before the erasure
-// of their entity. ids must list all erased entities.
+// wantErased updates a copy of events and checks that it has no events created before their entity
+// was erased. ids must list all erased entities.
 func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	t.Helper()
 	if _, _, err := s.sync(t, record.Event, path); err != nil {
@@ -288,7 +288,7 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
-		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // longest time between two runs after which the second does not start over
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // maximum age of the last run; after that, a run starts over
 	)
 	for _, interrupted := range []bool{false, true} {
 		for _, age := range []time.Duration{most, most + time.Millisecond} {

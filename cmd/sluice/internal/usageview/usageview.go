@@ -145,8 +145,8 @@ func bar(used, limit int64) rune {
 // unsettled is how many of the latest seconds can still change.
 const unsettled = 2
 
-// Lines returns a function that writes a line for each second whose counts are final, unless
-// it has already written that second. The first call writes only the latest such second.
+// Lines returns a function that writes one line for each second whose counts are final. The first
+// call writes only the latest of these seconds, and later calls only new ones.
 func Lines(w io.Writer) func(client.Usage) error {
 	var shown int64
 	return func(u client.Usage) error {

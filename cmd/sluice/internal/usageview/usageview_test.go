@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// used returns 60 seconds of usage that end with these numbers of records, one per second.
+// used returns 60 seconds of usage, the last of which have these numbers of records.
 func used(records ...int64) client.Usage {
 	u := client.Usage{Counted: "address:192.0.2.1", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}}
 	for i := range int64(60) {
