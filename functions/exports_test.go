@@ -200,7 +200,7 @@ func (x *exports) order(t *testing.T, id, rest string) any {
 	return x.fast.next(t)
 }
 
-// exportJob is a stored job: shown is what lists show of it, and progress is what its runs save.
+// exportJob is a stored job. Lists show the part in shown, and runs save their progress.
 type exportJob struct {
 	job.Job
 	shown    exportjob.Job

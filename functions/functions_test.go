@@ -420,7 +420,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {
-		instance, first, early := instances[s.function], false, 0 // early: connections opened by init
+		instance, first, early := instances[s.function], false, 0 // early is how many connections init opened
 		if instance == nil {
 			first = true
 			proxies[s.function] = dynamoproxy.Start(t, dynamolocal.Endpoint(t))

@@ -17,8 +17,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// With the permissions in template.yaml, the monitor reports the oldest job of any kind. So it
-// notices an erasure that was killed and that the stream no longer delivers.
+// With the permissions in template.yaml, the monitor reports the oldest job of any kind. It
+// therefore notices a killed erasure that the stream no longer delivers.
 func TestTheJobMonitorNoticesAnErasureThatStopped(t *testing.T) {
 	t.Parallel()
 	exports, erasures := dynamolocal.Table(t, "ExportJobsTable"), dynamolocal.Table(t, "ErasureJobsTable")

@@ -60,7 +60,7 @@ type load struct {
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// waitUntil returns when a request that began after this time is complete.
+// waitUntil waits until a request that started later than begun is complete.
 func (l *load) waitUntil(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {
@@ -184,7 +184,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	usage := proxy.Usage()
 	charges, reads := usage[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}].Calls, usage[dynamoproxy.Call{Operation: "Scan", Table: d.limits}].Calls
 	t.Logf("%d requests, %d charges, %d reads of the rows in %v", len(done), charges, reads, time.Since(begin))
-	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 3 { // the third kind of call, which init makes, is for the service's id
+	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 3 { // the third kind of call gets the service's id during init
 		t.Errorf("%d requests made the calls %v; at most %d reads of the rows are needed", len(done), usage, most)
 	}
 }
@@ -328,7 +328,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	}
 }
 
-// The last known rows apply, or the defaults without any. The log says so. No request fails.
+// The last known rows apply, or else the defaults. The log says which apply. No request fails.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second

@@ -91,7 +91,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}
 }
 
-// One entity's stamp is an hour ahead, which is more than clocks may differ.
+// One entity's stamp is an hour ahead, more than the allowed clock difference.
 func TestLogLineOfAClockFault(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -124,7 +124,7 @@ func TestLogLineOfAFailedExportJob(t *testing.T) {
 	t.Parallel()
 	const shards, perEvent = 1, 500
 	x := deployExports(t, dynamolocal.Shared(t), shards)
-	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // their attributes need more columns than a CSV file can have
+	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // the events' attributes need more columns than a CSV file can have
 		attributes := make(map[string]int, perEvent)
 		for n := range perEvent {
 			attributes[fmt.Sprintf("a%d", i*perEvent+n)] = n

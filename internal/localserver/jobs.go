@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	exportsAtOnce  = 2 // not counting one export in its first turn, which has a slot of its own
+	exportsAtOnce  = 2 // and one more export in its first turn, which has its own slot
 	exportsTurn    = 5 * time.Second
 	erasuresAtOnce = 4
 )

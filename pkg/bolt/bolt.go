@@ -30,7 +30,7 @@ func putRecord(b *bbolt.Bucket, key string, r any) error {
 	return b.Put([]byte(key), value)
 }
 
-// stored turns off checks in decoding. Every record passed them when it was encoded.
+// stored turns off checks in decoding. Every record passed them before it was stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // decode returns a record that shares no memory with value, which is valid only during the

@@ -46,7 +46,7 @@ func TestWalksOfEntities(t *testing.T) {
 }
 
 // bbolt allows only one write transaction at a time and a merge may be slow, so an update merges
-// before it begins one. An update that is invalid or changes nothing needs none.
+// before it begins one. An update that is invalid or changes nothing never begins one.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)

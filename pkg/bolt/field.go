@@ -9,9 +9,9 @@ import (
 )
 
 // fields reads or writes a record field by field. Each kind of record has one function that
-// lists its fields for both. JSON would double the processor time of a list and make the file
-// 50% larger. A time is stored as a uvarint, in milliseconds. Text is preceded by its length in
-// bytes, which is also a uvarint.
+// lists its fields, for reading and writing. JSON would double the processor time of a list and
+// make the file 50% larger. A time is stored as a uvarint, in milliseconds. Text is preceded by
+// its length in bytes, which is also a uvarint.
 type fields struct {
 	value   []byte // what is left to read, or what has been written so far
 	writing bool

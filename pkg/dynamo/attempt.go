@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// attempts keeps the SDK from sending a write too long after its time stamp. An attempt can be
+// attempts keeps the SDK from sending a write too long after its timestamp. An attempt can be
 // late because the SDK retries failed writes, or because the process was suspended.
 type attempts struct {
 	now   func() time.Time

@@ -114,7 +114,7 @@ func (w *world) insert(resource record.Resource, i int, at record.Time, name str
 type life struct {
 	jobtest.Life
 	*world
-	lists    atomic.Int64  // number of life.list calls until one fails; 0 if none should fail
+	lists    atomic.Int64  // life.list counts this down and fails when it reaches 0; starts at 0 for no failure
 	pageTime time.Duration // how long each call to life.list takes
 }
 

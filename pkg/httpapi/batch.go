@@ -101,8 +101,8 @@ func (b *batch) fail(byID map[string][]batchWrite, err error) {
 }
 
 // write stores the elements, up to writers at once, and notes the results. Elements with the same
-// id are stored in order. If the service fails to store one of them, the later ones are skipped, so
-// that the order is still right when the client repeats the batch.
+// id are stored in order. If one of them fails and the client is not at fault, the later ones are
+// skipped, so that the order is still right when the client repeats the batch.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
 	var calls errgroup.Group
 	calls.SetLimit(writers)

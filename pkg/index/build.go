@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/snapshot"
 )
 
-// TakeUp is the longest time after a declaration changes until every process follows the change
-// in its writes and every index contains all earlier writes.
+// TakeUp is how long to wait after a declaration changes. By then, every process follows the
+// change in its writes, and every index contains all earlier writes.
 const TakeUp = snapshot.MaxAge + record.SyncLag
 
 var (
@@ -22,7 +22,7 @@ var (
 	ErrRemoving = errors.New("the index of the attribute is being removed; wait until that is complete")
 )
 
-// addTries is how many times Add tries while other processes change declarations. A
+// addTries is how many times Add tries if other processes keep changing declarations. A
 // declaration changes a few times a second while its index is being built.
 const addTries = 5
 

@@ -132,7 +132,7 @@ type Store interface {
 
 	// Add stores a new declaration and returns it with its first revision. others must list
 	// all other declarations of the same workspace and type, in the order of Compare. Add returns
-	// ErrChanged if the stored declarations are different.
+	// ErrChanged if the stored declarations differ from others.
 	Add(ctx context.Context, d Declaration, others []Declaration) (Declaration, error)
 
 	// Put stores d and returns it with its next revision. It returns ErrChanged unless the

@@ -14,7 +14,7 @@ import (
 // Run is one run of a job, as [Work] receives it.
 type Run struct {
 	Job   Job             // the job as last stored
-	Calls context.Context // for calls that should complete; lives longer than the run's context, by Config.Grace
+	Calls context.Context // for calls that should complete; stays alive for Config.Grace after the run's context is done
 	Log   *slog.Logger    // adds the job's id to each line; Work may add attributes
 
 	worker *Worker
@@ -26,8 +26,8 @@ var errLost = errors.New("another run has taken the job, or it has ended or was 
 func (r *Run) Now() time.Time { return r.worker.cfg.Now() }
 
 // Save stores details, which lists show, and progress, from which the next run continues.
-// Set further if the run has made progress since it last set further. The job's tries then start
-// again from 0. If Save fails, the run must end with that error.
+// Pass true for further if the run has made progress since it last passed true. The job's tries
+// then start again from 0. If Save fails, the run must end with that error.
 func (r *Run) Save(details, progress any, further bool) error {
 	shown, err := json.Marshal(details)
 	if err != nil {
@@ -90,7 +90,7 @@ func (w *Worker) stuck(format string) Failure {
 	return Failure(text)
 }
 
-// conclude ends the run. err, the error from r.do, decides what becomes of the job.
+// conclude ends the run. What becomes of the job depends on err, the error from r.do.
 func (r *Run) conclude(ctx context.Context, err error) error {
 	w := r.worker
 	var reason Failure

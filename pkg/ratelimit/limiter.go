@@ -19,7 +19,7 @@ type Config struct {
 	LimitsFor func(identity string) Limits
 
 	// Fallback, if not nil, is charged when the store fails. With an in-memory fallback, each
-	// process counts alone and admits requests up to the full limit.
+	// process counts by itself and admits requests up to the full limit.
 	Fallback Store
 
 	// Now is the clock; time.Now if nil.

@@ -7,8 +7,8 @@ const (
 	// MaxClockSkew is how far an instance's clock may differ from UTC, in either direction.
 	MaxClockSkew = 2 * time.Second
 
-	// WriteTimeout is the longest time from reading the clock for a write's stamp to the last
-	// attempt to send the write to the database.
+	// WriteTimeout is how much time may pass after a write has read the clock for its stamp. Later
+	// than that, no attempt is made to send it to the database.
 	WriteTimeout = 5 * time.Second
 
 	// MaxTransit is the longest time from sending a write until the database has applied it. By
@@ -34,8 +34,8 @@ func SyncedUntil(since Time, now time.Time) Time {
 	return since
 }
 
-// Next returns the stamp of the change that follows a change with stamp t: now or, if later, a
-// millisecond after t. If t is ahead of now by more than 2*MaxClockSkew, a clock was wrong.
+// Next returns the stamp for a change that follows one with stamp t: now, or a millisecond
+// after t if that is later. If t is ahead of now by more than 2*MaxClockSkew, a clock was wrong.
 // Next then returns now, because walks would otherwise not see the record until t.
 func (t Time) Next(now time.Time) Time {
 	n := TimeOf(now)

@@ -17,7 +17,7 @@ const MaxAge = time.Minute
 
 const (
 	readTimeout = time.Second     // for one read; Refresh waits for two reads at most
-	retryAfter  = 5 * time.Second // from a failed read to the next read
+	retryAfter  = 5 * time.Second // wait after a failed read before the next one
 )
 
 // Config tunes a Cache. Its zero value is ready to use.

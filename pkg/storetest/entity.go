@@ -56,7 +56,7 @@ type OpenEntities func(t *testing.T) func(entity.Clock) (entity.Store, error)
 
 // entityStore has write methods that take the time of the write.
 type entityStore struct {
-	entity.Store // with a clock that shows updatedAt
+	entity.Store // its clock shows updatedAt
 	open         func(entity.Clock) (entity.Store, error)
 }
 

@@ -76,7 +76,7 @@ func testEventErase(t *testing.T, s eventStore) {
 	}
 }
 
-// testExpired creates an event again before, at and after the time when the first one expires.
+// testExpired creates the same event again before, at and after the time at which it expires.
 func testExpired(t *testing.T, s eventStore) {
 	e := plainEvent("a", eventNoon)
 	e.CreatedAt, e.ExpiresAt = eventNoon, laterEvent(time.Minute)

@@ -323,7 +323,7 @@ func testJobCount(t *testing.T, s job.Backlog) {
 	j.StartedAt = nil
 	j = replaceJob(t, s, j) // an unfinished job may start over, even if the quota is reached
 	j = replaceJob(t, s, reports.Finish(j, job.Failed, jobsCreatedAt))
-	j = replaceJob(t, s, j) // must not be subtracted from the count again
+	j = replaceJob(t, s, j) // the count must not decrease again
 	if !tooMany("d", 1) {
 		t.Error("a job that has ended was subtracted from the count twice")
 	}

@@ -12,7 +12,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// request requests a job that covers everything created up to a time.
 func request(t *testing.T, s job.Store, until time.Time) job.Job {
 	t.Helper()
 	j, err := job.Request(t.Context(), s, job.Job{Workspace: workspace, ID: "ada", Until: record.TimeOf(until)}, until)

@@ -51,9 +51,8 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 	return routes.ProxyWithContext(ctx, ev)
 }
 
-// convertible returns an event that the adapter can convert to an HTTP request. If ev is not
-// such an event, ok is false, and the result is a GET of / with the valid headers and cookies
-// of ev.
+// convertible returns ev in a form that the adapter can convert to an HTTP request. If that is
+// impossible, ok is false, and the result is GET / with the valid headers and cookies of ev.
 //
 // The adapter prints the decoded path of an event that it cannot convert. Without convertible,
 // a client could forge log lines in that path and so falsify metrics.

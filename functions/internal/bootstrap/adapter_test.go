@@ -238,7 +238,7 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 // matches a route. A 405 would tell the client to use the very method that it used.
 func TestARequestThatMatchesARouteOnlyAfterNormalizationIs404(t *testing.T) {
 	s := newService(t)
-	// The second event is that of GET /%65ntity, since API Gateway decodes the path.
+	// API Gateway decodes the path, so GET /%65ntity causes the second event.
 	for _, tt := range []struct{ method, path string }{{"get", "/entity"}, {"GET", "/entity"}} {
 		ev := sample(t, "not-found")
 		ev.RequestContext.HTTP.Method, ev.RawPath = tt.method, tt.path

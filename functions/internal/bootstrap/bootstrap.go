@@ -106,7 +106,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 }
 
 // connections is how many connections a function opens during init. A function that is not listed
-// opens one. Each costs a write unit, and a thousand instances may start at the same time, so a
+// opens one. Each connection costs a write unit, and a thousand instances may start at once, so a
 // batch opens more connections, up to httpapi.BatchWriters, only when it needs them.
 var connections = map[string]int{
 	"create-events":   10,
@@ -114,8 +114,8 @@ var connections = map[string]int{
 	"usage":           dynamo.UsageReaders,
 }
 
-// connect opens connections to DynamoDB for the first request. count is their number; 0 stands for
-// 1. One connection is used to read the service's id and then the indexed attributes.
+// connect opens count connections to DynamoDB for the first request, or one if count is 0. It
+// uses one of them to read the service's id and then the indexed attributes.
 func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
