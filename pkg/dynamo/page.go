@@ -223,8 +223,8 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 }
 
 // share returns how many items to request from p: the number that the page lacks, divided by the
-// number of unfinished parts. DynamoDB rounds a query up to whole read units, so share also fills
-// the last unit with items that the page lacks. They cost nothing extra and may save a call.
+// number of unfinished parts. DynamoDB bills whole read units, so share rounds up to fill the last
+// unit, within what the page lacks: the additional items cost nothing and may save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {

@@ -119,7 +119,7 @@ func (r *Runner) dispatch(l *lane) {
 	}
 }
 
-// run runs a job. If the run fails, the job is queued again after retryAfter in the slow lane.
+// run runs a job. If the run fails, the job is queued again, in the slow lane, after retryAfter.
 func (r *Runner) run(l *lane, key Key) {
 	ctx := r.ctx
 	if l.turn > 0 {

@@ -38,7 +38,7 @@ func testReplaceChanged(t *testing.T, s entityStore) {
 	later, earlier, tombstone := plainEntity("a"), plainEntity("a"), plainEntity("gone")
 	later.UpdatedAt = updatedAt
 	earlier.UpdatedAt = record.TimeOf(entityCreatedAt.Time().Add(-time.Millisecond))
-	tombstone.UpdatedAt = updatedAt // the stamp of the tombstone
+	tombstone.UpdatedAt = updatedAt
 	for name, was := range map[string]entity.Entity{
 		"a later update":      later,
 		"an earlier update":   earlier,

@@ -159,8 +159,8 @@ window.addEventListener('popstate', () => {
   if (mayRead()) records.follow();
 });
 
-// Remove unknown parameters from the URL. One of them is named retry and contains the number of
-// automatic reloads. The service adds this parameter when it refuses the page.
+// Remove parameters that the page does not use from the URL, such as retry, the number of
+// automatic reloads, which the service adds when it refuses the page.
 amendPlace({});
 showZone();
 open();

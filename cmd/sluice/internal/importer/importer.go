@@ -314,7 +314,7 @@ func (im *importer) read(records *recordReader) (list []row, err error) {
 	return list, nil
 }
 
-// announce saves in the journal that these records are about to be sent.
+// announce notes in the journal that these records are about to be sent.
 func (im *importer) announce(records []row) error {
 	im.lost.Store(false)
 	if im.journal == nil || len(records) == 0 {
