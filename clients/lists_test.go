@@ -6,8 +6,8 @@ import (
 	"sluice/internal/test/scripted"
 )
 
-// generous holds the headers of a response after which so much quota is left that page sizes do
-// not depend on timing.
+// generous has the headers of a response that leaves a lot of quota, so that page sizes do not
+// depend on timing.
 var generous = map[string]string{"RateLimit-Policy": `"records";q=800;w=1, "requests";q=800;w=1`, "RateLimit": `"records";r=800;t=1, "requests";r=800;t=1`, "X-RateLimit-Reset": "+1"}
 
 func page(records, cursor string) string {
@@ -107,7 +107,7 @@ const (
 	otherKey = `{"code":"forbidden","detail":"the key lacks the scope"}`
 )
 
-// jobCases cover jobs, downloads and the source, which names a service and a workspace.
+// jobCases cover jobs, downloads and source, a call that returns the service and the workspace.
 var jobCases = []testCase{
 	{
 		name: "export jobs",

@@ -256,8 +256,8 @@ var failureCases = []testCase{
 	},
 }
 
-// full returns the headers of a response that leaves no quota, and further headers: in others, each
-// name is followed by its value.
+// full returns the headers of a response that leaves no quota. It adds the headers in others, where
+// names and values alternate.
 func full(others ...string) map[string]string {
 	header := map[string]string{"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "+1"}
 	for i := 0; i < len(others); i += 2 {

@@ -107,7 +107,7 @@ func TestThePythonExamplesOfTheDocs(t *testing.T) {
 }
 
 // faulty is a proxy that makes the first two requests of each call fail, in two of the ways listed
-// in faults. Such a request reaches the service only if its response will be lost or cut.
+// in faults. It forwards such a request only if it will then lose or cut the response.
 type faulty struct {
 	next http.Handler
 

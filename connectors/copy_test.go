@@ -17,7 +17,7 @@ type table map[string]string
 // tables has the tables "entity" and "event".
 type tables map[string]table
 
-// put stores a record as canonical JSON, which is the same for equal values: times are equal
+// put stores a record as canonical JSON, so that equal records have equal text. Times are equal
 // if they are the same instant, and null is the same as an absent member.
 func (tb table) put(t *testing.T, text []byte) {
 	t.Helper()
@@ -51,8 +51,8 @@ func (tb table) put(t *testing.T, text []byte) {
 	tb[id] = string(canonicalText)
 }
 
-// canonical turns numbers into fractions, except that integers of more than 64 bits become strings
-// of their digits, because dlt loads them that way.
+// canonical turns numbers into fractions. Integers of more than 64 bits become strings of digits
+// instead, because dlt loads them that way.
 func canonical(value any) any {
 	switch v := value.(type) {
 	case json.Number:

@@ -105,7 +105,7 @@ func attributes(i int) record.Attributes {
 // firstN is the attribute n of the first record. No 64-bit float can represent it.
 const firstN = 9007199254740993
 
-// greatest returns the greatest value of the attribute n if there are this many records.
+// greatest returns the greatest value of the attribute n among this many records.
 func greatest(records int) int64 { return int64(firstN + records - 1) }
 
 // late returns an occurred_at that is years before the creation of the event.

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// findEntities is how many entities BenchmarkFind stores.
 const findEntities = 1_000_000
 
 // BenchmarkFind measures lookups by an indexed attribute and by id, and how much building the

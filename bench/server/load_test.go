@@ -22,7 +22,7 @@ func load(b *testing.B, server *process, request func() []byte) (perSecond float
 
 // loadOver sends b.N requests over persistent connections, one at a time on each, and returns
 // how many were served per second. The client runs on the same machine as the server, so it
-// does no more than HTTP requires. cpu-ns/op is the server's processor time. Of all metrics, it
+// does as little as HTTP allows. cpu-ns/op is the server's processor time. Of all metrics, it
 // depends least on what else is running on the machine.
 func loadOver(b *testing.B, connections int, server *process, request func() []byte) (perSecond float64) {
 	each := max(1, connections/runtime.GOMAXPROCS(0))

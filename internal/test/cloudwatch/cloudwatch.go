@@ -106,7 +106,7 @@ func (f Filter) matches(t testing.TB, event map[string]any) bool {
 }
 
 // holds reports whether the member at a path satisfies a comparison with a number or a quoted
-// string, in which * stands for any text. A member of any other type satisfies none.
+// string, in which * stands for any text. A member of any other type satisfies no comparison.
 func holds(event map[string]any, path, operator, operand string) bool {
 	var at any = event
 	for name := range strings.SplitSeq(path, ".") {

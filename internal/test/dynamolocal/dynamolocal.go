@@ -30,8 +30,8 @@ import (
 	"sluice/internal/test/child"
 )
 
-// Region is the region of clients. The engine has the same tables for every region and
-// credential.
+// Region is the region of clients. The engine serves the same tables whatever the region and
+// the credentials.
 const Region = "us-east-1"
 
 var shared struct {

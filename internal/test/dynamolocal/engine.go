@@ -56,8 +56,8 @@ func (e *Engine) run() error {
 	if e.dir != "" {
 		storage = []string{"-dbPath", e.dir}
 	}
-	// With the C1 compiler and the serial collector, the engine needs only two thirds of the
-	// default time to start (on two cores, with a cold code cache). Tests run just as fast.
+	// With the C1 compiler and the serial collector, the engine starts in two thirds of the time
+	// that it takes by default (two cores, cold code cache). Tests run just as fast.
 	p, err := child.StartTied(e.install.java, append([]string{
 		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dsqlite4java.library.path=" + e.install.dir,

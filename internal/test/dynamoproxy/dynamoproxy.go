@@ -213,7 +213,7 @@ func (p *Proxy) meter(resp *http.Response) error {
 		TableName     string
 		CapacityUnits float64
 	}
-	var of []capacity // one element per table for a batch or a transaction, and a single element for any other call
+	var of []capacity // a batch or a transaction has one element per table; any other call has only one element
 	if json.Unmarshal(body.ConsumedCapacity, &of) != nil {
 		of = make([]capacity, 1)
 		if json.Unmarshal(body.ConsumedCapacity, &of[0]) != nil {

@@ -123,8 +123,8 @@ func (s *Store) Deliver(ctx context.Context, l *Life, w *job.Worker) error {
 	return err
 }
 
-// Finish calls deliver, which must run the job without faults, until no delivery is pending.
-// The job must then have ended.
+// Finish calls deliver until no delivery is pending. deliver must run the job without faults.
+// The test fails if the job has not ended by then.
 func (s *Store) Finish(deliver func() error) {
 	s.tb.Helper()
 	for range 50 {

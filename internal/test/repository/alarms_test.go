@@ -20,7 +20,7 @@ type alarm struct {
 	comparison string // Go operator, such as >=
 	threshold  string
 	evaluated  int // how many minutes the alarm looks back
-	toAlarm    int // in how many of those minutes the threshold must be breached to set off the alarm
+	toAlarm    int // how many of those minutes must breach the threshold to set off the alarm
 }
 
 // identifier matches the id of a metric in an expression.
@@ -134,7 +134,7 @@ func platform(event, status string) string {
 	return fmt.Sprintf(`{"type":"platform.%s","record":{"requestId":"r","metrics":{"durationMs":10000.0},"status":"%s"}}`, event, status)
 }
 
-// scenario is an excerpt of the functions' log that must, or must not, set off an alarm.
+// scenario is an excerpt from the functions' log that must, or must not, set off an alarm.
 type scenario struct {
 	name  string
 	fires bool

@@ -53,8 +53,8 @@ var unitsOf = map[string]resourceUnits{
 }
 
 // batches lists the functions whose requests write up to 100 records. The maximum throughput of
-// each table limits these writes, not the throttle of the routes, which would have to be so low
-// that a single client without a key could use it up.
+// each table limits these writes. The routes' throttle does not: it would have to be so low that
+// a single client without a key could use it up.
 var batches = []string{"create-events", "upsert-entities"}
 
 // connects gives the most write units of CountersTable that an instance of a function can consume

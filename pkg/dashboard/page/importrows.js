@@ -150,7 +150,7 @@ function splitCSV(Papa, delimiter, text, last) {
 
 /**
  * Returns which cells of a row are quoted, as { cells }, because Papa Parse does not say.
- * Returns { fault } if a quote is where none may be.
+ * Returns { fault } if a quote is misplaced.
  */
 function quotedCells(raw, values, delimiter) {
   const text = raw.replace(/\r?\n?$/, '');

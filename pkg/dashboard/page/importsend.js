@@ -27,8 +27,8 @@ function* batches(records) {
 
 /**
  * Sends a batch until each record has a result. Calls onResult with each record and
- * its { status, problem }, and calls onFailure as insist does. Leaves a tenth of the
- * limits to other clients. Waits for ready before each request; ready rejects to end
+ * its { status, problem }, and calls onFailure as insist does. Leaves other clients a
+ * tenth of the limits. Waits for ready before each request; ready rejects to end
  * the batch. A request in progress is not aborted, because the service may have
  * stored its records. Rejects with an ApiError if the service denies access, or
  * still fails after many tries.

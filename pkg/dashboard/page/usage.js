@@ -20,7 +20,7 @@ const meters = [
   { key: 'requests', name: 'Busiest route', of: (s) => Math.max(0, ...Object.values(s.requests)) },
 ];
 
-/** Returns what is counted, in the form in which a user enters it: an IP address, or key:<id>. */
+/** Returns whose usage is counted, as a user would enter it: an IP address, or key:<id>. */
 const nameOf = (usage) => usage.counted.replace(/^address:/, '');
 
 class Usage {
