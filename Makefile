@@ -15,7 +15,7 @@ npm = mkdir -p $1 && cp tools/$2/package*.json $1 && cd $1 && npm ci --ignore-sc
 # Name of a file that exists if .cache/NAME contains what tools/NAME specifies.
 ready = .cache/$1/ready-$(firstword $(shell cat tools/$1/* | cksum))
 
-PIP_READY := $(foreach name,checkov connectors moto requests sam schemathesis uv,$(call ready,$(name)))
+PIP_READY := $(foreach name,checkov connectors requests sam schemathesis uv,$(call ready,$(name)))
 NPM_READY := $(foreach name,axe-core ky rate-limiter-flexible,$(call ready,$(name)))
 SAM_READY := $(call ready,sam)
 # SAM needs a region to validate the template. It runs make, which must not inherit the flags
@@ -30,7 +30,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check checkov lint prose template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools python-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
+.PHONY: help run test test-fast compile check checkov lint prose template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -81,7 +81,6 @@ LOST_sam            := the checks of template.yaml; they need python3 with venv 
 LOST_dynamodb-local := DynamoDB Local and the tests that use it; it needs Maven and Maven Central
 LOST_versitygw      := Versity S3 Gateway and the tests that use it; it needs the Go proxy
 LOST_schemathesis   := Schemathesis and its test; it needs python3 with venv and its package index
-LOST_moto           := moto and its test; it needs python3 with venv and its package index
 LOST_python-client  := the test of the Python client; it needs python3 with venv and its package index
 LOST_ky             := the JavaScript example of docs/clients.md; it needs Node.js and npm with its registry
 LOST_openapi-tools  := the client generators and linters for openapi.yaml and their tests; they need the Go proxy, python3 with venv and npm with its registry
@@ -153,7 +152,6 @@ tables.yaml: template.yaml ## write the template that imports existing tables in
 		section ~ /^(AWSTemplateFormatVersion|Parameters|Conditions):/ || /^Resources:/ || section == "Resources:" && table && !/^  #/' $< > $@
 
 schemathesis: $(call ready,schemathesis) ## fetch Schemathesis, which tests the API against openapi.yaml
-moto: $(call ready,moto) ## fetch moto, which simulates CloudFormation in a test
 connector-tools: $(call ready,connectors) ## fetch Airbyte, dlt and Singer, which run the connectors
 python-client: $(call ready,python-client) ## fetch what builds and checks the Python client
 requests: $(call ready,requests) ## fetch the Python package requests, for the benchmark of clients

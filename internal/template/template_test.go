@@ -105,8 +105,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// If Parse ignored these mistakes, local tables could differ from tables on AWS. For
-// template.yaml, TestStackIsCreatedByAnotherCloudFormation checks that the tables match.
+// If Parse ignored these mistakes, local tables could differ from tables on AWS.
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

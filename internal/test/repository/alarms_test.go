@@ -252,7 +252,6 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t, everything)[everything]
 	checkAlarms(t, r)
-	checkDashboard(t, r)
 	var meant, throttled []string
 	budget := make(map[string][]string) // "Read" or "Write" → name and dimensions of each metric
 	for _, table := range parse(t) {
@@ -280,24 +279,12 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	}
 }
 
-// By default, a stack has only the alarms for problems that users notice. One of them watches for
-// throttled writes to the counters, the records and the time-ordered indexes, because walks rely
-// on indexes that are nearly up to date (docs/incremental-sync.md). That alarm omits the indexes
-// of attributes: if one is throttled, so is its table. docs/cost.md says what alarms cost without
-// traffic.
-func TestEssentialAlarms(t *testing.T) {
+// By default, an alarm watches for throttled writes to the counters, the records and the
+// time-ordered indexes, because walks rely on indexes that are nearly up to date
+// (docs/incremental-sync.md). It omits the indexes of attributes: if one is throttled, so is its
+// table.
+func TestTheDefaultAlarmsNoticeThrottledWrites(t *testing.T) {
 	t.Parallel()
-	prices := make(map[string]int) // cents a month
-	for name, r := range render(t, "prod", everything) {
-		for id := range r.ofType("AWS::CloudWatch::Alarm") {
-			prices[name] += 10 * len(watched(t, r, id))
-		}
-	}
-	r := render(t)["prod"]
-	same(t, "the test", []string{
-		"ServerErrorsAlarm", "FunctionFailuresAlarm", "GatewayErrorsAlarm", "GatewayRefusalsAlarm", "ChargeFailuresAlarm",
-		"LatencyAlarm", "JobFailuresAlarm", "OldestJobAlarm", "WritesThrottledAlarm",
-	}, "the template", slices.Collect(maps.Keys(r.ofType("AWS::CloudWatch::Alarm"))))
 	var meant []string
 	for _, table := range parse(t) {
 		if slices.Contains([]string{"CountersTable", "EntitiesTable", "EventsTable"}, table.LogicalID) {
@@ -309,17 +296,7 @@ func TestEssentialAlarms(t *testing.T) {
 			}
 		}
 	}
-	same(t, "the tables", meant, "WritesThrottledAlarm", watched(t, r, "WritesThrottledAlarm"))
-	const most = 370 // cents; the monitor's metric brings the total to at most 4.00 USD
-	if prices["prod"] > most {
-		t.Errorf("the essential alarms cost %d cents a month, want at most %d", prices["prod"], most)
-	}
-	page := strings.Join(strings.Fields(read(t, "docs/cost.md")), " ")
-	for _, cents := range prices {
-		if want := fmt.Sprintf("%d.%02d a month for its alarms, which watch %d metrics", cents/100, cents%100, cents/10); !strings.Contains(page, want) {
-			t.Errorf("docs/cost.md does not say %q", want)
-		}
-	}
+	same(t, "the tables", meant, "WritesThrottledAlarm", watched(t, render(t)["prod"], "WritesThrottledAlarm"))
 }
 
 // watched returns the name and dimensions of each metric of an alarm.

@@ -1,11 +1,7 @@
 package repository_test
 
 import (
-	"flag"
 	"fmt"
-	"maps"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -208,63 +204,4 @@ func TestEveryRoleHasTheBoundary(t *testing.T) {
 			t.Errorf("%s has the boundary %v, and by default %v", id, got, off)
 		}
 	}
-}
-
-var update = flag.Bool("update", false, "write docs/policies/permissions.md")
-
-func TestTheListOfPermissionsIsThatOfThePolicies(t *testing.T) {
-	t.Parallel()
-	const path = "docs/policies/permissions.md"
-	text := "# What the pipeline may do\n\n" +
-		"This list is made from the policies in this folder by `go test ./internal/test/repository -run\n" +
-		"TestTheListOfPermissions -update`. [Deploying from a pipeline](../pipeline.md) explains the roles.\n"
-	for _, of := range []struct{ title, file string }{
-		{"The deploy role", "deploy-role.json"},
-		{"The CloudFormation role", "cloudformation-role.json"},
-		{"The boundary of the roles that a deployment creates", "boundary.json"},
-	} {
-		text += "\n## " + of.title + "\n\n| Service | Actions | On | Only if |\n|---|---|---|---|\n" + strings.Join(rows(readPolicy(t, of.file)), "")
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // a page of the documentation
-			t.Fatal(err)
-		}
-	}
-	if read(t, path) != text {
-		t.Errorf("%s is not what the policies allow: run this test with -update", path)
-	}
-}
-
-// rows returns Markdown table rows that list what a policy allows: one per statement and service.
-func rows(p policy) (all []string) {
-	short := func(arns any) string {
-		var names []string
-		for _, arn := range texts(arns) {
-			if parts := strings.SplitN(arn, ":", 6); len(parts) == 6 {
-				arn = parts[5]
-			}
-			names = append(names, "`"+arn+"`")
-		}
-		return strings.Join(names, ", ")
-	}
-	for _, s := range p.Statement {
-		services := make(map[string][]string)
-		for _, a := range texts(s.Action) {
-			service, action, _ := strings.Cut(a, ":")
-			services[service] = append(services[service], action)
-		}
-		var conditions []string
-		for _, of := range s.Condition {
-			for _, key := range slices.Sorted(maps.Keys(of)) {
-				conditions = append(conditions, "`"+key+"` is "+short(of[key]))
-			}
-		}
-		slices.Sort(conditions)
-		for _, service := range slices.Sorted(maps.Keys(services)) {
-			slices.Sort(services[service])
-			all = append(all, fmt.Sprintf("| %s | %s | %s | %s |\n", service, strings.Join(services[service], ", "), short(s.Resource), strings.Join(conditions, "; ")))
-		}
-	}
-	slices.Sort(all)
-	return all
 }

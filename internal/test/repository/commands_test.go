@@ -2,7 +2,6 @@ package repository_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"os/exec"
 	"path/filepath"
@@ -17,89 +16,44 @@ import (
 	"sluice"
 )
 
-var operatorPages = []string{"deploy", "operate", "recover", "adopt", "move", "edge", "quotas", "keys", "pipeline", "cost", "sam-local"}
+// command matches a command of sluice in a code block of a page.
+var command = regexp.MustCompile(`(?m)^ {4,}.*?\b(?:go run \./cmd/)?sluice ([a-z][^$#|>)\n]*)`)
 
-// commands returns the commands in the indented blocks of operatorPages, by first word.
-func commands(t *testing.T) map[string][]string {
-	t.Helper()
-	found := make(map[string][]string)
-	for _, page := range operatorPages {
-		text := strings.ReplaceAll(read(t, "docs/"+page+".md"), "\\\n", " ")
-		for _, m := range regexp.MustCompile(`(?m)^ {4,}(\S.*)$`).FindAllStringSubmatch(text, -1) {
-			line := m[1]
-			for _, inner := range regexp.MustCompile(`\$\((aws [^)]*)\)`).FindAllStringSubmatch(line, -1) {
-				found["aws"] = append(found["aws"], inner[1])
-			}
-			line, _, _ = strings.Cut(line, "   #")
-			for command := range strings.SplitSeq(line, " && ") {
-				word, _, _ := strings.Cut(command, " ")
-				found[word] = append(found[word], strings.TrimSpace(command))
-			}
-		}
-	}
-	return found
-}
-
-// Each command on the pages must exist, and must have the options that the pages use.
+// Each command of sluice in the docs exists and has the options that the page uses.
 func TestCommandsOfTheDocsExist(t *testing.T) {
 	t.Parallel()
-	found := commands(t)
-	if len(found["aws"]) < 40 || len(found["sam"]) < 10 || len(found["go"]) < 15 {
-		t.Errorf("%d commands of aws, %d of sam and %d of go were found, so this test reads the wrong thing", len(found["aws"]), len(found["sam"]), len(found["go"]))
-	}
-	in, err := json.Marshal(slices.DeleteFunc(slices.Concat(found["aws"], found["sam"]), func(c string) bool { return strings.HasPrefix(c, "sam local") }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var problems []string
-	if err := json.Unmarshal(python(t, "sam", "template", in, "internal/test/repository/testdata/commands.py"), &problems); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		t.Error(p)
-	}
-	makefile := read(t, "Makefile")
-	for _, command := range found["make"] {
-		if target := strings.Fields(command)[1]; !strings.Contains(makefile, "\n"+target+":") {
-			t.Errorf("the Makefile has no target %s", target)
-		}
-	}
-	checkOwnCommands(t, found["go"])
-}
-
-// checkOwnCommands compares the options of "go run ./cmd/sluice" with the help text.
-func checkOwnCommands(t *testing.T, commands []string) {
-	t.Helper()
 	program := filepath.Join(t.TempDir(), "sluice")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/sluice").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, command := range commands {
-		arguments, ok := strings.CutPrefix(command, "go run ./cmd/sluice ")
-		if !ok {
-			t.Errorf("%s is not a sluice command", command)
-			continue
-		}
-		words := strings.Fields(arguments)
-		n := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") })
-		if n < 0 {
-			n = len(words)
-		}
-		help, err := exec.CommandContext(t.Context(), program, append(slices.Clone(words[:n]), "--help")...).CombinedOutput()
-		if err != nil || !strings.Contains(string(help), "sluice "+words[0]) {
-			t.Errorf("%s: %v: %s", command, err, help)
-		}
-		for _, option := range regexp.MustCompile(` (--?[a-z-]+)`).FindAllStringSubmatch(" "+arguments, -1) {
-			if !regexp.MustCompile(`(^|[ ,])` + option[1] + `[ ,]`).Match(help) {
-				t.Errorf("%s has no option %s", command, option[1])
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, page := range append(pages, "README.md") {
+		for _, m := range command.FindAllStringSubmatch(strings.ReplaceAll(read(t, page), "\\\n", " "), -1) {
+			seen++
+			name, _, _ := strings.Cut(m[1]+" ", " -")
+			help, err := exec.CommandContext(t.Context(), program, append(strings.Fields(name), "--help")...).CombinedOutput()
+			if err != nil || !strings.Contains(string(help), "sluice "+strings.Fields(name)[0]) {
+				t.Errorf("%s: sluice %s: %v: %s", page, m[1], err, help)
+			}
+			for _, option := range regexp.MustCompile(` (--?[a-z-]+)`).FindAllStringSubmatch(" "+m[1], -1) {
+				if !regexp.MustCompile(`(^|[ ,])` + option[1] + `[ ,]`).Match(help) {
+					t.Errorf("%s: sluice %s has no option %s", page, name, option[1])
+				}
 			}
 		}
+	}
+	if seen < 40 {
+		t.Errorf("only %d commands were found, so this test reads the wrong thing", seen)
 	}
 }
 
 // tables.yaml is for importing resources into CloudFormation: it has the parameters, the
 // conditions and all retained tables of template.yaml, and nothing that an import does not
-// support. docs/adopt.md lists the tables.
+// support.
 func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	t.Parallel()
 	recipe := regexp.MustCompile(`(?m)^tables\.yaml: .*\n\t((?:.*\\\n)*.*)\$< > \$@$`).FindStringSubmatch(read(t, "Makefile"))
@@ -132,11 +86,6 @@ func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	if limit := 51_200; len(out) > limit { // maximum of --template-body, in bytes
 		t.Errorf("tables.yaml has %d bytes, want at most %d", len(out), limit)
 	}
-	for id := range want.Resources {
-		if !strings.Contains(read(t, "docs/adopt.md"), `"LogicalResourceId": "`+id+`"`) {
-			t.Errorf("docs/adopt.md does not adopt %s", id)
-		}
-	}
 }
 
 // sections holds the sections of a template that a resource import supports. Decoding drops the
@@ -153,26 +102,4 @@ func parseSections(t *testing.T, text []byte) (s sections) {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// Each variable that a command uses must be set by an earlier command on the same page.
-func TestPagesSetTheVariablesOfTheirCommands(t *testing.T) {
-	t.Parallel()
-	set := regexp.MustCompile(`\b([A-Z][A-Z_]+)=|\bfor (\w+) in`)
-	used := regexp.MustCompile(`\$\{?([A-Za-z_]+)`)
-	for _, page := range operatorPages {
-		known := make(map[string]bool)
-		for _, block := range regexp.MustCompile(`(?m)(?:^ {4,}\S.*\n)+`).FindAllString(read(t, "docs/"+page+".md"), -1) {
-			for line := range strings.Lines(block) {
-				for _, m := range set.FindAllStringSubmatch(line, -1) {
-					known[m[1]], known[m[2]] = true, true
-				}
-				for _, m := range used.FindAllStringSubmatch(line, -1) {
-					if !known[m[1]] {
-						t.Errorf("docs/%s.md uses $%s, which no earlier command of the page sets", page, m[1])
-					}
-				}
-			}
-		}
-	}
 }

@@ -93,17 +93,6 @@ func ownMetrics(t *testing.T, r rendered) (metrics []cloudwatch.Metric) {
 	return metrics
 }
 
-func TestDocsNameEveryMetricOfTheCode(t *testing.T) {
-	docs := read(t, "docs/operate.md") + read(t, "docs/rate-limiting.md")
-	for _, r := range render(t) {
-		for _, m := range ownMetrics(t, r) {
-			if m.Namespace == "Sluice" && !strings.Contains(docs, "`"+m.Name+"`") {
-				t.Errorf("docs/operate.md and docs/rate-limiting.md do not name %s", m.Name)
-			}
-		}
-	}
-}
-
 // checkAlarms checks that every alarm watches metrics that exist, and reports to the topic.
 func checkAlarms(t *testing.T, r rendered) {
 	t.Helper()

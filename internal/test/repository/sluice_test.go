@@ -1,11 +1,13 @@
 package repository_test
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sluice"
 	"strings"
 	"testing"
 
@@ -83,22 +85,38 @@ func TestFunctionsHaveKeysWhereTheirRouteAsksForThem(t *testing.T) {
 	}
 }
 
-// SECURITY.md names only tests that exist.
-func TestTheThreatTableNamesTests(t *testing.T) {
-	var tests strings.Builder
-	for _, path := range tracked(t) {
-		if strings.HasSuffix(path, "_test.go") {
-			tests.WriteString(read(t, path))
+// sam-local.json gives every table the name that `sluice serve --dynamodb` uses. It has only
+// variables that are in the template, because sam local ignores all others.
+func TestSAMLocalNamesEveryTable(t *testing.T) {
+	t.Parallel()
+	var file struct{ Parameters map[string]string }
+	if err := json.Unmarshal([]byte(read(t, "sam-local.json")), &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range parse(t) {
+		if got, want := file.Parameters[table.EnvVar()], "sluice-"+table.LogicalID; got != want {
+			t.Errorf("%s is %q, want %q", table.EnvVar(), got, want)
 		}
 	}
-	names := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`").FindAllStringSubmatch(read(t, "SECURITY.md"), -1)
-	if len(names) < 20 {
-		t.Errorf("only %d names of tests were found", len(names))
-	}
-	for _, name := range names {
-		if !strings.Contains(tests.String(), "\nfunc "+name[1]+"(") {
-			t.Errorf("SECURITY.md names %s, which does not exist", name[1])
+	variables := regexp.MustCompile(`(?m)^ +([A-Z][A-Z0-9_]+):`).FindAllStringSubmatch(string(sluice.Template), -1)
+	for name := range file.Parameters {
+		if !slices.ContainsFunc(variables, func(m []string) bool { return m[1] == name }) {
+			t.Errorf("no function has the variable %s", name)
 		}
+	}
+}
+
+// The Docker image is built with the Go version in go.mod's toolchain line. Its only
+// third-party base image is golang.
+func TestTheImageIsBuiltWithTheToolchain(t *testing.T) {
+	t.Parallel()
+	toolchain := regexp.MustCompile(`(?m)^toolchain go(\S+)$`).FindStringSubmatch(read(t, "go.mod"))
+	var from []string
+	for _, m := range regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(read(t, "Dockerfile"), -1) {
+		from = append(from, m[1])
+	}
+	if toolchain == nil || !slices.Equal(from, []string{"golang:" + toolchain[1], "scratch"}) {
+		t.Errorf("the image is built from %q, want golang of %q and scratch", from, toolchain)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"sluice/pkg/access"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/ratelimit"
 )
 
 // resourceUnits holds read or write units by resource, such as "EntitiesTable read" or, for an
@@ -175,39 +173,6 @@ func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 				if n > maxThroughput(t, r, resource) {
 					t.Errorf("%s, %s: %s is asked for %.0f units in a second, its maximum throughput is %.0f: lower ApiRateLimit and ApiBurstLimit, or raise the maximum throughput", name, quotas, resource, n, maxThroughput(t, r, resource))
 				}
-			}
-		}
-	}
-}
-
-// docs/quotas.md says how many addresses can use up the quotas.
-func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
-	t.Parallel()
-	r := render(t, "prod")["prod"]
-	requests, counters := ratelimit.DefaultLimit, make(map[string]bool) // all imports share a counter
-	for _, route := range httpapi.Routes() {
-		if route.Class != ratelimit.Import && !counters[route.Name] {
-			counters[route.Name] = true
-			requests += ratelimit.DefaultLimit
-		}
-	}
-	routes := gatewayRoutes(t, r)
-	rate := int(routes[0].rate)
-	text := strings.Join(strings.Fields(read(t, "docs/quotas.md")), " ")
-	for _, want := range []string{
-		fmt.Sprintf("sends %d requests a second to a route", rate),
-		fmt.Sprintf("%.1f addresses fill a route", float64(rate)/ratelimit.DefaultLimit),
-		fmt.Sprintf("%.1f addresses fill the account's quota", float64(accountRate)/float64(requests)),
-		fmt.Sprintf("%d routes", len(routes)),
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("docs/quotas.md does not say %q", want)
-		}
-	}
-	for _, file := range []string{"docs/quotas.md", "docs/deploy.md"} {
-		for _, m := range regexp.MustCompile(`(\d+) routes`).FindAllStringSubmatch(read(t, file), -1) {
-			if m[1] != strconv.Itoa(len(routes)) {
-				t.Errorf("%s says %q, but there are %d", file, m[0], len(routes))
 			}
 		}
 	}
