@@ -13,11 +13,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sluice/pkg/api"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
-	"sluice/pkg/exportjob"
-	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -82,7 +81,7 @@ type arguments struct {
 	Limit      int              `json:"limit"`
 	Cursor     string           `json:"cursor"`
 	Resource   record.Resource  `json:"resource"`
-	Format     exportjob.Format `json:"format"`
+	Format     record.Format    `json:"format"`
 	Offset     int64            `json:"offset"`
 
 	Where map[string]json.RawMessage `json:"where"` // keys: "attribute", "descending" and operators
@@ -108,9 +107,9 @@ func (a arguments) find() client.FindQuery {
 		case "descending":
 			q.Descending = text == "true"
 		case "equal":
-			q.Where = append(q.Where, client.Condition{Operator: index.Equal, Value: text})
+			q.Where = append(q.Where, client.Condition{Value: text})
 		default:
-			q.Where = append(q.Where, client.Condition{Operator: index.Operator(name), Value: text})
+			q.Where = append(q.Where, client.Condition{Operator: name, Value: text})
 		}
 	}
 	return q
@@ -179,8 +178,8 @@ func callGoMore(ctx context.Context, c *client.Client, name string, a arguments)
 	case "new_events":
 		return newEvents(ctx, c, client.EventChangeQuery{CreatedSince: *a.Since, EntityID: string(a.EntityID), Limit: a.Limit, Cursor: a.Cursor})
 	case "create_export_job":
-		filters := exportjob.Filters{Type: a.Type, EntityID: string(a.EntityID), From: a.Since, To: a.Until}
-		j, created, err := c.CreateExportJob(ctx, exportjob.Order{ID: a.ID, Resource: a.Resource, Format: a.Format, Filters: filters})
+		filters := api.ExportFilters{Type: a.Type, EntityID: string(a.EntityID), From: a.Since, To: a.Until}
+		j, created, err := c.CreateExportJob(ctx, api.ExportOrder{ID: a.ID, Resource: a.Resource, Format: a.Format, Filters: filters})
 		return []any{j, created}, err
 	case "wait_for_export_job":
 		return c.AwaitExportJob(ctx, a.ID, nil)

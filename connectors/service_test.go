@@ -22,11 +22,11 @@ import (
 
 	"sluice/internal/test/servertest"
 	"sluice/pkg/access"
+	"sluice/pkg/api"
 	"sluice/pkg/bolt"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -201,16 +201,16 @@ func (s *service) exportAll(t *testing.T, key, dir string) tables {
 	t.Helper()
 	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
 	var wg sync.WaitGroup
-	for _, j := range []exportjob.Order{
-		{Resource: record.Entity, Format: exportjob.NDJSON},
-		{Resource: record.Event, Format: exportjob.NDJSON},
-		{Resource: record.Event, Format: exportjob.CSV},
+	for _, j := range []api.ExportOrder{
+		{Resource: record.Entity, Format: record.NDJSON},
+		{Resource: record.Event, Format: record.NDJSON},
+		{Resource: record.Event, Format: record.CSV},
 	} {
 		wg.Go(func() {
 			path := filepath.Join(dir, fmt.Sprintf("%s.%s.gz", j.Resource, j.Format))
 			if err := download(t.Context(), c, j, path); err != nil {
 				t.Error(err)
-			} else if j.Format == exportjob.NDJSON {
+			} else if j.Format == record.NDJSON {
 				all[string(j.Resource)].readFile(t, path)
 			}
 		})
@@ -219,7 +219,7 @@ func (s *service) exportAll(t *testing.T, key, dir string) tables {
 	return all
 }
 
-func download(ctx context.Context, c *client.Client, j exportjob.Order, path string) error {
+func download(ctx context.Context, c *client.Client, j api.ExportOrder, path string) error {
 	created, _, err := c.CreateExportJob(ctx, j)
 	if err != nil {
 		return err

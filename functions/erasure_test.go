@@ -23,6 +23,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/api"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
@@ -100,7 +101,7 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 
 	proxy := dynamoproxy.Start(t, engine.Endpoint)
 	binary, env := lambdatest.Build(t, "erasure-worker"), append(slices.Clone(d.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL)
-	stored := func() erasurejob.Job {
+	stored := func() api.ErasureJob {
 		j, err := erasurejob.Get(t.Context(), jobs, "default", id, time.Now())
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/s3local"
+	"sluice/pkg/api"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/files"
@@ -43,7 +44,7 @@ func BenchmarkExport(b *testing.B) {
 	check(err)
 	n := 0
 	for b.Loop() {
-		order := exportjob.Order{ID: fmt.Sprint(n), Resource: record.Event, Format: exportjob.NDJSON}
+		order := api.ExportOrder{ID: fmt.Sprint(n), Resource: record.Event, Format: record.NDJSON}
 		_, _, err := exportjob.Create(b.Context(), jobs, "default", order, exportjob.DefaultQuota, time.Now())
 		check(err)
 		check(w.Run(b.Context(), "default", order.ID))

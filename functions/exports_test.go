@@ -28,6 +28,7 @@ import (
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/s3local"
+	"sluice/pkg/api"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
@@ -203,7 +204,7 @@ func (x *exports) order(t *testing.T, id, rest string) any {
 // exportJob is a stored job. Lists show the part in shown, and runs save their progress.
 type exportJob struct {
 	job.Job
-	shown    exportjob.Job
+	shown    api.ExportJob
 	progress struct {
 		Parts   []string
 		Records int64
@@ -245,7 +246,7 @@ func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/export_job/"+id, "192.0.2.1", "")
 	ev.PathParameters = map[string]string{"id": id}
-	var j exportjob.Job
+	var j api.ExportJob
 	if err := json.Unmarshal([]byte(invoke(t, x.get, ev, http.StatusOK).Body), &j); err != nil {
 		t.Fatal(err)
 	}

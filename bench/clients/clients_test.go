@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"sluice/internal/test/child"
+	"sluice/pkg/api"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
@@ -258,7 +258,7 @@ func createEvents(ctx context.Context, c *client.Client, size, number int) error
 }
 
 func export(ctx context.Context, c *client.Client) error {
-	j, _, err := c.CreateExportJob(ctx, exportjob.Order{Resource: record.Event, Format: exportjob.NDJSON})
+	j, _, err := c.CreateExportJob(ctx, api.ExportOrder{Resource: record.Event, Format: record.NDJSON})
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 
 	"sluice/cmd/sluice/internal/exporter"
 	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/api"
 	"sluice/pkg/client"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
@@ -103,8 +103,8 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().BoolVar(&o.Unpack, "unpack", false, "decompress the file (default unless its name ends in .gz)")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace FILE if it exists")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
-	completeValues(cmd, "format", exportjob.NDJSON, exportjob.CSV)
-	completeValues(cmd, "csv-formulas", exportjob.NeutralizeFormulas, exportjob.KeepFormulas)
+	completeValues(cmd, "format", record.NDJSON, record.CSV)
+	completeValues(cmd, "csv-formulas", api.NeutralizeFormulas, api.KeepFormulas)
 	return cmd
 }
 
@@ -144,14 +144,14 @@ func (o *exportOptions) check() (err error) {
 
 // exportFormat takes the format from --format or, if that is empty, from the file name. Standard
 // output ("-") is NDJSON by default.
-func exportFormat(flag, path string) (recordfile.Format, error) {
-	switch format := cmp.Or(recordfile.Format(flag), recordfile.FormatOf(path)); {
-	case format == recordfile.NDJSON || format == recordfile.CSV:
+func exportFormat(flag, path string) (record.Format, error) {
+	switch format := cmp.Or(record.Format(flag), recordfile.FormatOf(path)); {
+	case format == record.NDJSON || format == record.CSV:
 		return format, nil
 	case flag != "":
 		return "", usageError("--format must be ndjson or csv, not %q", flag)
 	case path == "-":
-		return recordfile.NDJSON, nil
+		return record.NDJSON, nil
 	}
 	return "", usageError("the file name %q does not show the format; use --format ndjson or --format csv", path)
 }
@@ -175,7 +175,7 @@ func (o *exportOptions) checkSince() (err error) {
 		return usageError("--include-deleted is for entities; events are not deleted")
 	case o.from != "" || o.to != "":
 		return usageError("--since cannot be used with --from and --to, which select events by occurred_at")
-	case o.Order.Format != exportjob.NDJSON || o.Order.CSVFormulas != "":
+	case o.Order.Format != record.NDJSON || o.Order.CSVFormulas != "":
 		return usageError("--since writes NDJSON, not CSV; leave out --format, or name a file that ends in .ndjson")
 	}
 	return nil
@@ -195,13 +195,13 @@ func parseTime(flag, text string) (*record.Time, error) {
 
 // exportResult is the JSON output of "sluice export" without --since.
 type exportResult struct {
-	Job       string           `json:"job"`
-	Resource  record.Resource  `json:"resource"`
-	Format    exportjob.Format `json:"format"`
-	File      string           `json:"file"`
-	Records   int64            `json:"records"`
-	SizeBytes int64            `json:"size_bytes"` // compressed size
-	Seconds   float64          `json:"seconds"`    // duration of this run
+	Job       string          `json:"job"`
+	Resource  record.Resource `json:"resource"`
+	Format    record.Format   `json:"format"`
+	File      string          `json:"file"`
+	Records   int64           `json:"records"`
+	SizeBytes int64           `json:"size_bytes"` // compressed size
+	Seconds   float64         `json:"seconds"`    // duration of this run
 }
 
 func export(cmd *cobra.Command, o *exportOptions) error {

@@ -13,15 +13,15 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/internal/localserver"
+	"sluice/pkg/api"
 	"sluice/pkg/bolt"
 	"sluice/pkg/client"
 	"sluice/pkg/event"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
 // exported waits for a job to end. It returns the job and the decompressed content of its file.
-func exported(t *testing.T, c *client.Client, id string) (exportjob.Job, string) {
+func exported(t *testing.T, c *client.Client, id string) (api.ExportJob, string) {
 	t.Helper()
 	j, err := c.AwaitExportJob(t.Context(), id, nil)
 	var file strings.Builder
@@ -110,12 +110,12 @@ func TestAnExportDuringAnImportHasWhatIsOlder(t *testing.T) {
 		})
 	}
 	type export struct {
-		job  exportjob.Job
+		job  api.ExportJob
 		file string
 	}
 	var exports []export
 	for range 4 {
-		j, _, err := c.CreateExportJob(t.Context(), exportjob.Order{Resource: record.Event, Format: exportjob.NDJSON})
+		j, _, err := c.CreateExportJob(t.Context(), api.ExportOrder{Resource: record.Event, Format: record.NDJSON})
 		if err != nil {
 			t.Fatal(err)
 		}

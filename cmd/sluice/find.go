@@ -11,7 +11,6 @@ import (
 
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
-	"sluice/pkg/index"
 )
 
 func findCommand(getenv func(string) string) *cobra.Command {
@@ -40,8 +39,8 @@ one record. The key needs the scope export.
 			if len(args) == 3 {
 				q.Where = append(q.Where, client.Condition{Value: args[2]})
 			}
-			for _, op := range []index.Operator{index.Greater, index.GreaterOrEqual, index.Less, index.LessOrEqual, index.Prefix} {
-				if f := cmd.Flags().Lookup(string(op)); f.Changed {
+			for _, op := range []string{"gt", "gte", "lt", "lte", "prefix"} {
+				if f := cmd.Flags().Lookup(op); f.Changed {
 					q.Where = append(q.Where, client.Condition{Operator: op, Value: f.Value.String()})
 				}
 			}

@@ -17,7 +17,6 @@ import (
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/client"
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
 const importHelp = `Import the records of a file, or of standard input (-), into a service.
@@ -196,17 +195,17 @@ func sameFile(a, b string) bool {
 
 // importFormat takes the format from --format or, if that is empty, from the file name. Standard
 // input ("-") is NDJSON by default.
-func importFormat(flag, path string) (format recordfile.Format, err error) {
+func importFormat(flag, path string) (format record.Format, err error) {
 	name := path
 	switch {
 	case flag == "" && path == "-":
-		return recordfile.NDJSON, nil
+		return record.NDJSON, nil
 	case flag == "" && strings.HasSuffix(strings.ToLower(path), ".zip"):
 		if name, err = importer.NameIn(path); err != nil {
 			return "", usageError("%w", err)
 		}
 	}
-	switch format := cmp.Or(recordfile.Format(flag), formatOf(name)); {
+	switch format := cmp.Or(record.Format(flag), formatOf(name)); {
 	case slices.Contains(importFormats, format):
 		return format, nil
 	case flag != "":
@@ -215,7 +214,7 @@ func importFormat(flag, path string) (format recordfile.Format, err error) {
 	return "", usageError("the file name %q does not show the format; use --format ndjson, csv or json", name)
 }
 
-var importFormats = []recordfile.Format{recordfile.NDJSON, recordfile.CSV, recordfile.JSON}
+var importFormats = []record.Format{record.NDJSON, record.CSV, record.JSON}
 
 // tryImport runs "sluice import --dry-run".
 func tryImport(cmd *cobra.Command, o importer.Options, asJSON bool) error {

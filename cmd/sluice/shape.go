@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/cmd/sluice/internal/importer"
+	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
 
@@ -80,9 +81,9 @@ func (f *shapeFlags) shape(cmd *cobra.Command, file string) (importer.Shape, err
 }
 
 // formatOf returns "" if the name does not show the format.
-func formatOf(name string) recordfile.Format {
+func formatOf(name string) record.Format {
 	if isTSV(name) {
-		return recordfile.CSV
+		return record.CSV
 	}
 	return recordfile.FormatOf(name)
 }

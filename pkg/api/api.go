@@ -1,13 +1,11 @@
 // Package api holds JSON types that the server encodes and the Go client decodes: problem details,
-// lists, usage, and the results of batches and deletions. The types of records and jobs are in
-// packages of their own.
+// lists, jobs, usage, and the results of batches and deletions. The types of records are in packages
+// of their own.
 package api
 
 import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
-	"sluice/pkg/index"
-	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
 
@@ -55,19 +53,13 @@ type Deleted struct {
 	Deleted bool   `json:"deleted"` // always true, even if there was no such record
 }
 
-// Erasing describes the erasure job in the response to a deletion of an entity and its events.
-type Erasing struct {
-	ID     string     `json:"id"`
-	Status job.Status `json:"status"`
-}
-
 // EntityIndex describes the index on an attribute of one type of entity.
 type EntityIndex struct {
-	Type      string      `json:"type"`
-	Attribute string      `json:"attribute"`
-	Kind      index.Kind  `json:"kind"`
-	State     index.State `json:"state"` // the index serves queries only in the state "ready"
-	Done      float64     `json:"done"`  // fraction of the index that is built, from 0 to 1
+	Type      string  `json:"type"`
+	Attribute string  `json:"attribute"`
+	Kind      string  `json:"kind"`  // "text", "number" or "boolean"
+	State     string  `json:"state"` // as in index.State; the index serves queries only in the state "ready"
+	Done      float64 `json:"done"`  // fraction of the index that is built, from 0 to 1
 }
 
 // Usage describes the limits of an address or API key, and its usage in the last minute.

@@ -15,12 +15,11 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/pkg/api"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
@@ -158,7 +157,7 @@ func callExportJobRoutes(t *testing.T, c *client.Client) {
 	t.Helper()
 	ctx := t.Context()
 	at := record.Time{}
-	order := exportjob.Order{ID: "j1", Resource: record.Event, Format: exportjob.CSV, Filters: exportjob.Filters{EntityID: "e1", From: &at}}
+	order := api.ExportOrder{ID: "j1", Resource: record.Event, Format: record.CSV, Filters: api.ExportFilters{EntityID: "e1", From: &at}}
 	j, created, err := c.CreateExportJob(ctx, order)
 	if err != nil || !created || j.Status != job.Queued || j.Filters.EntityID != "e1" || j.Filters.From == nil || *j.Filters.From != at {
 		t.Fatalf("created %+v, %v, %v", j, created, err)
@@ -166,11 +165,11 @@ func callExportJobRoutes(t *testing.T, c *client.Client) {
 	if again, created, err := c.CreateExportJob(ctx, order); err != nil || created || again.CreatedAt != j.CreatedAt {
 		t.Fatalf("a repeat: %+v, %v, %v", again, created, err)
 	}
-	order.CSVFormulas = exportjob.KeepFormulas
+	order.CSVFormulas = api.KeepFormulas
 	if _, _, err := c.CreateExportJob(ctx, order); !errors.Is(err, client.ErrConflict) {
 		t.Fatalf("other content: %v", err)
 	}
-	if j, created, err := c.CreateExportJob(ctx, exportjob.Order{Resource: record.Entity, Format: exportjob.NDJSON}); err != nil || !created || len(j.ID) != 36 {
+	if j, created, err := c.CreateExportJob(ctx, api.ExportOrder{Resource: record.Entity, Format: record.NDJSON}); err != nil || !created || len(j.ID) != 36 {
 		t.Fatalf("without an id: %+v, %v, %v", j, created, err)
 	}
 	if got, err := c.GetExportJob(ctx, "j1"); err != nil || got.Status != job.Queued || got.DownloadURL != nil {
@@ -325,7 +324,7 @@ func TestInvalidArgumentsAreRejectedWithoutARequest(t *testing.T) {
 	}
 	for name, where := range map[string][]client.Condition{
 		"no condition":      nil,
-		"an operator twice": {{Operator: index.Greater, Value: "1"}, {Operator: index.Greater, Value: "2"}},
+		"an operator twice": {{Operator: "gt", Value: "1"}, {Operator: "gt", Value: "2"}},
 	} {
 		var failure *client.Error
 		q := client.FindQuery{Type: "person", Attribute: "born", Where: where}

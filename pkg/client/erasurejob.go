@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"sluice/pkg/api"
-	"sluice/pkg/erasurejob"
 )
 
 // EraseEntity deletes an entity, starts an erasure job and returns the job's ID and Status. The
@@ -25,13 +24,13 @@ func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error
 
 // GetErasureJob returns an erasure job. The error matches ErrNotFound if there is no such job
 // or if it ended more than 30 days ago.
-func (c *Client) GetErasureJob(ctx context.Context, id string) (erasurejob.Job, error) {
-	return getOne[erasurejob.Job](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
+func (c *Client) GetErasureJob(ctx context.Context, id string) (api.ErasureJob, error) {
+	return getOne[api.ErasureJob](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
 }
 
 // AwaitErasureJob polls an erasure job until it has succeeded or failed. If seen is not nil,
 // it is called with the result of each poll. AwaitErasureJob fails if a poll fails. Only the
 // context limits how long it waits.
-func (c *Client) AwaitErasureJob(ctx context.Context, id string, seen func(erasurejob.Job)) (erasurejob.Job, error) {
-	return await(ctx, c.GetErasureJob, id, seen, func(j erasurejob.Job) bool { return j.Status.Final() })
+func (c *Client) AwaitErasureJob(ctx context.Context, id string, seen func(api.ErasureJob)) (api.ErasureJob, error) {
+	return await(ctx, c.GetErasureJob, id, seen, func(j api.ErasureJob) bool { return j.Status.Final() })
 }

@@ -11,8 +11,7 @@ import (
 	"net/url"
 	"time"
 
-	"sluice/pkg/exportjob"
-	"sluice/pkg/job"
+	"sluice/pkg/api"
 )
 
 // ExportJobQuery selects export jobs, newest first. Its zero value selects all of them.
@@ -25,20 +24,20 @@ type ExportJobQuery struct {
 // for lists. It returns the job as stored. If o has no ID, the client generates a UUIDv7. If a
 // job with the same id and content exists, it is returned, and created is false. The error
 // matches [ErrConflict] if the id exists with different content.
-func (c *Client) CreateExportJob(ctx context.Context, o exportjob.Order) (stored exportjob.Job, created bool, err error) {
+func (c *Client) CreateExportJob(ctx context.Context, o api.ExportOrder) (stored api.ExportJob, created bool, err error) {
 	o.ID = cmp.Or(o.ID, newID())
-	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", o)
+	return create[api.ExportJob](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", o)
 }
 
 // ListExportJobs returns one page of jobs.
-func (c *Client) ListExportJobs(ctx context.Context, q ExportJobQuery) (Page[exportjob.Job], error) {
-	return getPage[exportjob.Job](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job", values("cursor", q.Cursor), q.Limit)
+func (c *Client) ListExportJobs(ctx context.Context, q ExportJobQuery) (Page[api.ExportJob], error) {
+	return getPage[api.ExportJob](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job", values("cursor", q.Cursor), q.Limit)
 }
 
 // ExportJobs iterates over the jobs of all pages. It ends after the first error, which it
 // yields with a zero job.
-func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exportjob.Job, error] {
-	return records(q.Cursor, func(cursor string) (Page[exportjob.Job], error) {
+func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[api.ExportJob, error] {
+	return records(q.Cursor, func(cursor string) (Page[api.ExportJob], error) {
 		q.Cursor = cursor
 		return c.ListExportJobs(ctx, q)
 	})
@@ -47,14 +46,14 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 // GetExportJob returns an export job. If the job has succeeded and its file has not expired,
 // the job has a DownloadURL, which only GetExportJob and AwaitExportJob return. The error
 // matches [ErrNotFound] if there is no job with the id.
-func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
-	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
+func (c *Client) GetExportJob(ctx context.Context, id string) (api.ExportJob, error) {
+	return getOne[api.ExportJob](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
 
 // CancelExportJob cancels an export job and returns it. A job that is already cancelled does
 // not change. The error matches [ErrConflict] if the job has succeeded or failed, and
 // [ErrNotFound] if there is no job with the id.
-func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportjob.Job, err error) {
+func (c *Client) CancelExportJob(ctx context.Context, id string) (stored api.ExportJob, err error) {
 	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, general}, "/cancel_export_job", struct {
 		ID string `json:"id"`
 	}{id}, &stored)
@@ -64,8 +63,8 @@ func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportj
 // AwaitExportJob polls an export job until it has succeeded, failed or been cancelled. If seen
 // is not nil, it is called with the result of each poll. AwaitExportJob fails if a poll fails.
 // Only the context limits how long it waits.
-func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
-	return await(ctx, c.GetExportJob, id, seen, func(j exportjob.Job) bool { return j.Status.Final() })
+func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(api.ExportJob)) (api.ExportJob, error) {
+	return await(ctx, c.GetExportJob, id, seen, func(j api.ExportJob) bool { return j.Status.Final() })
 }
 
 // The first and the longest interval between polls. Many jobs end soon, so the first is short.
@@ -134,10 +133,10 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 }
 
 // downloadable returns an error if j has no file that can be read from offset.
-func downloadable(j exportjob.Job, offset int64) error {
+func downloadable(j api.ExportJob, offset int64) error {
 	e := &Error{Route: downloadRoute}
 	switch {
-	case j.Status != job.Succeeded:
+	case j.Status != api.JobSucceeded:
 		e.Detail = fmt.Sprintf("the export job is %s, so there is no file", j.Status)
 	case j.Error != nil:
 		e.Detail = *j.Error
@@ -153,7 +152,7 @@ func downloadable(j exportjob.Job, offset int64) error {
 
 // fetch makes one request for the file of j and writes the file to w, starting at offset.
 // patience is how long fetch waits for the first byte.
-func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
+func (c *Client) fetch(ctx context.Context, j api.ExportJob, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {
 		return 0, nil

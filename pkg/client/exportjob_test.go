@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/pkg/api"
 	"sluice/pkg/client"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/job"
 )
 
@@ -188,7 +188,7 @@ func TestAwaitExportJobReturnsTheFinalState(t *testing.T) {
 				t.Fatal(err)
 			}
 			var seen []job.Status
-			j, err := c.AwaitExportJob(t.Context(), "j", func(j exportjob.Job) { seen = append(seen, j.Status) })
+			j, err := c.AwaitExportJob(t.Context(), "j", func(j api.ExportJob) { seen = append(seen, j.Status) })
 			if err != nil || string(j.Status) != last || fmt.Sprint(seen) != "[queued running running "+last+"]" {
 				t.Errorf("%+v, %v after %v", j, err, seen)
 			}

@@ -8,12 +8,13 @@ import (
 
 	"sluice/pkg/api"
 	"sluice/pkg/entity"
-	"sluice/pkg/index"
 )
 
-// Condition compares an attribute with a value. A value of kind [index.Number] is written as
-// in JSON, such as 1e3.
-type Condition = index.Condition
+// Condition compares an attribute with a value.
+type Condition struct {
+	Operator string // gt, gte, lt, lte or, only for texts, prefix; "" for equal
+	Value    string // a number is written as in JSON, such as 1e3
+}
 
 // FindQuery selects entities of a type by one indexed attribute, in order of that attribute's
 // value, then of id. The command "sluice indexes" chooses which attributes are indexed.
@@ -31,8 +32,8 @@ func (q FindQuery) values() (url.Values, error) {
 	v := values("type", q.Type, "cursor", q.Cursor)
 	for _, c := range q.Where {
 		name := "attributes." + q.Attribute
-		if c.Operator != index.Equal {
-			name += "[" + string(c.Operator) + "]"
+		if c.Operator != "" {
+			name += "[" + c.Operator + "]"
 		}
 		if v.Has(name) {
 			return nil, invalidWhere("Where has two conditions for " + name)

@@ -59,7 +59,7 @@ func placeNames(place int) (partition, key string) {
 	return fmt.Sprintf("index_%d", place), fmt.Sprintf("key_%d", place)
 }
 
-// Find implements entity.Finder. It reads keys from an eventually consistent index, and then
+// Find implements index.Finder. It reads keys from an eventually consistent index, and then
 // the entities with strong consistency, so it never returns an erased entity or an outdated
 // value.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {

@@ -1,5 +1,5 @@
-// Package entity defines entities, one of the two kinds of records, and the interfaces for storing
-// and finding them.
+// Package entity defines entities, one of the two kinds of records, and the interface for storing
+// them.
 package entity
 
 import (
@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -114,15 +113,6 @@ type Store interface {
 	// whether the call stored it. The stamp comes from the store's clock. After an error of kind
 	// Unavailable, the change may have been stored.
 	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
-}
-
-// Finder finds entities by indexed attributes. It is safe for concurrent use.
-type Finder interface {
-	// Find returns the entities that q selects, with their current values. An entity changed a
-	// moment ago may be missing. As in Store.List, a page may have fewer than q.Limit even if
-	// More is true. The next page starts after the index key Last.ID. The error may have kind
-	// Unavailable.
-	Find(ctx context.Context, workspace string, q index.Query) (record.Page[Entity], error)
 }
 
 // Create stores the entity that d describes, with the current time. If the same entity exists,

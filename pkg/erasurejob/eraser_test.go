@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/test/jobtest"
+	"sluice/pkg/api"
 	"sluice/pkg/event"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
@@ -101,7 +102,7 @@ func run(t *testing.T, ctx context.Context, w *job.Worker) {
 	}
 }
 
-func wantJob(t *testing.T, s job.Store, status job.Status, erased int64) Job {
+func wantJob(t *testing.T, s job.Store, status job.Status, erased int64) api.ErasureJob {
 	t.Helper()
 	j, err := Get(t.Context(), s, "default", "ada", time.Now())
 	if err != nil || j.Status != status || j.EventsErased != erased {

@@ -68,7 +68,7 @@ func (x *Exporter) Do(ctx context.Context, running *job.Run) (any, error) {
 	}
 	r.RecordsWritten = r.Records // records that are in no part will be written again
 	defer func() { r.Log = r.Log.With("records", r.RecordsWritten) }()
-	if r.Format == CSV && !r.Survey.Done {
+	if r.Format == record.CSV && !r.Survey.Done {
 		if err := r.survey(ctx); err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (x *Exporter) Do(ctx context.Context, running *job.Run) (any, error) {
 		if err := r.files.Abort(r.Calls, r.upload()); err != nil {
 			return nil, err
 		}
-		next := state{details{Order: r.Order, RecordsExpected: r.RecordsExpected}, progress{Survey: r.Survey}}
+		next := state{details{ExportOrder: r.ExportOrder, RecordsExpected: r.RecordsExpected}, progress{Survey: r.Survey}}
 		if err := r.save(next, false); err != nil {
 			return nil, err
 		}

@@ -36,7 +36,7 @@ func TestParseFileDays(t *testing.T) {
 
 func TestAFileHasEachRecordOnce(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format Format) {
+	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
 		for _, n := range []int{0, 1, 2, 60} {
 			w := newWorld(t, resource, format, n, small)
 			w.finish()
@@ -51,7 +51,7 @@ func TestAFileHasEachRecordOnce(t *testing.T) {
 // Whichever call fails, later deliveries complete the job.
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format Format) {
+	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
 		for _, what := range []jobtest.Fate{jobtest.Refused, jobtest.Lost, jobtest.Killed, jobtest.KilledAfter} {
 			for step := 0; ; step++ {
 				w := newWorld(t, resource, format, 25, small)
@@ -75,7 +75,7 @@ func TestAnyCallMayFail(t *testing.T) {
 
 func TestAnyPageMayFail(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format Format) {
+	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
 		for n := int64(1); ; n++ {
 			w := newWorld(t, resource, format, 25, small)
 			l := new(life)
@@ -93,7 +93,7 @@ func TestAnyPageMayFail(t *testing.T) {
 
 func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format Format) {
+	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
 		for step := 1; ; step++ {
 			w := newWorld(t, resource, format, 25, small)
 			calls, late := 0, false
@@ -123,7 +123,7 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 // upload's id was not saved; the bucket's rule for incomplete uploads removes it later.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format Format) {
+	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
 		for _, what := range []jobtest.Fate{jobtest.Killed, jobtest.KilledAfter} {
 			for step := 1; ; step++ {
 				w := newWorld(t, resource, format, 25, small)
@@ -154,7 +154,7 @@ func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		resource := rapid.SampledFrom([]record.Resource{record.Entity, record.Event}).Draw(t, "resource")
-		format := rapid.SampledFrom([]Format{NDJSON, CSV}).Draw(t, "format")
+		format := rapid.SampledFrom([]record.Format{record.NDJSON, record.CSV}).Draw(t, "format")
 		cfg := parts(rapid.IntRange(1, 2000).Draw(t, "part bytes"), 1000)
 		w := newWorld(t, resource, format, rapid.IntRange(0, 30).Draw(t, "records"), cfg)
 		w.pageSize = rapid.IntRange(1, 9).Draw(t, "page")
@@ -210,7 +210,7 @@ func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 
 func TestAJobThatMakesProgressIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format Format) {
+	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
 		w := newWorld(t, resource, format, 60, parts(700, 2))
 		runs := 0
 		for ; w.jobs.Pending > 0 && runs < 100; runs++ {
@@ -237,7 +237,7 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := parts(700, 2)
 		cfg.life.Grace, cfg.life.Now = 10*time.Second, time.Now
-		w := newWorld(t, record.Event, NDJSON, 90, cfg)
+		w := newWorld(t, record.Event, record.NDJSON, 90, cfg)
 		runs := 0
 		for ; w.jobs.Pending > 0 && runs < 100; runs++ {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -264,7 +264,7 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 // records that were created after the job.
 func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format Format) {
+	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := parts(700, 2)
 			cfg.life.Now = time.Now
@@ -292,7 +292,7 @@ func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 // A run that only saves the job makes no progress.
 func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format Format) {
+	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
 		w := newWorld(t, resource, format, 0, config{Config: Config{SaveEvery: time.Nanosecond}, life: job.Config{MaxTries: 3}})
 		for i := range 30 {
 			w.insert(resource, i, record.TimeOf(created.Add(time.Hour)), "late")
@@ -311,7 +311,7 @@ func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 
 func TestAFileIsWrittenAgainIfItsUploadIsGone(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format Format) {
+	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
 		for _, call := range []string{"put", "complete"} {
 			w := newWorld(t, resource, format, 60, small)
 			calls := 0
@@ -349,7 +349,7 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, record.Event, CSV, 1, config{})
+			w := newWorld(t, record.Event, record.CSV, 1, config{})
 			var members []string
 			for i := range tt.columns {
 				members = append(members, fmt.Sprintf(`"%d":0`, i))
@@ -375,7 +375,7 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
 	t.Parallel()
 	parts := 0
-	w := newWorld(t, record.Event, NDJSON, 60, small)
+	w := newWorld(t, record.Event, record.NDJSON, 60, small)
 	err := w.deliver(t.Context(), fated(func(call string) jobtest.Fate {
 		if call == "put" {
 			parts++
@@ -388,7 +388,7 @@ func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
 	for most, reason := range map[int]string{parts: "", parts - 1: "The file would be larger than"} {
 		cfg := small
 		cfg.MaxParts = most
-		w := newWorld(t, record.Event, NDJSON, 60, cfg)
+		w := newWorld(t, record.Event, record.NDJSON, 60, cfg)
 		if err := w.deliver(t.Context(), new(life)); err != nil {
 			t.Fatal(err)
 		}

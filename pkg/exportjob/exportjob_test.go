@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/pkg/api"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -18,7 +19,7 @@ func TestNamesOfFiles(t *testing.T) {
 		record.Entity: {"entities-2026-11-22.csv.gz", "a%2Fb%2E/entity-id.csv.gz"},
 		record.Event:  {"events-2026-11-22.csv.gz", "a%2Fb%2E/event-id.csv.gz"},
 	} {
-		f := NewFile(job.Job{Workspace: "a/b.", ID: "id", CreatedAt: created}, Order{Resource: resource, Format: CSV})
+		f := NewFile(job.Job{Workspace: "a/b.", ID: "id", CreatedAt: created}, api.ExportOrder{Resource: resource, Format: record.CSV})
 		if f.Name != want[0] || f.Key != want[1] {
 			t.Errorf("%s is saved as %s and stored as %s, want %s and %s", resource, f.Name, f.Key, want[0], want[1])
 		}

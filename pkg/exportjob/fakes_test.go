@@ -22,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/internal/test/jobtest"
+	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/job"
@@ -31,7 +32,7 @@ import (
 type config struct {
 	Config
 	life     job.Config
-	formulas Formulas
+	formulas api.Formulas
 }
 
 // created is when a world's job is created.
@@ -71,7 +72,7 @@ func (r stored) createdAt() record.Time {
 
 // newWorld returns a world with a job, n records that belong to the job, and n records that
 // were created after the job.
-func newWorld(t jobtest.TB, resource record.Resource, format Format, n int, cfg config) *world {
+func newWorld(t jobtest.TB, resource record.Resource, format record.Format, n int, cfg config) *world {
 	t.Helper()
 	w := &world{
 		t: t, config: cfg, jobs: jobtest.NewStore(t, Kind), uploads: make(map[string]map[int][]byte), files: make(map[string][]byte),
@@ -90,7 +91,7 @@ func newWorld(t jobtest.TB, resource record.Resource, format Format, n int, cfg 
 			w.want = append(w.want, r.event.ID+r.entity.ID)
 		}
 	}
-	_, _, err := Create(context.Background(), w.jobs, jobtest.Workspace, Order{ID: jobtest.ID, Resource: resource, Format: format, CSVFormulas: cfg.formulas}, 1, created)
+	_, _, err := Create(context.Background(), w.jobs, jobtest.Workspace, api.ExportOrder{ID: jobtest.ID, Resource: resource, Format: format, CSVFormulas: cfg.formulas}, 1, created)
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -383,12 +384,12 @@ func unzip(file []byte) ([]byte, error) {
 
 // idsOf returns the ids in a file. It fails if the file is CSV and its attribute columns differ
 // from names.
-func idsOf(format Format, names []string, file []byte) (ids []string, err error) {
+func idsOf(format record.Format, names []string, file []byte) (ids []string, err error) {
 	text, err := unzip(file)
 	if err != nil {
 		return nil, err
 	}
-	if format == CSV {
+	if format == record.CSV {
 		lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 		if err != nil {
 			return nil, err
@@ -420,9 +421,9 @@ func idsOf(format Format, names []string, file []byte) (ids []string, err error)
 }
 
 // each runs test for every combination of resource and format.
-func each(t *testing.T, test func(t *testing.T, resource record.Resource, format Format)) {
+func each(t *testing.T, test func(t *testing.T, resource record.Resource, format record.Format)) {
 	for _, resource := range []record.Resource{record.Entity, record.Event} {
-		for _, format := range []Format{NDJSON, CSV} {
+		for _, format := range []record.Format{record.NDJSON, record.CSV} {
 			t.Run(fmt.Sprint(resource, " as ", format), func(t *testing.T) {
 				t.Parallel()
 				test(t, resource, format)

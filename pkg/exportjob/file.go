@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/pkg/api"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -23,7 +24,7 @@ type File struct {
 }
 
 // NewFile returns a job's file, without an upload.
-func NewFile(j job.Job, o Order) File {
+func NewFile(j job.Job, o api.ExportOrder) File {
 	return File{
 		Key:  strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + fmt.Sprintf("/%s-%s.%s.gz", o.Resource, j.ID, o.Format),
 		Name: fmt.Sprintf("%s-%s.%s.gz", o.Resource.Plural(), j.CreatedAt.Time().Format(time.DateOnly), o.Format),
@@ -43,7 +44,7 @@ func (f File) Unpacked() (mediaType string, unpacked bool) {
 }
 
 // checkFileName returns an error if a client may not choose this name for the file.
-func (o Order) checkFileName(name string) error {
+func checkFileName(o api.ExportOrder, name string) error {
 	if record.CheckID(name) == nil && strings.HasSuffix(strings.TrimSuffix(name, ".gz"), "."+string(o.Format)) {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (o Order) checkFileName(name string) error {
 }
 
 func fileOf(j job.Job, d details, parts []string) File {
-	f := NewFile(j, d.Order)
+	f := NewFile(j, d.ExportOrder)
 	f.Upload, f.Parts = d.Upload, parts
 	if d.SizeBytes != nil {
 		f.Size = *d.SizeBytes

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"sluice/pkg/api"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -16,27 +17,27 @@ import (
 // Create returns that job, even if the quota is used up. The error has kind Conflict if a job with
 // the same id but a different order exists, and kind TooMany if the workspace already has as many
 // unfinished jobs as quota allows.
-func Create(ctx context.Context, s job.Store, workspace string, o Order, quota int, now time.Time) (j Job, created bool, err error) {
+func Create(ctx context.Context, s job.Store, workspace string, o api.ExportOrder, quota int, now time.Time) (j api.ExportJob, created bool, err error) {
 	if err := o.Validate(); err != nil {
-		return Job{}, false, err
+		return api.ExportJob{}, false, err
 	}
 	switch {
-	case o.Format != CSV:
+	case o.Format != record.CSV:
 		o.CSVFormulas = ""
 	case o.CSVFormulas == "":
-		o.CSVFormulas = NeutralizeFormulas
+		o.CSVFormulas = api.NeutralizeFormulas
 	}
-	text, err := json.Marshal(details{Order: o})
+	text, err := json.Marshal(details{ExportOrder: o})
 	if err != nil {
-		return Job{}, false, fmt.Errorf("encode details: %w", err)
+		return api.ExportJob{}, false, fmt.Errorf("encode details: %w", err)
 	}
 	stored, created, err := job.Create(ctx, s, job.Job{Workspace: workspace, ID: o.ID, Quota: quota, Details: text}, now)
 	if err != nil {
-		return Job{}, false, err
+		return api.ExportJob{}, false, err
 	}
 	j, d, err := show(stored)
-	if err == nil && !created && !reflect.DeepEqual(d.Order, o) {
-		return Job{}, false, record.ConflictError(Kind.String(), o.ID)
+	if err == nil && !created && !reflect.DeepEqual(d.ExportOrder, o) {
+		return api.ExportJob{}, false, record.ConflictError(Kind.String(), o.ID)
 	}
 	return j, created, err
 }
@@ -45,19 +46,19 @@ func Create(ctx context.Context, s job.Store, workspace string, o Order, quota i
 // file has expired. If fileName is not empty, a browser saves the file under that name, and
 // decompresses it if the name lacks .gz. The error has kind Invalid if clients may not choose
 // fileName.
-func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (Job, error) {
+func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (api.ExportJob, error) {
 	stored, err := Kind.Get(ctx, s, workspace, id, now)
 	if err != nil {
-		return Job{}, err
+		return api.ExportJob{}, err
 	}
 	j, d, err := show(stored)
 	if err != nil {
-		return Job{}, err
+		return api.ExportJob{}, err
 	}
 	file := fileOf(stored, d, nil)
 	if fileName != "" {
-		if err := d.checkFileName(fileName); err != nil {
-			return Job{}, record.Fields{{Field: "file_name", Detail: err.Error()}}.Err()
+		if err := checkFileName(d.ExportOrder, fileName); err != nil {
+			return api.ExportJob{}, record.Fields{{Field: "file_name", Detail: err.Error()}}.Err()
 		}
 		file.Name = fileName
 	}
@@ -71,16 +72,16 @@ func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName 
 	}
 	link, err := links.Link(ctx, file)
 	if err != nil {
-		return Job{}, fmt.Errorf("link to export file: %w", err)
+		return api.ExportJob{}, fmt.Errorf("link to export file: %w", err)
 	}
 	j.DownloadURL = &link
 	return j, nil
 }
 
 // List returns a page of jobs; see [job.Store].
-func List(ctx context.Context, s job.Store, workspace string, after *record.Position, limit int) (record.Page[Job], error) {
+func List(ctx context.Context, s job.Store, workspace string, after *record.Position, limit int) (record.Page[api.ExportJob], error) {
 	stored, err := s.List(ctx, workspace, after, limit)
-	page := record.Page[Job]{More: stored.More}
+	page := record.Page[api.ExportJob]{More: stored.More}
 	for _, one := range stored.Records {
 		j, _, wrong := show(one)
 		page.Records, err = append(page.Records, j), errors.Join(err, wrong)
@@ -90,20 +91,20 @@ func List(ctx context.Context, s job.Store, workspace string, after *record.Posi
 }
 
 // Cancel cancels a job; see [job.Kind.Cancel].
-func Cancel(ctx context.Context, s job.Store, workspace, id string, now time.Time) (Job, error) {
+func Cancel(ctx context.Context, s job.Store, workspace, id string, now time.Time) (api.ExportJob, error) {
 	stored, err := Kind.Cancel(ctx, s, workspace, id, now)
 	if err != nil {
-		return Job{}, err
+		return api.ExportJob{}, err
 	}
 	j, _, err := show(stored)
 	return j, err
 }
 
 // show returns the job as the API shows it, and its details.
-func show(j job.Job) (Job, details, error) {
+func show(j job.Job) (api.ExportJob, details, error) {
 	var d details
 	err := j.Decode(&d, nil)
-	return Job{
+	return api.ExportJob{
 		ID: j.ID, Resource: d.Resource, Format: d.Format, Filters: d.Filters, Status: j.Status,
 		RecordsWritten: d.RecordsWritten, RecordsExpected: d.RecordsExpected, SizeBytes: d.SizeBytes,
 		CreatedAt: j.CreatedAt, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, Error: j.Error,

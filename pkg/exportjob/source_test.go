@@ -10,7 +10,7 @@ import (
 
 func TestEventsThatHadExpiredAreNotInTheFile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, record.Event, NDJSON, 30, small)
+	w := newWorld(t, record.Event, record.NDJSON, 30, small)
 	for i := range w.records {
 		e := &w.records[i].event
 		e.ExpiresAt = record.TimeOf(created.Add(time.Second))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/job"
@@ -89,14 +90,14 @@ type recordWriter interface {
 // newWriter returns a writer that writes to part. For CSV, the survey must be complete, and
 // newWriter writes the header if it is called for the first part.
 func (r *run) newWriter(part *part) (recordWriter, error) {
-	if r.Format == NDJSON {
+	if r.Format == record.NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil
 	}
 	columns := event.Columns()
 	if r.Resource == record.Entity {
 		columns = entity.Columns()
 	}
-	w := recordfile.NewCSVWriter(part, columns, r.Survey.Names, r.CSVFormulas == KeepFormulas)
+	w := recordfile.NewCSVWriter(part, columns, r.Survey.Names, r.CSVFormulas == api.KeepFormulas)
 	if len(r.Parts) > 0 {
 		return w, nil
 	}

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"sluice/internal/test/jobtest"
+	"sluice/pkg/api"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
 // exported returns the uncompressed file of events "e0", "e1", … with these attributes.
-func exported(t jobtest.TB, o Order, attributes ...string) string {
+func exported(t jobtest.TB, o api.ExportOrder, attributes ...string) string {
 	t.Helper()
 	cfg := parts(1<<16, 1)
 	cfg.formulas = o.CSVFormulas
@@ -42,7 +43,7 @@ func TestNDJSONKeepsEveryByteOfAttributes(t *testing.T) {
 		`{"":"","\u0000":0}`,
 	} {
 		want := `{"id":"e0","name":"n","entity_id":null,"occurred_at":"2026-03-01T12:00:00.000Z","attributes":` + attributes + `,"created_at":"2026-03-01T12:00:00.000Z"}` + "\n"
-		if got := exported(t, Order{Format: NDJSON}, attributes); got != want {
+		if got := exported(t, api.ExportOrder{Format: record.NDJSON}, attributes); got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	}
@@ -52,30 +53,30 @@ func TestNDJSONKeepsEveryByteOfAttributes(t *testing.T) {
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	const fields = "id,name,entity_id,occurred_at,created_at"
-	record := func(i string) string { return i + ",n,,2026-03-01T12:00:00.000Z,2026-03-01T12:00:00.000Z" }
+	line := func(i string) string { return i + ",n,,2026-03-01T12:00:00.000Z,2026-03-01T12:00:00.000Z" }
 	for name, tt := range map[string]struct {
 		attributes []string
 		want       []string
 	}{
 		"no records":    {nil, []string{fields}},
-		"no attributes": {[]string{`{}`, `{}`}, []string{fields, record("e0"), record("e1")}},
+		"no attributes": {[]string{`{}`, `{}`}, []string{fields, line("e0"), line("e1")}},
 		"a column for each attribute of any record, in byte order": {
 			[]string{`{"b":1,"a":2}`, `{"é":3,"B":4}`},
-			[]string{fields + ",attributes.B,attributes.a,attributes.b,attributes.é", record("e0") + ",,2,1,", record("e1") + ",4,,,3"},
+			[]string{fields + ",attributes.B,attributes.a,attributes.b,attributes.é", line("e0") + ",,2,1,", line("e1") + ",4,,,3"},
 		},
-		"attributes with the names of fields": {[]string{`{"id":"x","attributes.id":"y"}`}, []string{fields + ",attributes.attributes.id,attributes.id", record("e0") + ",y,x"}},
+		"attributes with the names of fields": {[]string{`{"id":"x","attributes.id":"y"}`}, []string{fields + ",attributes.attributes.id,attributes.id", line("e0") + ",y,x"}},
 		"one value of each kind": {
 			[]string{`{"a":null,"b":true,"c":-1.50e+3,"d":"","e":"\u0041\"b","f":[1, 2],"g":{"x":"\u0041"}}`},
-			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d,attributes.e,attributes.f,attributes.g", record("e0") + `,null,true,-1.50e+3,"","A""b","[1, 2]","{""x"":""\u0041""}"`},
+			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d,attributes.e,attributes.f,attributes.g", line("e0") + `,null,true,-1.50e+3,"","A""b","[1, 2]","{""x"":""\u0041""}"`},
 		},
 		"values that must be quoted": {
 			[]string{`{"a":"x,y","b":"x\ny","c":"x\r\ny","d":" x"}`},
-			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d", record("e0") + `,"x,y","x` + "\n" + `y","x` + "\r\n" + `y", x`},
+			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d", line("e0") + `,"x,y","x` + "\n" + `y","x` + "\r\n" + `y", x`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got, want := exported(t, Order{Format: CSV}, tt.attributes...), strings.Join(tt.want, "\r\n")+"\r\n"; got != want {
+			if got, want := exported(t, api.ExportOrder{Format: record.CSV}, tt.attributes...), strings.Join(tt.want, "\r\n")+"\r\n"; got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
@@ -84,8 +85,8 @@ func TestCSV(t *testing.T) {
 
 func TestFormulasAreNeutralizedOrKept(t *testing.T) {
 	t.Parallel()
-	for formulas, want := range map[Formulas]string{"": ",'=1+1\r\n", NeutralizeFormulas: ",'=1+1\r\n", KeepFormulas: ",=1+1\r\n"} {
-		if got := exported(t, Order{Format: CSV, CSVFormulas: formulas}, `{"a":"=1+1"}`); !strings.HasSuffix(got, want) {
+	for formulas, want := range map[api.Formulas]string{"": ",'=1+1\r\n", api.NeutralizeFormulas: ",'=1+1\r\n", api.KeepFormulas: ",=1+1\r\n"} {
+		if got := exported(t, api.ExportOrder{Format: record.CSV, CSVFormulas: formulas}, `{"a":"=1+1"}`); !strings.HasSuffix(got, want) {
 			t.Errorf("%q: got %s", formulas, got)
 		}
 	}

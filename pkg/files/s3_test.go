@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"sluice/internal/test/s3local"
+	"sluice/pkg/api"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/files"
 	"sluice/pkg/job"
@@ -183,7 +184,7 @@ func TestLinksNameTheBucketInTheHostOnAWS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := s.Link(t.Context(), exportjob.NewFile(job.Job{Workspace: "default", ID: "a"}, exportjob.Order{Resource: record.Event, Format: exportjob.NDJSON}))
+	link, err := s.Link(t.Context(), exportjob.NewFile(job.Job{Workspace: "default", ID: "a"}, api.ExportOrder{Resource: record.Event, Format: record.NDJSON}))
 	if err != nil {
 		t.Fatal(err)
 	}

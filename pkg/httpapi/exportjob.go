@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"net/http"
 
+	"sluice/pkg/api"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
 func createExportJob(s *service, r *request) (response, error) {
-	var o exportjob.Order
+	var o api.ExportOrder
 	err := record.Decoders{
 		"id":           record.Text(&o.ID, record.CheckID),
 		"resource":     record.Text(&o.Resource, nil),
 		"format":       record.Text(&o.Format, nil),
-		"csv_formulas": record.Text(&o.CSVFormulas, exportjob.CheckFormulas),
+		"csv_formulas": record.Text(&o.CSVFormulas, api.CheckFormulas),
 		"filters": record.Decoders{
 			"type":      record.Text(&o.Filters.Type, record.CheckName),
 			"entity_id": record.Text(&o.Filters.EntityID, record.CheckID),

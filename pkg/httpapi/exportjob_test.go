@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"sluice/pkg/api"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
@@ -101,7 +102,7 @@ func TestTooManyExportJobs(t *testing.T) {
 func TestExportJobsAreListedNewestFirst(t *testing.T) {
 	a := newAPI(t)
 	for i := range 5 {
-		o := exportjob.Order{ID: fmt.Sprint(i), Resource: record.Event, Format: exportjob.NDJSON}
+		o := api.ExportOrder{ID: fmt.Sprint(i), Resource: record.Event, Format: record.NDJSON}
 		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, "default", o, exportjob.DefaultQuota, now().Add(time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}

@@ -130,7 +130,7 @@ func listEntityIndex(s *service, r *request) (response, error) {
 	set, err := s.indexes(r)
 	body := page[api.EntityIndex]{data: []api.EntityIndex{}}
 	for _, d := range set.In(r.workspace) {
-		body.data = append(body.data, api.EntityIndex{Type: d.Type, Attribute: d.Attribute, Kind: d.Kind, State: d.State, Done: d.Done()})
+		body.data = append(body.data, api.EntityIndex{Type: d.Type, Attribute: d.Attribute, Kind: string(d.Kind), State: string(d.State), Done: d.Done()})
 	}
 	return response{status: http.StatusOK, body: body}, err
 }

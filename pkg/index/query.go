@@ -2,9 +2,13 @@ package index
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
 )
 
 type Operator string
@@ -95,4 +99,13 @@ func (q Query) Bounds() (low, high string) {
 func (q Query) Key(id string, attributes json.RawMessage) (key string) {
 	key, _ = q.Declaration.Key(id, attributes)
 	return key
+}
+
+// Finder finds entities by indexed attributes. It is safe for concurrent use.
+type Finder interface {
+	// Find returns the entities that q selects, with their current values. An entity changed a
+	// moment ago may be missing. As in entity.Store.List, a page may have fewer than q.Limit even if
+	// More is true. The next page starts after the index key Last.ID. The error may have kind
+	// Unavailable.
+	Find(ctx context.Context, workspace string, q Query) (record.Page[entity.Entity], error)
 }

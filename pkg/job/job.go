@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/pkg/api"
 	"sluice/pkg/record"
 )
 
@@ -33,19 +34,16 @@ func (k Kind) TooManyError(quota int) error {
 	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d %ss that are queued or running, which is the maximum; wait until one has ended, or cancel one", quota, k)}
 }
 
-type Status string
+// An ended job stays as it is unless [Request] replaces it.
+type Status = api.JobStatus
 
-// The last three are final.
 const (
-	Queued    Status = "queued"
-	Running   Status = "running"
-	Succeeded Status = "succeeded"
-	Failed    Status = "failed"
-	Cancelled Status = "cancelled"
+	Queued    = api.JobQueued
+	Running   = api.JobRunning
+	Succeeded = api.JobSucceeded
+	Failed    = api.JobFailed
+	Cancelled = api.JobCancelled
 )
-
-// Final reports whether a job has ended. An ended job stays as it is unless [Request] replaces it.
-func (s Status) Final() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
 // Job is a job as stores keep it. Each kind of job defines the JSON of Details and Progress.
 type Job struct {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"sluice/pkg/record"
 )
 
 // MaxRecordBytes is the maximum size of a record in a file. The service's own limit is 256 KB.
@@ -44,16 +46,16 @@ type Layout struct {
 
 // NewReader returns a Reader for a file that may be compressed with gzip and may begin with a
 // byte order mark. It fails if the file cannot be decompressed or if a CSV header is invalid.
-func NewReader(file io.Reader, format Format, layout Layout) (*Reader, error) {
+func NewReader(file io.Reader, format record.Format, layout Layout) (*Reader, error) {
 	r := &Reader{delimiter: cmp.Or(layout.Delimiter, ",")}
 	if err := r.lines.open(file, layout.Decode); err != nil {
 		return nil, err
 	}
 	switch format {
-	case CSV:
+	case record.CSV:
 		r.read = r.readCSV
 		return r, r.readHeader(layout)
-	case JSON:
+	case record.JSON:
 		r.array = newArrayReader(r.lines.in)
 		r.read = r.readJSON
 	default:

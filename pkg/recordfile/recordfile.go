@@ -37,25 +37,19 @@ package recordfile
 import (
 	"path/filepath"
 	"strings"
-)
 
-type Format string
-
-const (
-	NDJSON Format = "ndjson"
-	CSV    Format = "csv"
-	JSON   Format = "json" // can only be read
+	"sluice/pkg/record"
 )
 
 // FormatOf returns the format for a file's extension, ignoring .gz, or "" for an unknown extension.
-func FormatOf(name string) Format {
+func FormatOf(name string) record.Format {
 	switch filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz")) {
 	case ".ndjson", ".jsonl":
-		return NDJSON
+		return record.NDJSON
 	case ".csv":
-		return CSV
+		return record.CSV
 	case ".json":
-		return JSON
+		return record.JSON
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func writeCSV(t tester, keepFormulas bool, attributes []string, records ...strin
 }
 
 // readJSON fails the test if a record is invalid.
-func readJSON(t tester, file string, format recordfile.Format) (records []string) {
+func readJSON(t tester, file string, format record.Format) (records []string) {
 	t.Helper()
 	r, err := recordfile.NewReader(strings.NewReader(file), format, recordfile.Layout{Columns: columns})
 	if err != nil {
@@ -71,7 +71,7 @@ func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back strin
 	if !ok {
 		t.Fatalf("the file is %q", file)
 	}
-	return cell, readJSON(t, file, recordfile.CSV)[0]
+	return cell, readJSON(t, file, record.CSV)[0]
 }
 
 func TestCells(t *testing.T) {
@@ -198,7 +198,7 @@ func TestReaderReturnsTheRecordsOfCSVWriter(t *testing.T) {
 			records = append(records, r+"}")
 		}
 		file := writeCSV(t, keep, names, records...)
-		back := readJSON(t, file, recordfile.CSV)
+		back := readJSON(t, file, record.CSV)
 		if !slices.Equal(back, records) {
 			t.Errorf("the file is %q\ngot  %q\nwant %q", file, back, records)
 		}
@@ -301,7 +301,7 @@ func TestNDJSON(t *testing.T) {
 	if want := strings.Join(records, "\n") + "\n"; file.String() != want {
 		t.Errorf("got %q, want %q", file.String(), want)
 	}
-	if back := readJSON(t, file.String(), recordfile.NDJSON); !slices.Equal(back, records) {
+	if back := readJSON(t, file.String(), record.NDJSON); !slices.Equal(back, records) {
 		t.Errorf("got %q, want %q", back, records)
 	}
 }
@@ -318,8 +318,8 @@ func TestWritingInvalidJSONIsAnError(t *testing.T) {
 
 func TestFormatOf(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]recordfile.Format{
-		"a.ndjson": recordfile.NDJSON, "a.JSONL": recordfile.NDJSON, "a.b.csv": recordfile.CSV, "a.csv.gz": recordfile.CSV, "A.NDJSON.GZ": recordfile.NDJSON, "a.json": recordfile.JSON,
+	for name, want := range map[string]record.Format{
+		"a.ndjson": record.NDJSON, "a.JSONL": record.NDJSON, "a.b.csv": record.CSV, "a.csv.gz": record.CSV, "A.NDJSON.GZ": record.NDJSON, "a.json": record.JSON,
 		"a": "", "a.gz": "", "csv": "", "a.csv.zip": "",
 	} {
 		if got := recordfile.FormatOf(name); got != want {
@@ -332,7 +332,7 @@ func FuzzReader(f *testing.F) {
 	f.Add("id,name,attributes.a\r\nx,\"y\r\n\",'=1\r\n")
 	f.Add("id,attributes\n\"a\"b,{}\n\"")
 	f.Fuzz(func(t *testing.T, file string) {
-		r, err := recordfile.NewReader(strings.NewReader(file), recordfile.CSV, recordfile.Layout{Columns: columns})
+		r, err := recordfile.NewReader(strings.NewReader(file), record.CSV, recordfile.Layout{Columns: columns})
 		if err != nil {
 			return
 		}

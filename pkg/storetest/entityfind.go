@@ -19,7 +19,7 @@ import (
 
 type IndexedEntities interface {
 	entity.Store
-	entity.Finder
+	index.Finder
 	index.Keeper
 }
 

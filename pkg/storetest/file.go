@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"sluice/pkg/api"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
@@ -45,7 +46,7 @@ func Files(t *testing.T, open func(t *testing.T) FileStore) {
 }
 
 func newFile(workspace, id string) exportjob.File {
-	return exportjob.NewFile(job.Job{Workspace: workspace, ID: id, CreatedAt: record.TimeOf(jobsCreatedAt)}, exportjob.Order{Resource: record.Event, Format: exportjob.NDJSON})
+	return exportjob.NewFile(job.Job{Workspace: workspace, ID: id, CreatedAt: record.TimeOf(jobsCreatedAt)}, api.ExportOrder{Resource: record.Event, Format: record.NDJSON})
 }
 
 func upload(t *testing.T, s FileStore, workspace, id string) exportjob.File {

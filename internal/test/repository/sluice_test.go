@@ -258,15 +258,15 @@ var domain = map[string][]string{
 	"sluice/pkg/ratelimit":  {"github.com/gaissmai/bart", "sluice/pkg/snapshot"},
 	"sluice/pkg/record":     {"github.com/go-json-experiment/json/jsontext"}, // unlike encoding/json, it rejects duplicate names and invalid UTF-8
 	"sluice/pkg/recordfile": {"github.com/go-json-experiment/json/jsontext", "sluice/pkg/record"},
-	"sluice/pkg/index":      {"sluice/pkg/record", "sluice/pkg/snapshot", "github.com/go-json-experiment/json/jsontext"},
-	"sluice/pkg/entity":     {"sluice/pkg/index", "sluice/pkg/record"},
+	"sluice/pkg/index":      {"sluice/pkg/entity", "sluice/pkg/record", "sluice/pkg/snapshot", "github.com/go-json-experiment/json/jsontext"},
+	"sluice/pkg/entity":     {"sluice/pkg/record"},
 	"sluice/pkg/event":      {"sluice/pkg/record"},
-	"sluice/pkg/job":        {"sluice/pkg/record"},
-	"sluice/pkg/exportjob":  {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record", "sluice/pkg/recordfile", "golang.org/x/sync/errgroup"},
-	"sluice/pkg/erasurejob": {"sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record"},
-	"sluice/pkg/api":        {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/index", "sluice/pkg/job", "sluice/pkg/record"},
-	// The client links the domain packages, but no server packages.
-	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/index", "sluice/pkg/job", "sluice/pkg/record", "github.com/google/uuid"},
+	"sluice/pkg/job":        {"sluice/pkg/api", "sluice/pkg/record"},
+	"sluice/pkg/exportjob":  {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record", "sluice/pkg/recordfile", "golang.org/x/sync/errgroup"},
+	"sluice/pkg/erasurejob": {"sluice/pkg/api", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record"},
+	"sluice/pkg/api":        {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record"},
+	// The client links only what describes records and the JSON of the API.
+	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record", "github.com/google/uuid"},
 }
 
 // rooms lists the store packages, each with the libraries that it may import.

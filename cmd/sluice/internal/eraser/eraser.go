@@ -8,21 +8,21 @@ import (
 	"fmt"
 	"io"
 
+	"sluice/pkg/api"
 	"sluice/pkg/client"
-	"sluice/pkg/erasurejob"
 	"sluice/pkg/job"
 )
 
 // Run erases an entity and its events, and waits for the job to end. It shows its progress on
 // stderr. If ctx is done first, the job continues in the service, and the error says so.
-func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (erasurejob.Job, error) {
+func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (api.ErasureJob, error) {
 	requested, err := c.EraseEntity(ctx, id)
 	if err != nil {
-		return erasurejob.Job{}, causeOr(ctx, err)
+		return api.ErasureJob{}, causeOr(ctx, err)
 	}
 	fmt.Fprintf(stderr, "The entity %s is deleted. Waiting for the job that erases its events.\n", id)
 	var shown int64
-	j, err := c.AwaitErasureJob(ctx, requested.ID, func(j erasurejob.Job) {
+	j, err := c.AwaitErasureJob(ctx, requested.ID, func(j api.ErasureJob) {
 		if j.EventsErased >= shown+10_000 {
 			shown = j.EventsErased
 			fmt.Fprintf(stderr, "%d events are erased so far.\n", shown)
@@ -34,7 +34,7 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 		if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
 			when = "once the service accepts the request, the"
 		}
-		return erasurejob.Job{}, fmt.Errorf("%w\nThe erasure continues in the service; %s same command also erases later events and waits for the job", err, when)
+		return api.ErasureJob{}, fmt.Errorf("%w\nThe erasure continues in the service; %s same command also erases later events and waits for the job", err, when)
 	case j.Status == job.Failed:
 		reason := "the service gave no reason"
 		return j, fmt.Errorf("the erasure of %s failed: %s", id, *cmp.Or(j.Error, &reason))

@@ -17,10 +17,10 @@ import (
 
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/api"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -30,7 +30,7 @@ import (
 const cancelTimeout = 5 * time.Second
 
 type Options struct {
-	Order  exportjob.Order // Run sets the ID
+	Order  api.ExportOrder // Run sets the ID
 	Path   string          // output file, which appears only when it is complete; "-" for Stdout
 	Force  bool            // replace an existing file at Path
 	Stdout io.Writer
@@ -42,7 +42,7 @@ type Options struct {
 
 // work identifies an export in its journal.
 type work struct {
-	Order          exportjob.Order `json:"order"`
+	Order          api.ExportOrder `json:"order"`
 	Since          *record.Time    `json:"since,omitempty"` // start time for RunSince; nil for Run
 	IncludeDeleted bool            `json:"include_deleted,omitempty"`
 }
@@ -67,7 +67,7 @@ type exporter struct {
 // the job's id are in other files in the same directory. After an error, another call with the
 // same options continues the export. An export to o.Stdout cannot be continued, so Run cancels
 // its job if ctx is done. Run shows its progress on stderr.
-func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
+func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j api.ExportJob, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {
 		return j, err
@@ -140,7 +140,7 @@ func (ex *exporter) begin() error {
 }
 
 // run waits for the job, downloads the rest of its file and delivers the file.
-func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
+func (ex *exporter) run(ctx context.Context) (api.ExportJob, error) {
 	j, err := ex.await(ctx)
 	if err != nil {
 		return j, err
@@ -166,41 +166,41 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 
 // await creates the export job, unless an earlier run did, and waits for it to end. If the
 // earlier run's job ended without a file, await creates a new one.
-func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
+func (ex *exporter) await(ctx context.Context) (api.ExportJob, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
 		if _, _, err := ex.client.CreateExportJob(ctx, ex.Order); err != nil {
 			e, ok := errors.AsType[*client.Error](err)
 			ex.created = ex.created || !ok || !e.Rejected() // a rejected call creates no job
-			return exportjob.Job{}, err
+			return api.ExportJob{}, err
 		}
 		ex.created = true
-		var latest atomic.Pointer[exportjob.Job]
-		latest.Store(new(exportjob.Job))
+		var latest atomic.Pointer[api.ExportJob]
+		latest.Store(new(api.ExportJob))
 		stop := progress.Start(ex.stderr, progress.Noun{One: "record", Many: "records"}, func() progress.State {
 			s := jobState(latest.Load())
 			s.Waiting = ex.Waiting()
 			return s
 		})
-		j, err := ex.client.AwaitExportJob(ctx, ex.Order.ID, func(j exportjob.Job) { latest.Store(&j) })
+		j, err := ex.client.AwaitExportJob(ctx, ex.Order.ID, func(j api.ExportJob) { latest.Store(&j) })
 		stop()
 		switch {
 		case err != nil:
-			return exportjob.Job{}, err
+			return api.ExportJob{}, err
 		case j.Status == job.Succeeded && j.DownloadURL != nil && j.SizeBytes != nil:
 			return j, nil
 		case !ex.resumed:
-			return exportjob.Job{}, fmt.Errorf("the export job %s", describeEnd(j))
+			return api.ExportJob{}, fmt.Errorf("the export job %s", describeEnd(j))
 		}
 		fmt.Fprintf(ex.stderr, "The earlier export job %s. Beginning a new one.\n", strings.TrimSuffix(describeEnd(j), "."))
 		if err := ex.begin(); err != nil {
-			return exportjob.Job{}, err
+			return api.ExportJob{}, err
 		}
 	}
 }
 
 // describeEnd says how a job ended without producing a file.
-func describeEnd(j exportjob.Job) string {
+func describeEnd(j api.ExportJob) string {
 	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
 	if j.Status == job.Cancelled {
 		text = fmt.Sprintf("%s was cancelled", j.ID)
@@ -211,7 +211,7 @@ func describeEnd(j exportjob.Job) string {
 	return text
 }
 
-func jobState(j *exportjob.Job) progress.State {
+func jobState(j *api.ExportJob) progress.State {
 	s := progress.State{Done: j.RecordsWritten, Part: -1, Details: string(j.Status)}
 	if j.RecordsExpected != nil && *j.RecordsExpected > 0 {
 		s.Part = min(float64(j.RecordsWritten)/float64(*j.RecordsExpected), 1)
@@ -220,7 +220,7 @@ func jobState(j *exportjob.Job) progress.State {
 }
 
 // download appends the missing bytes to the partial file.
-func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File) error {
+func (ex *exporter) download(ctx context.Context, j api.ExportJob, part *os.File) error {
 	have, err := part.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 // check verifies that the download is the file that the job wrote: every checksum is right,
 // every record is valid, and there are j.RecordsWritten records. If not, check empties the
 // partial file, unless ctx is done.
-func check(ctx context.Context, j exportjob.Job, part *os.File) error {
+func check(ctx context.Context, j api.ExportJob, part *os.File) error {
 	records, err := countRecords(j, part)
 	if err == nil && records != j.RecordsWritten {
 		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
@@ -257,7 +257,7 @@ func check(ctx context.Context, j exportjob.Job, part *os.File) error {
 	return err
 }
 
-func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
+func countRecords(j api.ExportJob, part *os.File) (records int64, err error) {
 	if _, err := part.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}

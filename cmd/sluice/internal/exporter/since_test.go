@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/cmd/sluice/internal/journal"
+	"sluice/pkg/api"
 	"sluice/pkg/client"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
@@ -36,7 +36,7 @@ func exportSince(t *testing.T, path string, from record.Time, includeDeleted, st
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Order: exportjob.Order{Resource: record.Entity}, Path: path, Now: func() time.Time { return now }, Waiting: func() string { return "" }}
+	o := Options{Order: api.ExportOrder{Resource: record.Entity}, Path: path, Now: func() time.Time { return now }, Waiting: func() string { return "" }}
 	_, err = RunSince(t.Context(), o, from, includeDeleted, c, t.Output())
 	return err
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
 type content struct {
@@ -50,7 +49,7 @@ func (s source) content(w work) (content, error) {
 // later.
 func growable(o Options, file source) bool {
 	zipped, err := file.isZip()
-	return err == nil && !zipped && o.Format != recordfile.JSON && o.Shape.Encoding == ""
+	return err == nil && !zipped && o.Format != record.JSON && o.Shape.Encoding == ""
 }
 
 func (s source) isZip() (bool, error) {

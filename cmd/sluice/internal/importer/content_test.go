@@ -13,7 +13,6 @@ import (
 
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
 // archive returns a zip archive of files, which are pairs of name and content.
@@ -47,15 +46,15 @@ func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
 	text := lines(0, 700) + "[]\n" + lines(700, 1500) + "{}\n"
 	renamed := Shape{Map: map[string]string{"name": "id", "attributes": "attributes"}, Name: "n"}
 	for name, tt := range map[string]struct {
-		format recordfile.Format
+		format record.Format
 		file   string
 		shape  Shape
 	}{
-		"an array":             {recordfile.JSON, array(text), Shape{}},
-		"an archive":           {recordfile.NDJSON, archive(t, [2]string{"__MACOSX/._events.ndjson", "x"}, [2]string{"a/", ""}, [2]string{"a/events.ndjson", text}), Shape{}},
-		"another encoding":     {recordfile.NDJSON, text, Shape{Encoding: "windows-1252"}},
-		"a compressed array":   {recordfile.JSON, packed(array(text)), Shape{}},
-		"with names and zones": {recordfile.NDJSON, text, Shape{Map: map[string]string{"name": "name"}, TimeFormat: "%d.%m.%Y", TimeZone: "Europe/Berlin"}},
+		"an array":             {record.JSON, array(text), Shape{}},
+		"an archive":           {record.NDJSON, archive(t, [2]string{"__MACOSX/._events.ndjson", "x"}, [2]string{"a/", ""}, [2]string{"a/events.ndjson", text}), Shape{}},
+		"another encoding":     {record.NDJSON, text, Shape{Encoding: "windows-1252"}},
+		"a compressed array":   {record.JSON, packed(array(text)), Shape{}},
+		"with names and zones": {record.NDJSON, text, Shape{Map: map[string]string{"name": "name"}, TimeFormat: "%d.%m.%Y", TimeZone: "Europe/Berlin"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +83,7 @@ func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
 			}
 			rejects, err := os.ReadFile(path + ".rejects")
 			place := `{"line":`
-			if tt.format == recordfile.JSON {
+			if tt.format == record.JSON {
 				place = `{"element":`
 			}
 			if err != nil || strings.Count(string(rejects), "\n") != 2 || !strings.HasPrefix(string(rejects), place+"701,") {
@@ -135,7 +134,7 @@ func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 	large := `{"name":"n","attributes":{"a":"` + strings.Repeat("x", record.MaxAttributesBytes-26) + `"}}`
 	write(t, path, lines(0, 3)+large+"\n"+strings.Repeat("{}\n", 25)+`{"id":"a","name":"n"}`, 0)
 	shape := Shape{Map: map[string]string{"note": "", "attributes": "attributes"}}
-	r, err := Try(t.Context(), Options{Resource: record.Event, Path: path, Format: recordfile.NDJSON, Shape: shape})
+	r, err := Try(t.Context(), Options{Resource: record.Event, Path: path, Format: record.NDJSON, Shape: shape})
 	if err != nil || r.Valid != 4 || r.Rejected != 26 || len(r.Rejects) != 20 || !strings.Contains(string(r.First), `{"i":0}`) {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -158,7 +157,7 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 	t.Parallel()
 	const says = `no record has the member "no" of --map; write it as in the file, or leave out no=id`
 	shape := Shape{Map: map[string]string{"no": "id", "note": "", "name": "name", "attributes": "attributes"}}
-	for format, text := range map[recordfile.Format]string{recordfile.NDJSON: lines(0, 3), recordfile.JSON: array(lines(0, 3))} {
+	for format, text := range map[record.Format]string{record.NDJSON: lines(0, 3), record.JSON: array(lines(0, 3))} {
 		s, path := newService(t), filepath.Join(t.TempDir(), "events")
 		o := Options{Resource: record.Event, Path: path, Format: format, Shape: shape}
 		write(t, path, text, 0)
@@ -179,7 +178,7 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 
 		// It is enough if only the last record has the member. In an empty file, nothing is missing.
 		for _, text := range []string{"", text + "\n" + `{"no":7,"name":"n"}`} {
-			if text != "" && format == recordfile.JSON {
+			if text != "" && format == record.JSON {
 				text = array(lines(0, 3) + `{"no":7,"name":"n"}`)
 			}
 			o.Path = filepath.Join(t.TempDir(), "events")
@@ -209,7 +208,7 @@ func TestAMemberThatNoRecordMustHave(t *testing.T) {
 			t.Parallel()
 			s, path := newService(t), filepath.Join(t.TempDir(), "events")
 			write(t, path, tt.text, 0)
-			o := Options{Resource: record.Event, Path: path, Format: recordfile.NDJSON, Shape: Shape{
+			o := Options{Resource: record.Event, Path: path, Format: record.NDJSON, Shape: Shape{
 				Map: map[string]string{"ts": "occurred_at", "no": "id", "tel": "attributes.phone"}, TimeFormat: "%d.%m.%Y", Name: "n",
 			}}
 			if r, err := Try(t.Context(), o); err != nil || r.Rejected != tt.rejected || r.Note != tt.note {
@@ -242,7 +241,7 @@ func TestAFailedImportLeavesTheJournalOfTheOneBefore(t *testing.T) {
 			t.Parallel()
 			s, path := newService(t), filepath.Join(t.TempDir(), "events.csv")
 			write(t, path, "name,attributes.i\nn,0\n,1\n", 0)
-			o := Options{Resource: record.Event, Path: path, Format: recordfile.CSV}
+			o := Options{Resource: record.Event, Path: path, Format: record.CSV}
 			if r, _, err := s.importAs(t.Context(), o); err != nil || r.Rejected != 1 {
 				t.Fatal(r, err)
 			}

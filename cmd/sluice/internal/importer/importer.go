@@ -21,7 +21,6 @@ import (
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/client"
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
 // perRound is how many calls each worker makes before the results are committed.
@@ -31,7 +30,7 @@ type Options struct {
 	Resource   record.Resource
 	Path       string // input file; "-" for Stdin
 	Stdin      io.Reader
-	Format     recordfile.Format
+	Format     record.Format
 	Shape      Shape
 	OneByOne   bool   // create each event with its own call
 	CreateOnly bool   // create each entity with its own call, instead of merging it into an existing one

@@ -48,7 +48,7 @@ var ignored = []string{"created_at", "updated_at"}
 
 // openRecords accepts a file with or without gzip compression.
 func openRecords(file io.Reader, o Options, makeID func(line int64) string) (*recordReader, error) {
-	r := &recordReader{events: o.events(), json: o.Format == recordfile.JSON, makeID: makeID}
+	r := &recordReader{events: o.events(), json: o.Format == record.JSON, makeID: makeID}
 	var err error
 	if r.shape, err = newShaper(o.Shape, o.Format, columns(o.Resource)); err != nil {
 		return nil, err

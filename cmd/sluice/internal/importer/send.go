@@ -13,11 +13,10 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
 func (o Options) place(line int64) string {
-	if o.Format == recordfile.JSON {
+	if o.Format == record.JSON {
 		return fmt.Sprintf("element %d", line)
 	}
 	return fmt.Sprintf("line %d", line)

@@ -44,8 +44,8 @@ type shaper struct {
 	times    *timeFormat       // nil for RFC 3339
 }
 
-func newShaper(s Shape, format recordfile.Format, columns []string) (*shaper, error) {
-	shape := &shaper{Shape: s, columns: columns, rename: len(s.Map) > 0 && format != recordfile.CSV, found: make(map[string]bool)}
+func newShaper(s Shape, format record.Format, columns []string) (*shaper, error) {
+	shape := &shaper{Shape: s, columns: columns, rename: len(s.Map) > 0 && format != record.CSV, found: make(map[string]bool)}
 	err := shape.checkMap()
 	if err != nil {
 		return nil, err
@@ -64,9 +64,9 @@ func newShaper(s Shape, format recordfile.Format, columns []string) (*shaper, er
 }
 
 // Check returns an error if a file with this Shape cannot be imported.
-func (s Shape) Check(resource record.Resource, format recordfile.Format) error {
+func (s Shape) Check(resource record.Resource, format record.Format) error {
 	switch {
-	case s.Delimiter != "" && format != recordfile.CSV:
+	case s.Delimiter != "" && format != record.CSV:
 		return errors.New("--delimiter is for CSV")
 	case s.Name != "" && resource != record.Event:
 		return errors.New("--name is for events; use --type for entities")
@@ -150,8 +150,8 @@ func (s *shaper) layout() recordfile.Layout {
 }
 
 // checkHeader fails if the file is CSV and lacks a column that Map names.
-func (s *shaper) checkHeader(format recordfile.Format) error {
-	if format != recordfile.CSV {
+func (s *shaper) checkHeader(format record.Format) error {
+	if format != record.CSV {
 		return nil
 	}
 	if missing := s.missing(); len(missing) > 0 {
@@ -184,7 +184,7 @@ func (s *shaper) missing() []string {
 // checkNames reads the file until it has found every member that Map turns into a field,
 // usually in the first record.
 func checkNames(ctx context.Context, file source, w work, o Options) error {
-	if len(o.Shape.Map) == 0 || o.Format == recordfile.CSV {
+	if len(o.Shape.Map) == 0 || o.Format == record.CSV {
 		return nil
 	}
 	in, err := file.content(w)

@@ -27,45 +27,45 @@ func TestFilesAsPeopleHaveThem(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		resource record.Resource
-		format   recordfile.Format
+		format   record.Format
 		shape    Shape
 		text     string
 		want     []string // for each record: the JSON that is sent, or "!" and part of the error
 	}{
-		{"other columns", record.Event, recordfile.CSV, orders, "no,who,at,amount,note\n1,ada,2026-01-02T15:04:05Z,4.50,x\n2,,2026-01-02T15:04:05Z,\"7\",\n", []string{
+		{"other columns", record.Event, record.CSV, orders, "no,who,at,amount,note\n1,ada,2026-01-02T15:04:05Z,4.50,x\n2,,2026-01-02T15:04:05Z,\"7\",\n", []string{
 			`{"id":"1","name":"order_placed","entity_id":"ada","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{"amount":4.50}}`,
 			`{"id":"2","name":"order_placed","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{"amount":"7"}}`,
 		}},
-		{"other members", record.Event, recordfile.NDJSON, orders, `{"no":1,"who":"ada","at":null,"amount":4.50,"note":"x","attributes":{"b":[1]},"attributes.c":true}` + "\n" + `{"name":"n","id":"i","no":"j"}` + "\n[]", []string{
+		{"other members", record.Event, record.NDJSON, orders, `{"no":1,"who":"ada","at":null,"amount":4.50,"note":"x","attributes":{"b":[1]},"attributes.c":true}` + "\n" + `{"name":"n","id":"i","no":"j"}` + "\n[]", []string{
 			`{"id":"1","name":"order_placed","entity_id":"ada","attributes":{"b":[1],"amount":4.50,"c":true}}`,
 			"!id is there twice, the second time from no", "!not an object",
 		}},
-		{"an attribute twice", record.Entity, recordfile.JSON, Shape{Map: map[string]string{"a": "attributes.b"}}, `{"a":1,"b":2}`, []string{"!duplicate"}},
-		{"attributes that are no object", record.Entity, recordfile.JSON, Shape{Map: map[string]string{"a": "id"}}, `{"attributes":5,"b":2}`, []string{"!attributes must be a JSON object"}},
-		{"attributes that are null", record.Entity, recordfile.JSON, Shape{Map: map[string]string{"a": "id"}}, `{"attributes":null,"b":2}`, []string{`{"id":"line:1","attributes":{"b":2}}`}},
-		{"an array", record.Entity, recordfile.JSON, Shape{Type: "person"}, "\xef\xbb\xbf [ {\"id\":\"a\"},\n{\"id\":\"b\",\"type\":\"t\"}, 5, {\"id\":\"c\",\"id\":\"c\"},[{}],{\"type\":null} ]\n", []string{
+		{"an attribute twice", record.Entity, record.JSON, Shape{Map: map[string]string{"a": "attributes.b"}}, `{"a":1,"b":2}`, []string{"!duplicate"}},
+		{"attributes that are no object", record.Entity, record.JSON, Shape{Map: map[string]string{"a": "id"}}, `{"attributes":5,"b":2}`, []string{"!attributes must be a JSON object"}},
+		{"attributes that are null", record.Entity, record.JSON, Shape{Map: map[string]string{"a": "id"}}, `{"attributes":null,"b":2}`, []string{`{"id":"line:1","attributes":{"b":2}}`}},
+		{"an array", record.Entity, record.JSON, Shape{Type: "person"}, "\xef\xbb\xbf [ {\"id\":\"a\"},\n{\"id\":\"b\",\"type\":\"t\"}, 5, {\"id\":\"c\",\"id\":\"c\"},[{}],{\"type\":null} ]\n", []string{
 			`{"id":"a","type":"person","attributes":{}}`, `{"id":"b","type":"t","attributes":{}}`, "!not an object", "!duplicate", "!not an object", `{"id":"line:6","type":"person","attributes":{}}`,
 		}},
-		{"an empty array", record.Entity, recordfile.JSON, Shape{}, "[]", nil},
-		{"objects without an array", record.Entity, recordfile.JSON, Shape{}, "{\"id\":\"a\"}\n{\"id\":\n\"b\"}", []string{`{"id":"a","attributes":{}}`, `{"id":"b","attributes":{}}`}},
-		{"a large element", record.Entity, recordfile.JSON, Shape{}, `[{"id":"` + strings.Repeat("x", recordfile.MaxRecordBytes) + `"},{"id":"b"}]`, []string{"!longer than", `{"id":"b","attributes":{}}`}},
-		{"times in a zone", record.Event, recordfile.CSV, german, "name;occurred_at\nn;1.3.2026 9:05\nn;25.10.2026 02:30\nn;25.10.2026 03:30\nn;29.03.2026 02:30\nn;31.02.2026 00:00\nn;2026-01-01\nn;\n", []string{
+		{"an empty array", record.Entity, record.JSON, Shape{}, "[]", nil},
+		{"objects without an array", record.Entity, record.JSON, Shape{}, "{\"id\":\"a\"}\n{\"id\":\n\"b\"}", []string{`{"id":"a","attributes":{}}`, `{"id":"b","attributes":{}}`}},
+		{"a large element", record.Entity, record.JSON, Shape{}, `[{"id":"` + strings.Repeat("x", recordfile.MaxRecordBytes) + `"},{"id":"b"}]`, []string{"!longer than", `{"id":"b","attributes":{}}`}},
+		{"times in a zone", record.Event, record.CSV, german, "name;occurred_at\nn;1.3.2026 9:05\nn;25.10.2026 02:30\nn;25.10.2026 03:30\nn;29.03.2026 02:30\nn;31.02.2026 00:00\nn;2026-01-01\nn;\n", []string{
 			`{"id":"line:2","name":"n","occurred_at":"2026-03-01T08:05:00.000Z","attributes":{}}`,
 			`{"id":"line:3","name":"n","occurred_at":"2026-10-25T00:30:00.000Z","attributes":{}}`, // 02:30 occurs twice on this day; this is the first occurrence
 			`{"id":"line:4","name":"n","occurred_at":"2026-10-25T02:30:00.000Z","attributes":{}}`,
 			`!occurred_at "29.03.2026 02:30" does not exist in Europe/Berlin`, `!occurred_at "31.02.2026 00:00" does not fit --time-format`, "!does not fit", "!occurred_at is empty",
 		}},
-		{"times west of Greenwich", record.Event, recordfile.NDJSON, Shape{TimeFormat: "%m/%d/%y %I:%M %p", TimeZone: "America/New_York"}, `{"name":"n","occurred_at":"11/01/26 1:30 AM"}` + "\n" + `{"name":"n","occurred_at":5}`, []string{
+		{"times west of Greenwich", record.Event, record.NDJSON, Shape{TimeFormat: "%m/%d/%y %I:%M %p", TimeZone: "America/New_York"}, `{"name":"n","occurred_at":"11/01/26 1:30 AM"}` + "\n" + `{"name":"n","occurred_at":5}`, []string{
 			`{"id":"line:1","name":"n","occurred_at":"2026-11-01T05:30:00.000Z","attributes":{}}`, "!occurred_at must be",
 		}},
-		{"times with an offset", record.Event, recordfile.NDJSON, Shape{TimeFormat: "%Y-%m-%d %H:%M:%S %z"}, `{"name":"n","occurred_at":"2026-01-02 03:04:05.678 +0100"}`, []string{
+		{"times with an offset", record.Event, record.NDJSON, Shape{TimeFormat: "%Y-%m-%d %H:%M:%S %z"}, `{"name":"n","occurred_at":"2026-01-02 03:04:05.678 +0100"}`, []string{
 			`{"id":"line:1","name":"n","occurred_at":"2026-01-02T02:04:05.678Z","attributes":{}}`,
 		}},
-		{"UTF-16", record.Event, recordfile.CSV, Shape{Encoding: "utf-16", Delimiter: "\t"}, utf16, []string{`{"id":"line:2","name":"n","attributes":{"city":"Köln"}}`}},
-		{"Windows", record.Event, recordfile.CSV, Shape{Encoding: "windows-1252"}, windows, []string{`{"id":"line:2","name":"n","attributes":{"a":"Köln – 5 €"}}`}},
-		{"Windows without its encoding", record.Event, recordfile.CSV, Shape{}, windows, []string{"!UTF-8; for text that is not UTF-8, use --encoding"}},
-		{"the wrong encoding", record.Event, recordfile.CSV, Shape{Encoding: "shift_jis"}, "name\n\xff\n\x83\x4a\n", []string{"!not text in shift_jis", `{"id":"line:3","name":"カ","attributes":{}}`}},
-		{"a record without a name", record.Event, recordfile.CSV, Shape{Name: "n"}, "id,name\na,\nb,m\n", []string{`{"id":"a","name":"n","attributes":{}}`, `{"id":"b","name":"m","attributes":{}}`}},
+		{"UTF-16", record.Event, record.CSV, Shape{Encoding: "utf-16", Delimiter: "\t"}, utf16, []string{`{"id":"line:2","name":"n","attributes":{"city":"Köln"}}`}},
+		{"Windows", record.Event, record.CSV, Shape{Encoding: "windows-1252"}, windows, []string{`{"id":"line:2","name":"n","attributes":{"a":"Köln – 5 €"}}`}},
+		{"Windows without its encoding", record.Event, record.CSV, Shape{}, windows, []string{"!UTF-8; for text that is not UTF-8, use --encoding"}},
+		{"the wrong encoding", record.Event, record.CSV, Shape{Encoding: "shift_jis"}, "name\n\xff\n\x83\x4a\n", []string{"!not text in shift_jis", `{"id":"line:3","name":"カ","attributes":{}}`}},
+		{"a record without a name", record.Event, record.CSV, Shape{Name: "n"}, "id,name\na,\nb,m\n", []string{`{"id":"a","name":"n","attributes":{}}`, `{"id":"b","name":"m","attributes":{}}`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -102,23 +102,23 @@ func TestFilesOfAnotherShape(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name       string
-		format     recordfile.Format
+		format     record.Format
 		shape      Shape
 		text, want string
 	}{
-		{"semicolons", recordfile.CSV, Shape{}, "id;name\n", `use --delimiter ';'`},
-		{"tabs", recordfile.CSV, Shape{}, "id\tname\n", `use --delimiter tab`},
-		{"commas", recordfile.CSV, Shape{Delimiter: ";"}, "id,name\n", `use --delimiter ','`},
-		{"an unknown column", recordfile.CSV, Shape{}, "id,amount\n", `--map "amount=attributes.amount"`},
-		{"a column that is not there", recordfile.CSV, Shape{Map: map[string]string{"order": "id"}}, "name\n", `the header lacks the column "order" of --map`},
-		{"a column and what is mapped to it", recordfile.CSV, Shape{Map: map[string]string{"no": "id"}}, "no,id\n", `the column "id" occurs twice`},
-		{"UTF-16", recordfile.CSV, Shape{}, "\xff\xfei\x00", "use --encoding utf-16"},
-		{"Windows-1252 in the header", recordfile.CSV, Shape{}, "id,attributes.\xe4\n", "use --encoding"},
-		{"an archive without a name", recordfile.CSV, Shape{}, "PK\x03\x04", "zip archive"},
-		{"an array in an object", recordfile.JSON, Shape{}, `{"data":[` + strings.Repeat("{},", recordfile.MaxRecordBytes) + `{}]}`, "not an object with an array in it"},
-		{"an array that ends early", recordfile.JSON, Shape{}, `[{"name":"n"},`, "after element 1"},
-		{"an array with an error", recordfile.JSON, Shape{}, `[{"name":"n"} {}]`, "after element 1, byte 14"},
-		{"more than an array", recordfile.JSON, Shape{}, `[{"name":"n"}] x`, "after element 1"},
+		{"semicolons", record.CSV, Shape{}, "id;name\n", `use --delimiter ';'`},
+		{"tabs", record.CSV, Shape{}, "id\tname\n", `use --delimiter tab`},
+		{"commas", record.CSV, Shape{Delimiter: ";"}, "id,name\n", `use --delimiter ','`},
+		{"an unknown column", record.CSV, Shape{}, "id,amount\n", `--map "amount=attributes.amount"`},
+		{"a column that is not there", record.CSV, Shape{Map: map[string]string{"order": "id"}}, "name\n", `the header lacks the column "order" of --map`},
+		{"a column and what is mapped to it", record.CSV, Shape{Map: map[string]string{"no": "id"}}, "no,id\n", `the column "id" occurs twice`},
+		{"UTF-16", record.CSV, Shape{}, "\xff\xfei\x00", "use --encoding utf-16"},
+		{"Windows-1252 in the header", record.CSV, Shape{}, "id,attributes.\xe4\n", "use --encoding"},
+		{"an archive without a name", record.CSV, Shape{}, "PK\x03\x04", "zip archive"},
+		{"an array in an object", record.JSON, Shape{}, `{"data":[` + strings.Repeat("{},", recordfile.MaxRecordBytes) + `{}]}`, "not an object with an array in it"},
+		{"an array that ends early", record.JSON, Shape{}, `[{"name":"n"},`, "after element 1"},
+		{"an array with an error", record.JSON, Shape{}, `[{"name":"n"} {}]`, "after element 1, byte 14"},
+		{"more than an array", record.JSON, Shape{}, `[{"name":"n"}] x`, "after element 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

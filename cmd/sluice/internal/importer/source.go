@@ -15,11 +15,11 @@ import (
 
 // work identifies an import in its journal.
 type work struct {
-	Resource record.Resource   `json:"resource"`
-	Format   recordfile.Format `json:"format"`
-	Shape    Shape             `json:"shape,omitzero"`
-	Size     int64             `json:"size_bytes"` // bytes to import, from the beginning of the file
-	SHA256   string            `json:"sha256"`     // of those bytes
+	Resource record.Resource `json:"resource"`
+	Format   record.Format   `json:"format"`
+	Shape    Shape           `json:"shape,omitzero"`
+	Size     int64           `json:"size_bytes"` // bytes to import, from the beginning of the file
+	SHA256   string          `json:"sha256"`     // of those bytes
 }
 
 // newWork describes an import of the file's current content.
