@@ -96,6 +96,16 @@ var recordCases = []testCase{
 		},
 	},
 	{
+		name: "a batch with a record that keeps failing", config: config{MaxTries: 2},
+		calls: []call{do("create_events", `{"records":[{"id":"e1","name":"n"},{"id":"e2","name":"n"}]}`,
+			`{"error":{"kind":"error","tries":2,"status":503,"code":"store_unavailable","retryable":true,"results":[{"created":true,"record":`+e1+`},{"created":false,"error":`+laterResult+`}]}}`)},
+		script: []scripted.Exchange{
+			{Request: "POST /create_events", Body: `{"events":[{"id":"e1","name":"n"},{"id":"e2","name":"n"}]}`, Status: 207,
+				Reply: `{"results":[{"index":0,"status":201,"event":` + e1 + `},{"index":1,"status":503,"problem":{"code":"store_unavailable","detail":"later"}}]}`},
+			{Request: "POST /create_events", Body: `{"events":[{"id":"e2","name":"n"}]}`, Status: 503, Reply: `{"results":[{"index":0,"status":503,"problem":{"code":"store_unavailable","detail":"later"}}]}`},
+		},
+	},
+	{
 		name: "a batch that fails as a whole",
 		calls: []call{do("create_events", `{"records":[{"id":"e1","name":"n"},{"id":"e2","name":"n"}]}`,
 			`{"error":{"kind":"error","tries":1,"status":401,"code":"unauthorized","retryable":false}}`)},
@@ -130,6 +140,8 @@ var recordCases = []testCase{
 }
 
 const badResult = `{"kind":"error","route":"create-events","tries":1,"status":422,"code":"invalid_body","fields":["name is required"],"retry_after":0,"request_id":"","retryable":false,"text":"create-events: status 422: no"}`
+
+const laterResult = `{"kind":"error","route":"create-events","tries":2,"status":503,"code":"store_unavailable","fields":[],"retry_after":0,"request_id":"","retryable":true,"text":"create-events: gave up after 2 tries: status 503: later"}`
 
 // failureCases cover retries and their bounds.
 var failureCases = []testCase{

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"sluice"
@@ -211,76 +210,6 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestIteratorsReturnTheRecordsOfAllPages(t *testing.T) {
-	t.Parallel()
-	c, ctx := open(t, ratelimit.Limits{Records: 900, Imports: 900, Requests: 900}, client.Config{}), t.Context()
-	for i := range 7 {
-		id := fmt.Sprint("r", i)
-		at := record.Time{}
-		if _, _, err := c.CreateEntity(ctx, entity.Draft{ID: id}); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := c.CreateEvent(ctx, event.Draft{ID: id, Name: "n", OccurredAt: &at}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var entities, events []string
-	for e, err := range c.Entities(ctx, client.EntityQuery{Limit: 3}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		entities = append(entities, e.ID)
-	}
-	for e, err := range c.Events(ctx, client.EventQuery{Limit: 2}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if events = append(events, e.ID); len(events) == 5 {
-			break
-		}
-	}
-	if got := fmt.Sprint(entities, events); got != "[r0 r1 r2 r3 r4 r5 r6] [r6 r5 r4 r3 r2]" {
-		t.Error(got)
-	}
-}
-
-func TestAnIteratorEndsWhenACursorLeadsToTheSamePage(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, `{"data":[],"next_cursor":"same"}`)
-	}))
-	defer server.Close()
-	c, err := client.New(server.URL, client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, err = range c.Entities(t.Context(), client.EntityQuery{}) {
-		n++
-	}
-	if n != 1 || err == nil || !strings.Contains(err.Error(), "same page") {
-		t.Errorf("%d records and the error %v", n, err)
-	}
-}
-
-func TestErrorsContainTheProblemDetails(t *testing.T) {
-	t.Parallel()
-	c := open(t, ratelimit.Limits{}, client.Config{})
-	_, _, err := c.CreateEvent(t.Context(), event.Draft{ID: "a b"})
-	var failure *client.Error
-	if !errors.As(err, &failure) {
-		t.Fatal(err)
-	}
-	if failure.Status != 422 || failure.Code != "invalid_body" || len(failure.Fields) != 2 || failure.RequestID == "" || failure.Tries != 1 || failure.Retryable() {
-		t.Errorf("%+v", failure)
-	}
-	for _, part := range []string{"create-event", "422", "name is required", failure.RequestID} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not contain %q", err, part)
-		}
-	}
-}
-
 // Rejected is false after a refusal, a timeout or a server error, or if the context ended.
 func TestRejected(t *testing.T) {
 	t.Parallel()
@@ -336,34 +265,6 @@ func TestInvalidArgumentsAreRejectedWithoutARequest(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-	}
-}
-
-func TestRedirectsAreNotFollowed(t *testing.T) {
-	t.Parallel()
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t.Errorf("another host received a request with the headers %v", r.Header)
-	}))
-	defer other.Close()
-	var calls int
-	var mu sync.Mutex
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		calls++
-		mu.Unlock()
-		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
-	}))
-	defer server.Close()
-	c, err := client.New(server.URL, client.Config{Key: "slc_0_secret"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = c.CreateEvent(t.Context(), event.Draft{Name: "n"})
-	if err == nil || !strings.Contains(err.Error(), "redirects to") || calls != 1 {
-		t.Errorf("%d calls and the error %v", calls, err)
-	}
-	if strings.Contains(fmt.Sprint(err), "secret") {
-		t.Errorf("the error contains the key: %v", err)
 	}
 }
 

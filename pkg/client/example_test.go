@@ -48,12 +48,15 @@ func Example() {
 			people.Cursor = *page.NextCursor
 		}
 	}
-	// Or iterate over all pages.
+	// Or iterate over all pages, until enough is known.
 	for e, err := range c.Entities(ctx, client.EntityQuery{Type: "person", Limit: 2}) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println("listed", e.ID)
+		if e.ID == "charles" {
+			break
+		}
 	}
 
 	_, err = c.GetEntity(ctx, "nobody")
@@ -73,7 +76,6 @@ func Example() {
 	// a page of 1
 	// listed ada
 	// listed charles
-	// listed grace
 	// not found: true
 	// conflict: true
 	// status: 422 invalid_body [{name is required: 1 to 128 characters}]
