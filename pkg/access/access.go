@@ -196,14 +196,22 @@ func isRandomText(s string, n int) bool { return len(s) == n && consistsOf(s, al
 // consistsOf uses no regular expression, because compiling one would take 5% of a cold start.
 func consistsOf(s, characters string) bool { return strings.Trim(s, characters) == "" }
 
-// ParseToken parses slc_<id>_<secret>; ok is false if text is not a token.
+// tokenLength is in bytes. A token is ASCII.
+const tokenLength = len(tokenPrefix) + 1 + idLength + 1 + secretLength
+
+// ParseToken parses slc_<id>_<secret>; ok is false if text is not a token. Anyone can send a text
+// of any length, so the length is checked before anything else.
 func ParseToken(text string) (t Token, ok bool) {
-	parts := strings.Split(text, "_")
-	if len(parts) != 3 || parts[0] != tokenPrefix || !IsID(parts[1]) || !isRandomText(parts[2], secretLength) {
+	if len(text) != tokenLength {
+		return Token{}, false
+	}
+	prefix, rest, _ := strings.Cut(text, "_")
+	id, secret, _ := strings.Cut(rest, "_")
+	if prefix != tokenPrefix || !IsID(id) || !isRandomText(secret, secretLength) {
 		return Token{}, false
 	}
 	// Without Clone, the id would keep the whole text in memory.
-	return Token{ID: strings.Clone(parts[1]), secret: parts[2]}, true
+	return Token{ID: strings.Clone(id), secret: secret}, true
 }
 
 // Reveal returns the token with its secret: slc_<id>_<secret>.

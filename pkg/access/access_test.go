@@ -81,6 +81,15 @@ func TestParseTokenRejectsMalformedTokens(t *testing.T) {
 	}
 }
 
+// Anybody can send a text of any length, on every route.
+func TestATextThatIsNotATokenCostsNothing(t *testing.T) {
+	for _, text := range []string{strings.Repeat("_", 1<<20), strings.Repeat("a", 1<<20), strings.Repeat("_", 49), "slc_" + strings.Repeat("_", 45)} {
+		if n := testing.AllocsPerRun(10, func() { access.ParseToken(text) }); n != 0 {
+			t.Errorf("%.5s… of %d bytes: %v allocations", text, len(text), n)
+		}
+	}
+}
+
 func FuzzParseToken(f *testing.F) {
 	for _, text := range []string{"", "slc__", "slc_aaaaaaaaaaaa_22222222222222222222222222222222", "slc_aaaaaaaaaaaa_2222222222222222222222222222222_"} {
 		f.Add(text)
