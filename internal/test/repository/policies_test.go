@@ -3,7 +3,6 @@ package repository_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,19 +44,10 @@ var byAdministrators = []string{
 func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	t.Parallel()
 	resources := render(t, everything)[everything].Resolved.Resources
-	types := make(map[string]bool)
-	for _, r := range resources {
-		types[r.Type] = true
-	}
-	var needed map[string][]string
-	arguments := append([]string{"internal/test/repository/testdata/permissions.py"}, slices.Sorted(maps.Keys(types))...)
-	if err := json.Unmarshal(python(t, "sam", "template", nil, arguments...), &needed); err != nil {
-		t.Fatal(err)
-	}
 	role := readPolicy(t, "cloudformation-role.json")
 	allowed, checked, inStack := role.actions(), 0, filled(t, "cloudformation-role.json")
-	for typ, permissions := range needed {
-		for _, p := range permissions {
+	for typ, schema := range schemas(t) {
+		for _, p := range schema.Permissions {
 			checked++
 			if !matches(allowed, p) && !matches(unused, p) && !matches(byAdministrators, p) {
 				t.Errorf("%s needs %s", typ, p)

@@ -1,7 +1,8 @@
 """Renders template.yaml for environments of samconfig.toml and prints JSON.
 
-Usage: render.py ENVIRONMENT[,PARAMETER=VALUE]..., in the directory of both files,
-with the Python of the SAM CLI. The output for each environment has its parameters and
+Usage: render.py ENVIRONMENT[@EDITION][,PARAMETER=VALUE]..., in the directory of both
+files, with the Python of the SAM CLI. An edition is a changed template.yaml; the standard
+input is JSON with the text of each. The output for each argument has its parameters and
 tags. It also has the template that the SAM translator renders with these parameters, in
 two forms: as sent to CloudFormation ("rendered"), and with parameters and conditions
 resolved ("resolved"). If rules of the template refuse the parameters, the output has only
@@ -9,6 +10,7 @@ the reasons ("refused").
 """
 
 import copy
+import functools
 import json
 import logging
 import os
@@ -16,6 +18,10 @@ import re
 import sys
 
 import tomlkit
+import yaml
+
+yaml.SafeLoader = yaml.CSafeLoader  # the parser written in C is faster
+
 from samcli.yamlhelper import yaml_parse
 from samtranslator.translator.transform import transform
 
@@ -97,10 +103,31 @@ def refusals(rules, values):
     ]
 
 
-def render(text, config, more):
+# The parameters whose values the SAM translator puts into its output.
+READ_BY_SAM = ["CorsOrigins", "DeploymentPreference", "Tracing"]
+
+
+@functools.cache
+def parse(text):
     template = yaml_parse(text)
-    # The value that "sam package" would set.
-    template["Globals"]["Function"]["CodeUri"] = "s3://bucket/key"
+    if template["Globals"]["Function"]["CodeUri"] == ".":
+        template["Globals"]["Function"]["CodeUri"] = "s3://bucket/key"  # as "sam package" would
+    return template
+
+
+@functools.cache
+def translate(text, read):
+    """Returns the output of the SAM translator, which takes half a second."""
+    template = copy.deepcopy(parse(text))
+    unread = {name: f"unread-{name}" for name in template["Parameters"]}
+    rendered = transform(template, {"AWS::Region": PSEUDO["AWS::Region"], "AWS::Partition": "aws", **unread, **dict(read)}, ManagedPolicies())
+    if found := re.search(r'"unread-(\w+)', json.dumps(rendered)):
+        raise ValueError(f"SAM reads {found[1]}, which READ_BY_SAM lacks")
+    return rendered
+
+
+def render(text, config, more):
+    template = parse(text)
     overrides = dict(p.split("=", 1) for p in config["deploy"]["parameters"].get("parameter_overrides", []) + more)
     unknown = set(overrides) - set(template["Parameters"])
     if unknown:
@@ -114,7 +141,7 @@ def render(text, config, more):
     refused = refusals(template["Rules"], values)
     if refused:
         return {"refused": refused}
-    rendered = transform(template, {"AWS::Region": PSEUDO["AWS::Region"], "AWS::Partition": "aws", **overrides}, ManagedPolicies())
+    rendered = translate(text, tuple((name, overrides.get(name, str(template["Parameters"][name]["Default"]))) for name in READ_BY_SAM))
     conditions = rendered.get("Conditions", {})
     resolved = {
         name: resolve(resource, values, conditions)
@@ -132,13 +159,14 @@ def render(text, config, more):
 
 def main():
     with open("template.yaml") as f:
-        text = f.read()
+        editions = json.loads(sys.stdin.read() or "{}") | {"": f.read()}
     with open("samconfig.toml") as f:
         config = tomlkit.load(f).unwrap()
     rendered = {}
     for argument in sys.argv[1:]:
-        name, *more = argument.split(",")
-        rendered[argument] = render(text, config[name], more)
+        name, *more = re.split(r",(?=\w+=)", argument)
+        environment, _, edition = name.partition("@")
+        rendered[argument] = render(editions[edition], config[environment], more)
     json.dump(rendered, sys.stdout, default=str)
 
 
