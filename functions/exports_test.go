@@ -201,11 +201,11 @@ func (x *exports) order(t *testing.T, id, rest string) any {
 	return x.fast.next(t)
 }
 
-// exportJob is a stored job. Lists show the part in shown, and runs save their progress.
+// exportJob is a stored job. Lists show the part in shown, and runs save their checkpoint.
 type exportJob struct {
 	job.Job
-	shown    api.ExportJob
-	progress struct {
+	shown      api.ExportJob
+	checkpoint struct {
 		Parts   []string
 		Records int64
 		Written bool
@@ -217,7 +217,7 @@ func (x *exports) job(t *testing.T, id string) (j exportJob) {
 	t.Helper()
 	var err error
 	if j.Job, err = x.jobs.Get(t.Context(), "default", id); err == nil {
-		err = j.Decode(&j.shown, &j.progress)
+		err = j.Decode(&j.shown, &j.checkpoint)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ func TestLargeExports(t *testing.T) {
 		const id = "cancelled"
 		cancel := x.start(t, "cancel-export-job", 1)[0]
 		ev := x.order(t, id, `"resource":"event","format":"ndjson"`)
-		x.runUntil(t, ev, id, func(j exportJob) bool { return len(j.progress.Parts) > 0 })
+		x.runUntil(t, ev, id, func(j exportJob) bool { return len(j.checkpoint.Parts) > 0 })
 		if x.files() == 0 {
 			t.Fatal("there was no upload, so this test proves nothing")
 		}
@@ -341,7 +341,7 @@ func TestLargeExports(t *testing.T) {
 		slow.env = append(slices.Clone(x.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // overrides the earlier value
 		slow.run(t, x.starter, lanes, starterTimeout)
 		j := x.job(t, id)
-		t.Logf("the starter left the job %s with %d records in %d parts", j.Status, j.progress.Records+j.progress.Survey.Records, len(j.progress.Parts))
+		t.Logf("the starter left the job %s with %d records in %d parts", j.Status, j.checkpoint.Records+j.checkpoint.Survey.Records, len(j.checkpoint.Parts))
 		if j.Status != job.Queued {
 			t.Errorf("the job is %+v after its first run, want it queued", j)
 		}
@@ -363,12 +363,12 @@ func TestLargeExports(t *testing.T) {
 		for _, parts := range []int{1, 2} {
 			x.runUntil(t, killed, id, func(j exportJob) bool {
 				before = j
-				return len(j.progress.Parts) >= parts
+				return len(j.checkpoint.Parts) >= parts
 			})
-			if j := x.job(t, id); j.Status != job.Running || len(j.progress.Parts) < parts || j.progress.Written {
+			if j := x.job(t, id); j.Status != job.Running || len(j.checkpoint.Parts) < parts || j.checkpoint.Written {
 				t.Fatalf("the worker was killed when the job was %+v; now it is %+v", before, j)
 			} else {
-				t.Logf("killed with %d of %d records in %d parts", j.progress.Records, n, len(j.progress.Parts))
+				t.Logf("killed with %d of %d records in %d parts", j.checkpoint.Records, n, len(j.checkpoint.Parts))
 			}
 		}
 		x.run(t, x.worker, killed, workerTimeout)

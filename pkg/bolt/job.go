@@ -109,7 +109,7 @@ func (s *Jobs) List(ctx context.Context, workspace string, after *record.Positio
 		return err
 	})
 	for i := range page.Records {
-		page.Records[i].Progress = nil
+		page.Records[i].Checkpoint = nil
 	}
 	return page, err
 }

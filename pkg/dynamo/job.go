@@ -31,7 +31,7 @@ type JobsClient interface {
 // Jobs is the job.Backlog of one job.Kind, in its own table. It is safe for concurrent use.
 //
 // The partition key is workspace (S), and the sort key is id (S). The attributes job and
-// progress (S) hold the whole job, as JSON. The other attributes are for DynamoDB:
+// checkpoint (S) hold the whole job, as JSON. The other attributes are for DynamoDB:
 //
 //   - status and lane (S) are for the filters of the table's stream. A job that is not waiting
 //     for a run has no lane.
@@ -44,8 +44,8 @@ type JobsClient interface {
 // transaction in which a job begins or ends, so it always agrees with the jobs.
 //
 // The index by_position has the keys workspace and position, for List. It projects job, but
-// not progress. The index by_status has the keys status and position, for OldestUnfinished. It
-// projects only keys, so saving progress writes nothing to it. A table needs an index only if
+// not checkpoint. The index by_status has the keys status and position, for OldestUnfinished. It
+// projects only keys, so saving a checkpoint writes nothing to it. A table needs an index only if
 // the method that reads it is called.
 type Jobs struct {
 	client JobsClient
@@ -251,8 +251,8 @@ func jobToItem(j job.Job) (attributeValues, error) {
 	item["status"] = text(string(j.Status))
 	item["position"] = text(j.Position().String())
 	item["revision"] = number(j.Revision)
-	if j.Progress != nil {
-		item["progress"] = text(string(j.Progress))
+	if j.Checkpoint != nil {
+		item["checkpoint"] = text(string(j.Checkpoint))
 	}
 	if lane := j.Lane(); lane != "" {
 		item["lane"] = text(string(lane))
@@ -260,7 +260,7 @@ func jobToItem(j job.Job) (attributeValues, error) {
 	if j.ExpiresAt != nil {
 		item["expires_at"] = number(j.ExpiresAt.Time().Unix())
 	}
-	j.Progress = nil
+	j.Checkpoint = nil
 	whole, err := json.Marshal(j)
 	item["job"] = text(string(whole))
 	return item, err
@@ -268,15 +268,15 @@ func jobToItem(j job.Job) (attributeValues, error) {
 
 func jobFromItem(item attributeValues) (j job.Job, err error) {
 	r := readItem(item)
-	whole, progress := r.text("job"), r.optionalText("progress")
+	whole, checkpoint := r.text("job"), r.optionalText("checkpoint")
 	if err = r.err(); err == nil {
 		err = json.Unmarshal([]byte(whole), &j)
 	}
 	if err != nil {
 		return job.Job{}, fmt.Errorf("read job: %w", err)
 	}
-	if progress != "" {
-		j.Progress = json.RawMessage(progress)
+	if checkpoint != "" {
+		j.Checkpoint = json.RawMessage(checkpoint)
 	}
 	return j, nil
 }

@@ -74,11 +74,11 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 		j := report("a", quota, time.Now())
 		network.left.Store(1)
 		j = putJob(t, s, j)
-		j.Status, j.StartedAt, j.Run, j.Progress = job.Running, &j.CreatedAt, "run", json.RawMessage(`{"n":1}`)
+		j.Status, j.StartedAt, j.Run, j.Checkpoint = job.Running, &j.CreatedAt, "run", json.RawMessage(`{"n":1}`)
 		network.left.Store(1)
 		j = putJob(t, s, j)
 		for _, changed := range []func(*job.Job){
-			func(j *job.Job) { j.Progress = json.RawMessage(`{"n":2}`) }, // same revision and run, but different content
+			func(j *job.Job) { j.Checkpoint = json.RawMessage(`{"n":2}`) }, // same revision and run, but different content
 			func(j *job.Job) { j.Run = "other" },
 		} {
 			again := j
@@ -176,8 +176,8 @@ func TestItemsOfJobsHaveTheDocumentedAttributes(t *testing.T) {
 	head := `{"workspace":"default","id":"ada","status":`
 	wants(attributeValues{"status": text("queued"), "lane": text("fast"), "job": text(head + `"queued","created_at":"` + at + `","until":"` + at + `","quota":1,"revision":1,"details":{"events":5}}`)})
 
-	j.Status, j.StartedAt, j.Run, j.Tries, j.Progress = job.Running, &j.CreatedAt, "r", 1, json.RawMessage(`{"after":"x"}`)
-	wants(attributeValues{"status": text("running"), "progress": text(`{"after":"x"}`), "job": text(head + `"running","created_at":"` + at + `","started_at":"` + at + `","until":"` + at + `","quota":1,"revision":2,"run":"r","tries":1,"details":{"events":5}}`)})
+	j.Status, j.StartedAt, j.Run, j.Tries, j.Checkpoint = job.Running, &j.CreatedAt, "r", 1, json.RawMessage(`{"after":"x"}`)
+	wants(attributeValues{"status": text("running"), "checkpoint": text(`{"after":"x"}`), "job": text(head + `"running","created_at":"` + at + `","started_at":"` + at + `","until":"` + at + `","quota":1,"revision":2,"run":"r","tries":1,"details":{"events":5}}`)})
 
 	// A job that expired before it ended would count toward the quota forever.
 	j = reports.Finish(j, job.Succeeded, noon.Add(time.Hour))
@@ -215,12 +215,12 @@ func (l *lists) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	return out, err
 }
 
-func TestListsDoNotReadProgress(t *testing.T) {
+func TestListsDoNotReadCheckpoints(t *testing.T) {
 	t.Parallel()
 	client := &lists{Client: dynamolocal.Client(t)}
 	s := openJobs(t, client, reports)
 	j := report("a", 1, time.Now())
-	j.Status, j.Progress = job.Running, json.RawMessage(`"`+strings.Repeat("x", 5000)+`"`)
+	j.Status, j.Checkpoint = job.Running, json.RawMessage(`"`+strings.Repeat("x", 5000)+`"`)
 	putJob(t, s, j)
 	if page, err := s.List(t.Context(), "default", nil, 10); err != nil || len(page.Records) != 1 {
 		t.Fatalf("%+v, error %v", page.Records, err)

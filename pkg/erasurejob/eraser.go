@@ -31,8 +31,8 @@ type Config struct {
 	RetryWait time.Duration // wait before the first retry while the events are unavailable, 1 s by default; doubles with each retry, up to 16 times RetryWait
 }
 
-// Eraser is the [job.Work] of erasure jobs. It erases events page by page, and saves its
-// progress after each page. It is safe for concurrent use.
+// Eraser is the [job.Work] of erasure jobs. It erases events page by page, and saves a
+// checkpoint after each page. It is safe for concurrent use.
 type Eraser struct {
 	events Events
 	Config
@@ -48,15 +48,15 @@ func NewEraser(events Events, cfg Config) (*Eraser, error) {
 	return &Eraser{events: events, Config: cfg}, nil
 }
 
-// progress says where the next run continues.
-type progress struct {
+// checkpoint says where the next run continues.
+type checkpoint struct {
 	After *record.Position `json:"after,omitempty"` // where the last complete page ended; nil before the first
 }
 
 // Do implements [job.Work]. While the events are unavailable, it waits and tries again.
 func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
 	var done details
-	var at progress
+	var at checkpoint
 	if err := r.Job.Decode(&done, &at); err != nil {
 		return nil, err
 	}

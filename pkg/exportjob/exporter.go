@@ -16,7 +16,7 @@ import (
 // Config tunes an Exporter. Its zero value is ready to use.
 type Config struct {
 	PartBytes int           // minimum size of every part except the last; 5 MiB by default, the minimum that S3 allows
-	MaxParts  int           // maximum number of parts; 4,000 by default, so that the ETags fit into job.MaxProgress
+	MaxParts  int           // maximum number of parts; 4,000 by default, so that the ETags fit into job.MaxCheckpoint
 	SaveEvery time.Duration // roughly how often the number of written records is saved; 1 s by default
 	FileDays  int           // how many days a file is kept; 7 by default
 }
@@ -31,7 +31,7 @@ func ParseFileDays(text string) (int, error) {
 }
 
 // Exporter is the [job.Work] of export jobs. It reads a job's records, writes them to the file
-// in parts, and saves its progress after each part. It is safe for concurrent use.
+// in parts, and saves a checkpoint after each part. It is safe for concurrent use.
 type Exporter struct {
 	entities Entities
 	events   Events
@@ -63,7 +63,7 @@ type run struct {
 // Do implements [job.Work].
 func (x *Exporter) Do(ctx context.Context, running *job.Run) (any, error) {
 	r := &run{Run: running, Exporter: x}
-	if err := r.Job.Decode(&r.details, &r.progress); err != nil {
+	if err := r.Job.Decode(&r.details, &r.checkpoint); err != nil {
 		return nil, err
 	}
 	r.RecordsWritten = r.Records // records that are in no part will be written again
@@ -78,7 +78,7 @@ func (x *Exporter) Do(ctx context.Context, running *job.Run) (any, error) {
 		if err := r.files.Abort(r.Calls, r.upload()); err != nil {
 			return nil, err
 		}
-		next := state{details{ExportOrder: r.ExportOrder, RecordsExpected: r.RecordsExpected}, progress{Survey: r.Survey}}
+		next := state{details{ExportOrder: r.ExportOrder, RecordsExpected: r.RecordsExpected}, checkpoint{Survey: r.Survey}}
 		if err := r.save(next, false); err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (r *run) due() bool { return r.Now().Sub(r.saved) >= r.SaveEvery }
 // save stores next and, if that succeeds, makes it the state of r.
 func (r *run) save(next state, further bool) error {
 	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
-	if err := r.Save(next.details, next.progress, further); err != nil {
+	if err := r.Save(next.details, next.checkpoint, further); err != nil {
 		return err
 	}
 	r.state, r.saved = next, r.Now()

@@ -23,7 +23,7 @@ const DefaultQuota = 10
 // state is what a job stores about its work.
 type state struct {
 	details
-	progress
+	checkpoint
 }
 
 // details holds what lists show and what is needed after the job has ended.
@@ -36,8 +36,8 @@ type details struct {
 	Upload          string       `json:"upload,omitzero"`          // id of the upload in Files; "" before it starts
 }
 
-// progress says where the next run continues.
-type progress struct {
+// checkpoint says where the next run continues.
+type checkpoint struct {
 	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
 	Records int64    `json:"records,omitzero"` // how many records are in the parts
 	Sum     checksum `json:"sum,omitzero"`     // checksum of the parts' uncompressed content
@@ -46,7 +46,7 @@ type progress struct {
 	Survey  survey   `json:"survey,omitzero"`  // only for a CSV file
 }
 
-// survey is the progress of the search for attribute names, which become columns.
+// survey is the checkpoint of the search for attribute names, which become columns.
 type survey struct {
 	Names   []string `json:"names,omitempty"`  // found so far, in byte order
 	Cursor  string   `json:"cursor,omitzero"`  // position of the last record read

@@ -26,15 +26,15 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
-// The largest progress has the most parts and the longest column names. In JSON, each byte of
+// The largest checkpoint has the most parts and the longest column names. In JSON, each byte of
 // these names takes six bytes.
-func TestTheLargestProgressCanBeStored(t *testing.T) {
+func TestTheLargestCheckpointCanBeStored(t *testing.T) {
 	t.Parallel()
-	p := progress{
+	p := checkpoint{
 		Parts: slices.Repeat([]string{`"d41d8cd98f00b204e9800998ecf8427e"`}, 4000), Records: 1 << 40, Written: true,
 		Cursor: strings.Repeat("x", 200), Survey: survey{Names: slices.Repeat([]string{strings.Repeat("\x01", maxColumnBytes/6/maxColumns)}, maxColumns), Records: 1 << 40, Done: true},
 	}
-	if text, err := json.Marshal(p); err != nil || len(text) > job.MaxProgress {
+	if text, err := json.Marshal(p); err != nil || len(text) > job.MaxCheckpoint {
 		t.Errorf("%d bytes, error %v", len(text), err)
 	}
 }

@@ -140,7 +140,7 @@ func (l *life) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 
 func (w *world) state(j job.Job) (s state) {
 	w.t.Helper()
-	if err := j.Decode(&s.details, &s.progress); err != nil {
+	if err := j.Decode(&s.details, &s.checkpoint); err != nil {
 		w.t.Fatalf("%v", err)
 	}
 	return s
@@ -299,7 +299,7 @@ func (l entitiesOf) Count(_ context.Context, _ string, _ entity.Query, until rec
 }
 
 // worker returns a worker whose calls go through l. Its clock advances each time it is read,
-// so that progress is saved several times.
+// so that checkpoints are saved several times.
 func (l *life) worker() *job.Worker {
 	cfg := l.config
 	if cfg.life.Now == nil {

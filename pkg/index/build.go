@@ -225,7 +225,7 @@ func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, remov
 }
 
 func (b *Builder) build(ctx context.Context, d *Declaration) error {
-	step, err := b.keeper.BuildKeys(ctx, *d, d.Build.After, b.cfg.Page)
+	step, err := b.keeper.BuildKeys(ctx, *d, d.Build.Checkpoint, b.cfg.Page)
 	if err != nil {
 		return err
 	}
@@ -233,9 +233,9 @@ func (b *Builder) build(ctx context.Context, d *Declaration) error {
 	d.Build.Absent += step.Absent
 	d.Build.Unfit += step.Unfit
 	d.Build.Read += step.Indexed + step.Absent + step.Unfit
-	d.Build.After = cmp.Or(step.Last, d.Build.After)
+	d.Build.Checkpoint = cmp.Or(step.Last, d.Build.Checkpoint)
 	if !step.More {
-		d.State, d.Build.After = Ready, ""
+		d.State, d.Build.Checkpoint = Ready, ""
 	}
 	return nil
 }

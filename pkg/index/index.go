@@ -55,15 +55,14 @@ type Declaration struct {
 	Revision  int64  `json:"revision"` // increases with every change; see NextRevision
 }
 
-// Build is the progress of an index build, which gives keys to entities that existed before
-// the declaration.
+// Build is an index build, which gives keys to entities that existed before the declaration.
 type Build struct {
-	After    string `json:"after,omitzero"`  // id of the last entity that was read
-	Expected int64  `json:"expected"`        // approximate number of entities of the type
-	Read     int64  `json:"read"`            // Indexed + Absent + Unfit
-	Indexed  int64  `json:"indexed"`         // entities with a key
-	Absent   int64  `json:"absent,omitzero"` // entities without the attribute
-	Unfit    int64  `json:"unfit,omitzero"`  // entities with a value that cannot be indexed
+	Checkpoint string `json:"checkpoint,omitzero"` // id of the last entity that was read
+	Expected   int64  `json:"expected"`            // approximate number of entities of the type
+	Read       int64  `json:"read"`                // Indexed + Absent + Unfit
+	Indexed    int64  `json:"indexed"`             // entities with a key
+	Absent     int64  `json:"absent,omitzero"`     // entities without the attribute
+	Unfit      int64  `json:"unfit,omitzero"`      // entities with a value that cannot be indexed
 }
 
 // Done returns the completed share of the build, from 0 to 1.

@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/job"
 )
 
-// A greeting job greets a few people. It saves its progress after each person, so that the
+// A greeting job greets a few people. It saves a checkpoint after each person, so that the
 // next run can continue if this one is killed.
 type greetings struct{ names []string }
 

@@ -45,7 +45,7 @@ const (
 	Cancelled = api.JobCancelled
 )
 
-// Job is a job as stores keep it. Each kind of job defines the JSON of Details and Progress.
+// Job is a job as stores keep it. Each kind of job defines the JSON of Details and Checkpoint.
 type Job struct {
 	Workspace  string       `json:"workspace"`
 	ID         string       `json:"id"`
@@ -61,13 +61,13 @@ type Job struct {
 	Tries      int          `json:"tries,omitzero"`      // how many runs have taken the job since a run last made progress; a run that ends because the program stops does not count
 	Error      *string      `json:"error,omitzero"`      // tells the job's owner why the job failed
 
-	Details  json.RawMessage `json:"details,omitzero"`  // what lists show
-	Progress json.RawMessage `json:"progress,omitzero"` // where the next run continues; nil in lists and after the job has ended
+	Details    json.RawMessage `json:"details,omitzero"`    // what lists show
+	Checkpoint json.RawMessage `json:"checkpoint,omitzero"` // where the next run continues; nil in lists and after the job has ended
 }
 
-// MaxProgress is the largest size of Progress, in bytes, that every store can keep. A DynamoDB
+// MaxCheckpoint is the largest size of a Checkpoint, in bytes, that every store can keep. A DynamoDB
 // item is limited to 400 KB.
-const MaxProgress = 300_000
+const MaxCheckpoint = 300_000
 
 // Position is j's position in lists, which are sorted from newest to oldest.
 func (j Job) Position() record.Position {
@@ -75,11 +75,11 @@ func (j Job) Position() record.Position {
 }
 
 // Decode decodes what [Run.Save] encoded. It skips parts that j lacks and arguments that are nil.
-func (j Job) Decode(details, progress any) error {
+func (j Job) Decode(details, checkpoint any) error {
 	for _, part := range []struct {
 		text json.RawMessage
 		into any
-	}{{j.Details, details}, {j.Progress, progress}} {
+	}{{j.Details, details}, {j.Checkpoint, checkpoint}} {
 		if len(part.text) == 0 || part.into == nil {
 			continue
 		}

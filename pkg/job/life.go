@@ -33,7 +33,7 @@ func Request(ctx context.Context, s Store, j Job, now time.Time) (Job, error) {
 				next.Until = j.Until
 			}
 		}
-		next.Status, next.Run, next.Tries, next.Progress, next.Revision = Queued, "", 0, nil, was.Revision+1
+		next.Status, next.Run, next.Tries, next.Checkpoint, next.Revision = Queued, "", 0, nil, was.Revision+1
 		stored, put, err := s.Put(ctx, next)
 		if expired := record.KindOf(err) == record.NotFound; put || err != nil && !expired {
 			return stored, err
@@ -74,7 +74,7 @@ func (k Kind) Cancel(ctx context.Context, s Store, workspace, id string, now tim
 func (k Kind) Finish(j Job, status Status, now time.Time) Job {
 	at, expires := record.TimeOf(now), record.TimeOf(now.Add(k.Keep))
 	j.Status, j.FinishedAt, j.ExpiresAt = status, &at, &expires
-	j.Run, j.Tries, j.Progress = "", 0, nil
+	j.Run, j.Tries, j.Checkpoint = "", 0, nil
 	return j
 }
 

@@ -25,20 +25,20 @@ var errLost = errors.New("another run has taken the job, or it has ended or was 
 // Now returns the time from Config.Now.
 func (r *Run) Now() time.Time { return r.worker.cfg.Now() }
 
-// Save stores details, which lists show, and progress, from which the next run continues.
+// Save stores details, which lists show, and checkpoint, from which the next run continues.
 // Pass true for further if the run has made progress since it last passed true. The job's tries
 // then start again from 0. If Save fails, the run must end with that error.
-func (r *Run) Save(details, progress any, further bool) error {
+func (r *Run) Save(details, checkpoint any, further bool) error {
 	shown, err := json.Marshal(details)
 	if err != nil {
 		return fmt.Errorf("encode details: %w", err)
 	}
-	saved, err := json.Marshal(progress)
+	saved, err := json.Marshal(checkpoint)
 	if err != nil {
-		return fmt.Errorf("encode progress: %w", err)
+		return fmt.Errorf("encode checkpoint: %w", err)
 	}
 	return r.change(func(j *Job) {
-		j.Details, j.Progress = shown, saved
+		j.Details, j.Checkpoint = shown, saved
 		if further {
 			j.Tries = 0
 		}

@@ -23,7 +23,7 @@ type Store interface {
 	// NotFound.
 	Get(ctx context.Context, workspace, id string) (Job, error)
 
-	// List returns at most limit jobs, newest first, without their Progress. It starts after a
+	// List returns at most limit jobs, newest first, without their Checkpoint. It starts after a
 	// position, or at the newest job if after is nil. A page may have fewer jobs even if More is
 	// true.
 	List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[Job], error)

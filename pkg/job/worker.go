@@ -33,7 +33,7 @@ func (f Failure) Error() string { return string(f) }
 // Config tunes a Worker. Its zero value is ready to use.
 type Config struct {
 	Settle   time.Duration    // minimum time from Job.Until to the first read, so that all records created until Job.Until have reached the indexes; 0 by default
-	Grace    time.Duration    // how long a run may go on after its context is done, to save its progress; 10 s by default
+	Grace    time.Duration    // how long a run may go on after its context is done, to save its checkpoint; 10 s by default
 	MaxTries int              // how many runs in a row may make no progress before the job fails; 5 by default
 	Now      func() time.Time // clock for the times of jobs; time.Now by default
 	Logger   *slog.Logger     // slog.Default by default

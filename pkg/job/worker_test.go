@@ -413,7 +413,7 @@ func TestARequestDuringARunStartsTheJobOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := s.Job()
-	if j.Status != job.Queued || j.Progress != nil || j.Until != record.TimeOf(now) || string(j.Details) != `{"N":2}` {
+	if j.Status != job.Queued || j.Checkpoint != nil || j.Until != record.TimeOf(now) || string(j.Details) != `{"N":2}` {
 		t.Errorf("after the request: %+v", j)
 	}
 	s.finish(w)

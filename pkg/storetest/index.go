@@ -47,7 +47,7 @@ func testIndexesReadBack(t *testing.T, s index.Store) {
 	wantIndexes(t, s)
 	b := putIndex(t, s, declaration("person", "b \u00e9\x00#", 1))
 	c := declaration("person#1", "c", 2)
-	c.Kind, c.State, c.Build = index.Number, index.Building, index.Build{After: "z", Expected: 9, Read: 6, Indexed: 1, Absent: 2, Unfit: 3}
+	c.Kind, c.State, c.Build = index.Number, index.Building, index.Build{Checkpoint: "z", Expected: 9, Read: 6, Indexed: 1, Absent: 2, Unfit: 3}
 	c = putIndex(t, s, c)
 	a := putIndex(t, s, declaration("person", "a", 4))
 	wantIndexes(t, s, a, b, c)
@@ -90,7 +90,7 @@ func testConcurrentIndexes(t *testing.T, s index.Store) {
 	for i := range writers {
 		wg.Go(func() {
 			d := stored
-			d.Build.After = fmt.Sprint(i)
+			d.Build.Checkpoint = fmt.Sprint(i)
 			_, errs[i] = s.Put(t.Context(), d)
 		})
 	}

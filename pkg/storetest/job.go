@@ -31,7 +31,7 @@ func Jobs(t *testing.T, open func(t *testing.T, kind job.Kind) job.Backlog) {
 		{name: "the quota is exact for concurrent creates", run: testJobQuota},
 		{name: "a job counts once, until it ends", run: testJobCount},
 		{name: "jobs without a quota are not counted", run: testJobUncounted},
-		{name: "the largest progress can be stored", run: testJobLargest},
+		{name: "the largest checkpoint can be stored", run: testJobLargest},
 		{name: "Unfinished returns the queued and running jobs of all workspaces", run: testJobUnfinished},
 		{name: "concurrent requests leave one job with the latest bound", run: testJobConcurrentRequests},
 		{name: "a request extends an unfinished job and replaces one that has ended", run: testJobRequest},
@@ -53,7 +53,7 @@ func fullJob(id string) job.Job {
 	at, reason := record.TimeOf(jobsCreatedAt.Add(time.Hour)), "a <reason> & \u2028 \x00"
 	j.Status, j.Run, j.Tries = job.Running, "run", 3
 	j.StartedAt, j.FinishedAt, j.ExpiresAt, j.Until, j.Error = &at, &at, &at, at, &reason
-	j.Details, j.Progress = encode(`<&>😀`, "e", 1<<40), encode("cursor#\x00", []string{`"etag"`, "", "<é>"})
+	j.Details, j.Checkpoint = encode(`<&>😀`, "e", 1<<40), encode("cursor#\x00", []string{`"etag"`, "", "<é>"})
 	return j
 }
 
@@ -103,7 +103,7 @@ func testJobWhole(t *testing.T, s job.Backlog) {
 	putJob(t, s, j)
 	wantJob(t, s, j)
 	listed := fullJob("full")
-	listed.Progress = nil
+	listed.Checkpoint = nil
 	want := []job.Job{plainJob(strings.Repeat("x", record.MaxIDLength)), j, listed}
 	if page, err := s.List(t.Context(), workspace, nil, 10); err != nil || page.More || !reflect.DeepEqual(page.Records, want) {
 		t.Errorf("list: %+v, %v, error %v", page.Records, page.More, err)
@@ -349,7 +349,7 @@ func testJobUncounted(t *testing.T, s job.Backlog) {
 func testJobLargest(t *testing.T, s job.Backlog) {
 	j := fullJob("a")
 	j.Revision = 1
-	j.Progress = encode(strings.Repeat("x", job.MaxProgress-len(`[""]`)))
+	j.Checkpoint = encode(strings.Repeat("x", job.MaxCheckpoint-len(`[""]`)))
 	putJob(t, s, j)
 	wantJob(t, s, j)
 }

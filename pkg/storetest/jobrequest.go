@@ -47,11 +47,11 @@ func testJobRequest(t *testing.T, s job.Backlog) {
 	if want := (job.Job{ID: "ada", Workspace: workspace, Status: job.Queued, CreatedAt: at, Until: at, Revision: 1}); !reflect.DeepEqual(j, want) {
 		t.Errorf("got %+v, want %+v", j, want)
 	}
-	j.Status, j.StartedAt, j.Run, j.Tries, j.Details, j.Progress = job.Running, &at, "r", 1, encode(5), encode("e")
+	j.Status, j.StartedAt, j.Run, j.Tries, j.Details, j.Checkpoint = job.Running, &at, "r", 1, encode(5), encode("e")
 	j = replaceJob(t, s, j)
 
 	extended := j
-	extended.Status, extended.Run, extended.Tries, extended.Progress, extended.Revision = job.Queued, "", 0, nil, 3
+	extended.Status, extended.Run, extended.Tries, extended.Checkpoint, extended.Revision = job.Queued, "", 0, nil, 3
 	extended.Until = record.TimeOf(noon.Add(time.Minute))
 	if got := request(t, s, noon.Add(time.Minute)); !reflect.DeepEqual(got, extended) {
 		t.Errorf("a repeat: got %+v, want %+v", got, extended)

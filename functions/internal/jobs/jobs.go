@@ -21,7 +21,7 @@ import (
 
 const (
 	// margin is the time between the end of a run's context and the function's timeout, in which
-	// the run finishes its current step and saves its progress.
+	// the run finishes its current step and saves its checkpoint.
 	margin = 30 * time.Second
 
 	// attempts is how many times an AWS call is tried. It is high because a failed run repeats

@@ -72,7 +72,7 @@ func (s *Store) check(was, j job.Job) {
 	switch {
 	case was.Status.Final() && j.Status != job.Queued:
 		s.tb.Errorf("a job that has ended was changed: %+v over %+v; %v", j, was, s.Trace)
-	case ended != (j.FinishedAt != nil) || ended != (j.ExpiresAt != nil) || ended && (j.Run != "" || j.Tries != 0 || j.Progress != nil):
+	case ended != (j.FinishedAt != nil) || ended != (j.ExpiresAt != nil) || ended && (j.Run != "" || j.Tries != 0 || j.Checkpoint != nil):
 		s.tb.Errorf("wrong at the end: %+v; %v", j, s.Trace)
 	case (j.Status == job.Running) != (j.Run != "") || j.Status == job.Running && j.StartedAt == nil:
 		s.tb.Errorf("wrong owner: %+v; %v", j, s.Trace)

@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// List returns one page of a list of changes, starting at the Mark's Cursor.
-type List func(ctx context.Context, at Mark) (Page, error)
+// List returns one page of a list of changes, starting at the Checkpoint's Cursor.
+type List func(ctx context.Context, at Checkpoint) (Page, error)
 
 type Page struct {
 	Lines       []byte // NDJSON to write to the file
@@ -24,7 +24,7 @@ type Page struct {
 
 // Entities lists the latest change of each entity that q selects.
 func Entities(c *client.Client, q client.EntityChangeQuery) List {
-	return func(ctx context.Context, at Mark) (Page, error) {
+	return func(ctx context.Context, at Checkpoint) (Page, error) {
 		q.UpdatedSince, q.Cursor = at.Since, at.Cursor
 		p, err := c.ListEntityChanges(ctx, q)
 		return newPage(p, err, func(entity.Change) bool { return true })
@@ -33,18 +33,18 @@ func Entities(c *client.Client, q client.EntityChangeQuery) List {
 
 // Events lists the events that q selects, in order of creation.
 func Events(c *client.Client, q client.EventChangeQuery) List {
-	return func(ctx context.Context, at Mark) (Page, error) {
+	return func(ctx context.Context, at Checkpoint) (Page, error) {
 		q.CreatedSince, q.Cursor = at.Since, at.Cursor
 		p, err := c.ListEventChanges(ctx, q)
 		return newPage(p, err, func(event.Event) bool { return true })
 	}
 }
 
-// Erasures lists the changes to entities that have ever been erased. It goes back to Mark.Since,
-// but no further than entity.TombstoneAge. It requests all changes, up to limit per page, and drops
-// the others. A walk over events must read this list last.
+// Erasures lists the changes to entities that have ever been erased. It goes back to
+// Checkpoint.Since, but no further than entity.TombstoneAge. It requests all changes, up to
+// limit per page, and drops the others. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
-	return func(ctx context.Context, at Mark) (Page, error) {
+	return func(ctx context.Context, at Checkpoint) (Page, error) {
 		since := at.Since
 		if kept := record.TimeOf(at.SyncedUntil.Time().Add(-entity.TombstoneAge)); since.Compare(kept) < 0 {
 			since = kept

@@ -23,8 +23,8 @@ const MaxAge = entity.TombstoneAge - 24*time.Hour
 
 var noun = progress.Noun{One: "change", Many: "changes"}
 
-// Mark is a walk's progress, saved in its journal.
-type Mark struct {
+// Checkpoint says where a walk continues. It is saved in the walk's journal.
+type Checkpoint struct {
 	Since       record.Time  `json:"since"`        // beginning of the time range, inclusive
 	SyncedUntil *record.Time `json:"synced_until"` // end of the time range, exclusive; nil until a page has been read
 	List        int          `json:"list"`         // index of the list being read; after the last list, the number of lists
@@ -35,15 +35,15 @@ type Mark struct {
 	Force bool `json:"force,omitempty"` // whether Task.Abandon was set when the walk began
 }
 
-// Walk reads one list of changes after another into an NDJSON file, and saves its progress in
+// Walk reads one list of changes after another into an NDJSON file, and saves a Checkpoint in
 // a journal after each page. The journal also keeps other processes from writing to the file.
 // A Walk is not safe for concurrent use.
 type Walk struct {
-	journal *journal.Journal
-	path    string // path of the NDJSON file
-	force   bool   // Task.Abandon, as passed to Open
-	mark    Mark
-	now     func() time.Time
+	journal    *journal.Journal
+	path       string // path of the NDJSON file
+	force      bool   // Task.Abandon, as passed to Open
+	checkpoint Checkpoint
+	now        func() time.Time
 }
 
 // Open opens the journal at path, or creates it. The walk writes changes to path + ".part".
@@ -51,7 +51,7 @@ type Walk struct {
 // abandons. The errors are those of journal.Open.
 func Open(path string, task journal.Task, now func() time.Time) (w *Walk, err error) {
 	w = &Walk{path: path + ".part", force: task.Abandon, now: now}
-	w.journal, err = journal.Open(path, task, &w.mark)
+	w.journal, err = journal.Open(path, task, &w.checkpoint)
 	return w, err
 }
 
@@ -61,7 +61,7 @@ func (w *Walk) Begun() bool { return w.journal.ID != "" }
 // Used reports whether an earlier run began this walk or another one at the same path.
 func (w *Walk) Used() bool { return w.journal.Used }
 
-func (w *Walk) Mark() Mark { return w.mark }
+func (w *Walk) Checkpoint() Checkpoint { return w.checkpoint }
 
 // Path returns the path of the NDJSON file.
 func (w *Walk) Path() string { return w.path }
@@ -74,17 +74,17 @@ func (w *Walk) Begin(since record.Time) error {
 	if err := w.journal.Begin(); err != nil {
 		return err
 	}
-	w.mark = Mark{Since: since, Force: w.force}
-	return w.journal.Save(w.mark)
+	w.checkpoint = Checkpoint{Since: since, Force: w.force}
+	return w.journal.Save(w.checkpoint)
 }
 
 // Continue resumes an earlier run's walk if that walk has the same start time, has read a page,
-// and still has at least Mark.Bytes bytes in its file. Otherwise Continue begins a new walk and
-// returns false. It does not detect changes to the file's content.
+// and still has at least Checkpoint.Bytes bytes in its file. Otherwise Continue begins a new
+// walk and returns false. It does not detect changes to the file's content.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
-	if w.mark.SyncedUntil != nil && w.mark.Since == since {
+	if w.checkpoint.SyncedUntil != nil && w.checkpoint.Since == since {
 		switch info, err := os.Stat(w.path); {
-		case err == nil && info.Size() >= w.mark.Bytes:
+		case err == nil && info.Size() >= w.checkpoint.Bytes:
 			return true, nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return false, err
@@ -94,14 +94,14 @@ func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 }
 
 // Read reads the remaining pages and shows its progress on stderr; waiting supplies
-// progress.State.Waiting. If Read succeeds, the next walk begins at Mark().SyncedUntil.
+// progress.State.Waiting. If Read succeeds, the next walk begins at Checkpoint().SyncedUntil.
 func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, stderr io.Writer) (err error) {
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := file.Truncate(w.mark.Bytes); err != nil {
+	if err := file.Truncate(w.checkpoint.Bytes); err != nil {
 		return err
 	}
 	if _, err := file.Seek(0, io.SeekEnd); err != nil {
@@ -111,8 +111,8 @@ func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, st
 	defer progress.Start(stderr, noun, func() progress.State {
 		return progress.State{Done: read.Load(), Part: -1, Details: "read", Waiting: waiting()}
 	})()
-	for w.mark.List < len(lists) {
-		page, err := lists[w.mark.List](ctx, w.mark)
+	for w.checkpoint.List < len(lists) {
+		page, err := lists[w.checkpoint.List](ctx, w.checkpoint)
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, st
 	return nil
 }
 
-// add appends a page to the file, syncs it to disk, and saves the progress.
+// add appends a page to the file, syncs it to disk, and saves the checkpoint.
 func (w *Walk) add(file *os.File, page Page) error {
 	if _, err := file.Write(page.Lines); err != nil {
 		return err
@@ -132,23 +132,23 @@ func (w *Walk) add(file *os.File, page Page) error {
 	if err := file.Sync(); err != nil {
 		return err
 	}
-	w.mark.Changes += page.Count
-	w.mark.Bytes += int64(len(page.Lines))
-	if w.mark.SyncedUntil == nil {
+	w.checkpoint.Changes += page.Count
+	w.checkpoint.Bytes += int64(len(page.Lines))
+	if w.checkpoint.SyncedUntil == nil {
 		until := page.SyncedUntil
 		if now := w.now(); until.Time().After(now) {
 			// The service's clock is ahead. After it is corrected, new changes get times before
 			// page.SyncedUntil, so the next walk would miss them.
 			until = record.TimeOf(now.Add(-record.SyncLag))
 		}
-		w.mark.SyncedUntil = &until
+		w.checkpoint.SyncedUntil = &until
 	}
 	if page.Next != nil {
-		w.mark.Cursor = *page.Next
+		w.checkpoint.Cursor = *page.Next
 	} else {
-		w.mark.List, w.mark.Cursor = w.mark.List+1, ""
+		w.checkpoint.List, w.checkpoint.Cursor = w.checkpoint.List+1, ""
 	}
-	return w.journal.Save(w.mark)
+	return w.journal.Save(w.checkpoint)
 }
 
 // Stop returns err, or ctx's cause if ctx is done, with a hint about how to continue the walk.
@@ -157,14 +157,14 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if w.mark.SyncedUntil == nil {
+	if w.checkpoint.SyncedUntil == nil {
 		return errors.Join(err, w.Remove())
 	}
 	return journal.Continues(err, "after "+w.Done())
 }
 
 // Done returns the number of changes in the file as text, such as "1 change".
-func (w *Walk) Done() string { return noun.Count(w.mark.Changes) }
+func (w *Walk) Done() string { return noun.Count(w.checkpoint.Changes) }
 
 // Remove removes the file and the journal. The caller must still call Close.
 func (w *Walk) Remove() error {

@@ -30,7 +30,7 @@ func TestTheHintOfAStoppedWalk(t *testing.T) {
 			t.Fatal(err)
 		}
 		cursor := "next"
-		list := func(_ context.Context, at Mark) (Page, error) {
+		list := func(_ context.Context, at Checkpoint) (Page, error) {
 			if at.Cursor == cursor {
 				return Page{}, &client.Error{Status: status}
 			}

@@ -49,7 +49,7 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 		return Changes{}, err
 	}
 	defer func() { err = errors.Join(err, walk.Close()) }()
-	if began := walk.Mark().SyncedUntil; includeDeleted && began != nil && o.Now().Sub(began.Time()) > changes.MaxAge {
+	if began := walk.Checkpoint().SyncedUntil; includeDeleted && began != nil && o.Now().Sub(began.Time()) > changes.MaxAge {
 		return Changes{}, journal.Refuse("the export in %s.part was begun more than %d days ago, so the service may no longer report all deletions since then: remove %s and export everything again, with --since 1970-01-01T00:00:00Z",
 			path, changes.MaxAge/(24*time.Hour), path)
 	}
@@ -73,7 +73,7 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	if err != nil {
 		return Changes{}, err
 	}
-	return Changes{walk.Mark().Changes, *walk.Mark().SyncedUntil}, walk.Remove()
+	return Changes{walk.Checkpoint().Changes, *walk.Checkpoint().SyncedUntil}, walk.Remove()
 }
 
 // deliverChanges delivers the NDJSON file at path, gzipped unless o.Unpack is set.

@@ -70,8 +70,8 @@ func (c *Counts) add(d Counts) {
 
 func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Rejected }
 
-// mark is an import's progress, saved in its journal.
-type mark struct {
+// checkpoint says where an import continues. It is saved in the import's journal.
+type checkpoint struct {
 	Line     int64         `json:"line"`     // the results of all records up to this line are saved
 	Rejected bool          `json:"rejected"` // whether the record at Line was rejected
 	Offset   int64         `json:"offset"`   // byte offset of the end of the record at Line
@@ -92,11 +92,11 @@ type importer struct {
 	began          time.Time        // when the first run began, minus clockSlack
 	sentBefore     int64            // line of the last record that an earlier run may have sent
 	work           work             // zero for standard input
-	size           int64            // value of mark.Offset at the end of the import; 0 if unknown
+	size           int64            // value of checkpoint.Offset at the end of the import; 0 if unknown
 	rejects        *rejectFile
 
-	mu   sync.Mutex // guards mark, which im.state reads concurrently
-	mark mark
+	mu         sync.Mutex // guards checkpoint, which im.state reads concurrently
+	checkpoint checkpoint
 }
 
 // Run imports a file and shows its progress on stderr. connect returns a client of the
@@ -129,7 +129,7 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 		return Result{}, err
 	}
 	r := Result{
-		Resource: o.Resource, File: o.Path, Complete: err == nil, Counts: im.mark.Counts,
+		Resource: o.Resource, File: o.Path, Complete: err == nil, Counts: im.checkpoint.Counts,
 		Calls: im.calls.Load(), CallsRefused: im.refused.Load(), Seconds: time.Since(began).Seconds(),
 	}
 	if r.Rejected > 0 {
@@ -177,7 +177,7 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 		}
 		return known && im.work.sameOptions(earlier), err
 	}
-	if im.journal, err = journal.Open(im.Journal, task, &im.mark); err != nil {
+	if im.journal, err = journal.Open(im.Journal, task, &im.checkpoint); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, im.journal.Close()) }()
@@ -188,7 +188,7 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 	if finished, err := im.prepare(file, earlier.Size, stderr); finished || err != nil {
 		return err
 	}
-	im.seed, im.began, im.sentBefore = im.journal.ID, begunAt(im.journal.ID), im.mark.Sent
+	im.seed, im.began, im.sentBefore = im.journal.ID, begunAt(im.journal.ID), im.checkpoint.Sent
 	in, err := file.content(im.work)
 	if err == nil {
 		im.size = in.size
@@ -208,7 +208,7 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 	if !im.stored.Load() && (im.fresh || unknown && !im.journal.Used && ctx.Err() == nil) {
 		return errors.Join(err, im.rejects.remove(), im.journal.Undo())
 	}
-	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.place(im.mark.Line), im.Path))
+	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.place(im.checkpoint.Line), im.Path))
 }
 
 // prepare begins or continues the import. size is how much of the file the journal covers, in
@@ -217,8 +217,8 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 	at, grown := im.journal.FinishedAt, im.work.Size > size
 	switch {
 	case im.journal.ID == "" || at != nil && im.Again:
-		if im.rejects, err = newRejects(im.Rejects, im.mark.Rejects); err == nil {
-			im.mark, im.fresh = mark{}, true
+		if im.rejects, err = newRejects(im.Rejects, im.checkpoint.Rejects); err == nil {
+			im.checkpoint, im.fresh = checkpoint{}, true
 			err = im.journal.Begin()
 		}
 		return false, err
@@ -229,20 +229,20 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 	if grown && !growable(im.Options, file) {
 		return false, journal.Refuse("%s has grown since it was imported, which only an NDJSON or CSV file in UTF-8 may; --again imports the whole file, and stores records without an id a second time", im.Path)
 	}
-	if grown && im.mark.Offset >= size {
+	if grown && im.checkpoint.Offset >= size {
 		split, err := file.splitsLine(size)
 		switch {
 		case err != nil:
 			return false, err
-		case split && im.mark.Rejected: // only the beginning of this line was read and rejected, so read the whole line now
-			im.mark.Line--
-			im.mark.Counts.Rejected--
+		case split && im.checkpoint.Rejected: // only the beginning of this line was read and rejected, so read the whole line now
+			im.checkpoint.Line--
+			im.checkpoint.Counts.Rejected--
 		case split:
-			return false, journal.Refuse("%s was imported up to the middle of line %d, which has changed since; --again imports the whole file, and stores records without an id a second time", im.Path, im.mark.Line)
+			return false, journal.Refuse("%s was imported up to the middle of line %d, which has changed since; --again imports the whole file, and stores records without an id a second time", im.Path, im.checkpoint.Line)
 		}
 	}
-	fmt.Fprintf(stderr, "Continuing after %s.\n", im.place(im.mark.Line))
-	if im.rejects, err = resumeRejects(im.Rejects, im.mark.Rejects, im.mark.Line); err == nil && grown {
+	fmt.Fprintf(stderr, "Continuing after %s.\n", im.place(im.checkpoint.Line))
+	if im.rejects, err = resumeRejects(im.Rejects, im.checkpoint.Rejects, im.checkpoint.Line); err == nil && grown {
 		err = im.journal.Extend()
 	}
 	return false, err
@@ -306,7 +306,7 @@ func (im *importer) read(records *recordReader) (list []row, err error) {
 			return list, err
 		case err != nil:
 			return list, fmt.Errorf("read %s: %w", im.Path, err)
-		case rec.Line > im.mark.Line:
+		case rec.Line > im.checkpoint.Line:
 			list, size = append(list, rec), size+rec.size()
 		}
 	}
@@ -320,16 +320,16 @@ func (im *importer) announce(records []row) error {
 		return nil
 	}
 	im.mu.Lock()
-	im.mark.Sent = records[len(records)-1].Line
+	im.checkpoint.Sent = records[len(records)-1].Line
 	im.mu.Unlock()
-	return im.journal.Save(im.mark)
+	return im.journal.Save(im.checkpoint)
 }
 
 // commit saves the results of the records, up to the first one that has none. It writes the
-// rejected records to the reject file, and then a mark to the journal.
+// rejected records to the reject file, and then a checkpoint to the journal.
 func (im *importer) commit(records []row) error {
 	im.fresh = false
-	done := im.mark
+	done := im.checkpoint
 	var rejects []reject
 	for _, rec := range records {
 		if rec.counts == (Counts{}) {
@@ -346,21 +346,21 @@ func (im *importer) commit(records []row) error {
 	}
 	done.Rejects = im.rejects.content()
 	im.mu.Lock()
-	im.mark = done
+	im.checkpoint = done
 	im.mu.Unlock()
 	if im.journal == nil {
 		return nil
 	}
-	return im.journal.Save(im.mark)
+	return im.journal.Save(im.checkpoint)
 }
 
 func (im *importer) state() progress.State {
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	c := im.mark.Counts
+	c := im.checkpoint.Counts
 	s := progress.State{Done: c.Total(), Part: -1, Waiting: im.Waiting(), Details: fmt.Sprintf("%d rejected, %d refused by a limit", c.Rejected, im.refused.Load())}
 	if im.size > 0 {
-		s.Part = min(float64(im.mark.Offset)/float64(im.size), 1)
+		s.Part = min(float64(im.checkpoint.Offset)/float64(im.size), 1)
 	}
 	return s
 }

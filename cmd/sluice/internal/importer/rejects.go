@@ -65,7 +65,7 @@ func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 
 // resumeRejects returns the reject file of an import that continues after lastLine. The file
 // must begin with the content described in the journal. After that, there may be rejects of
-// later lines, which a killed import wrote before it could save a mark. They are removed,
+// later lines, which a killed import wrote before it could save a checkpoint. They are removed,
 // because their records are sent again. Any other content is an error.
 func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}

@@ -1,9 +1,9 @@
 // Package journal implements the files that let a stopped or killed command continue.
 //
 // A journal has one JSON object per line, and each line is synced to disk before the task goes
-// on. The first line describes the task, Save adds marks that record its progress, and Finish
-// adds a line with a timestamp. If a mark is missing, the task repeats some steps, with the same
-// result. An incomplete last line, which a killed process can leave, is ignored.
+// on. The first line describes the task, Save adds checkpoints, and Finish adds a line with a
+// timestamp. If a checkpoint is missing, the task repeats some steps, with the same result. An
+// incomplete last line, which a killed process can leave, is ignored.
 package journal
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Journal records the progress of one task. Only one process at a time can have it open. It is
+// Journal holds the checkpoints of one task. Only one process at a time can have it open. It is
 // not safe for concurrent use.
 type Journal struct {
 	ID         string     // the task's UUIDv7, set by Begin; empty if the task was never begun
@@ -66,23 +66,23 @@ type line struct {
 	Source     string          `json:"source,omitempty"`
 	ID         string          `json:"id,omitempty"`
 	Task       json.RawMessage `json:"task,omitempty"` // in the first line, and in a line that Extend adds
-	Mark       json.RawMessage `json:"mark,omitempty"`
+	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
 	FinishedAt *time.Time      `json:"finished_at,omitempty"`
 }
 
 const (
-	version = 2                      // version of the file format
-	magic   = `{"sluice_journal":2,` // beginning of every journal of this version
+	version = 3                      // version of the file format
+	magic   = `{"sluice_journal":3,` // beginning of every journal of this version
 )
 
 // Open opens the journal at path, and creates it if necessary. If the journal belongs to task,
 // its ID is set, and the caller continues the task. Otherwise the caller must call Begin. Open
-// decodes the latest mark in the journal into mark, even if it is another task's mark.
+// decodes the latest checkpoint in the journal into checkpoint, even if it is another task's.
 //
 // Open fails without changing the file if another process has the journal open, or if the file
 // is not a journal. Unless task.Abandon is set, it returns a *RefusedError if the journal
 // belongs to another unfinished task, or to any task of the same command with another source.
-func Open(path string, task Task, mark any) (*Journal, error) {
+func Open(path string, task Task, checkpoint any) (*Journal, error) {
 	work, err := json.Marshal(task.Work)
 	if err != nil {
 		return nil, err
@@ -91,14 +91,14 @@ func Open(path string, task Task, mark any) (*Journal, error) {
 		task.Same = func(earlier json.RawMessage) (bool, error) { return bytes.Equal(earlier, work), nil }
 	}
 	j := &Journal{task: task, work: work, lock: flock.New(path)}
-	if err := j.open(mark); err != nil {
+	if err := j.open(checkpoint); err != nil {
 		j.Close() //nolint:errcheck // the earlier error is returned
 		return nil, err
 	}
 	return j, nil
 }
 
-func (j *Journal) open(mark any) error {
+func (j *Journal) open(checkpoint any) error {
 	path := j.lock.Path()
 	locked, err := j.lock.TryLock()
 	if err == nil {
@@ -132,8 +132,8 @@ func (j *Journal) open(mark any) error {
 	case j.Used && last.FinishedAt == nil && !j.task.Abandon:
 		return j.refuse(last)
 	}
-	if err == nil && last.Mark != nil {
-		err = json.Unmarshal(last.Mark, mark)
+	if err == nil && last.Checkpoint != nil {
+		err = json.Unmarshal(last.Checkpoint, checkpoint)
 	}
 	return err
 }
@@ -182,7 +182,7 @@ func read(file io.Reader) (last line, size int64, err error) {
 	}
 }
 
-// Begin starts the task from scratch, with a new ID and no marks. If it fails, it leaves the
+// Begin starts the task from scratch, with a new ID and no checkpoints. If it fails, it leaves the
 // file as it was.
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
@@ -210,13 +210,13 @@ func (j *Journal) Extend() error {
 	return j.append(line{Task: j.work})
 }
 
-// Save appends a mark, encoded as JSON.
-func (j *Journal) Save(mark any) error {
-	text, err := json.Marshal(mark)
+// Save appends a checkpoint, encoded as JSON.
+func (j *Journal) Save(checkpoint any) error {
+	text, err := json.Marshal(checkpoint)
 	if err != nil {
 		return err
 	}
-	return j.append(line{Mark: text})
+	return j.append(line{Checkpoint: text})
 }
 
 // Finish records that the task is finished, and sets FinishedAt.

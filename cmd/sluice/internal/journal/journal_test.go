@@ -102,7 +102,7 @@ func TestATruncatedJournal(t *testing.T) {
 		cut, at := begin(t, path)
 		lines := int64(bytes.Count(whole[:n], []byte("\n")))
 		if at.Line != max(lines-1, 0) || (cut.ID == j.ID) != (lines > 0) {
-			t.Errorf("after %d bytes: mark %+v, id %q", n, at, cut.ID)
+			t.Errorf("after %d bytes: checkpoint %+v, id %q", n, at, cut.ID)
 		}
 		if err := cut.Save(position{9}); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestATruncatedJournal(t *testing.T) {
 		closed(t, cut)
 		again, at := begin(t, path)
 		if at.Line != 9 || again.ID != cut.ID {
-			t.Fatalf("after %d bytes and a mark: mark %+v, id %q", n, at, again.ID)
+			t.Fatalf("after %d bytes and a checkpoint: checkpoint %+v, id %q", n, at, again.ID)
 		}
 		closed(t, again)
 	}
@@ -156,12 +156,12 @@ func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 	closed(t, j)
 	j, at := begin(t, path)
 	if j.FinishedAt == nil || at.Line != 5 {
-		t.Errorf("finished at %v, mark %+v", j.FinishedAt, at)
+		t.Errorf("finished at %v, checkpoint %+v", j.FinishedAt, at)
 	}
 	closed(t, j)
 	other, err := Open(path, Task{Command: "import", Work: "other content"}, &at)
 	if err != nil || other.ID != "" || !other.Used || at.Line != 5 {
-		t.Fatalf("%+v, mark %+v, %v", other, at, err)
+		t.Fatalf("%+v, checkpoint %+v, %v", other, at, err)
 	}
 	if err := other.Begin(); err != nil || other.FinishedAt != nil {
 		t.Fatal(err)

@@ -102,12 +102,12 @@ func (s *syncer) run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	err = s.update(ctx)
-	read := s.walk.Mark().Changes
+	read := s.walk.Checkpoint().Changes
 	if continues && err == nil {
 		if err = s.walk.Begin(s.since()); err == nil {
 			err = s.update(ctx)
 		}
-		read += s.walk.Mark().Changes
+		read += s.walk.Checkpoint().Changes
 	}
 	if refused := new(journal.RefusedError); errors.As(err, &refused) {
 		return Result{}, err
@@ -225,7 +225,7 @@ func (s *syncer) existing(exists bool) ([]digest, error) {
 // interrupted. If there is a file at s.Path, that run must also have been allowed to replace
 // it. files is the result of s.existing.
 func (s *syncer) continuesForce(files []digest) bool {
-	if !s.walk.Begun() || !s.walk.Mark().Force {
+	if !s.walk.Begun() || !s.walk.Checkpoint().Force {
 		return false
 	}
 	earlier, err := loadState(s.statePath)
@@ -256,11 +256,11 @@ func (s *syncer) since() record.Time {
 
 // outdated reports whether tombstones may expire before this run has read them. To update a
 // complete copy, the run needs all tombstones since s.state.SyncedUntil. To complete a copy
-// whose first walk was interrupted, it needs those since s.walk.Mark().SyncedUntil.
+// whose first walk was interrupted, it needs those since s.walk.Checkpoint().SyncedUntil.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {
-		until = s.walk.Mark().SyncedUntil
+		until = s.walk.Checkpoint().SyncedUntil
 	}
 	return until != nil && s.Now().Sub(until.Time()) > changes.MaxAge
 }
@@ -282,7 +282,7 @@ func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	base := s.Path
 	if s.state.SyncedUntil == nil {
 		base = ""
-	} else if s.walk.Mark().Changes == 0 {
+	} else if s.walk.Checkpoint().Changes == 0 {
 		return copyFile{records: s.state.Records}, nil
 	}
 	old, err := fileAt(s.Path)
@@ -307,7 +307,7 @@ func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 
 // finish records in the state file that the copy is complete.
 func (s *syncer) finish(merged copyFile) error {
-	s.state.SyncedUntil, s.state.Records = s.walk.Mark().SyncedUntil, merged.records
+	s.state.SyncedUntil, s.state.Records = s.walk.Checkpoint().SyncedUntil, merged.records
 	if merged.path != "" {
 		s.state.Files = []digest{merged.digest}
 	}
