@@ -3,15 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -20,117 +17,50 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// The program prints what is wrong, exits with exitUsage, and creates no file.
+// The program prints what is wrong, exits with exitUsage, sends nothing and creates no file.
 func TestInvalidCommandLines(t *testing.T) {
 	t.Parallel()
 	const since = " --since 2026-01-01T00:00:00Z"
-	for want, lines := range map[string][]string{
-		"unknown command": {"nothing", "serve now", "usage now", "keys list now"},
-		"unknown flag":    {"--nothing", "limits --once"},
-		"import needs entities or events, and a file; for example: sluice import events orders.csv":   {"import"},
-		"import needs entities or events before f.ndjson; for example: sluice import events f.ndjson": {"import f.ndjson"},
-		"import needs a file after entities; for example: sluice import entities orders.csv":          {"import entities"},
-		`import has one argument too many, "g"; for example: sluice import events orders.csv`:         {"import events f.ndjson g"},
-		"sync needs a file after events; for example: sluice sync events copy.ndjson":                 {"sync events"},
-		"export needs entities or events; for example: sluice export events -o events.ndjson":         {"export"},
-		"erase needs the word entity, and an id; for example: sluice erase entity ada":                {"erase entity", "erase"},
-		"the row would set nothing":                 {"limits set 192.0.2.1", "limits set key:7m3kq2xw9abc --note n"},
-		"--map needs COLUMN=FIELD":                  {"import events f.ndjson --map id", "import events f.ndjson --map =id"},
-		`the column "a" twice`:                      {"import events f.ndjson --map a=id,a=name"},
-		`--map makes both "a" and "b" the field id`: {"import events f.ndjson --map a=id --map b=id"},
-		`"type" is not a field; the fields are id, name, entity_id, occurred_at, attributes`: {"import events f.ndjson --map a=type"},
-		`"created_at" is not a field`:                                    {"import entities f.ndjson --map a=created_at"},
-		"--delimiter must be one character":                              {"import events f.ndjson --format csv --delimiter ;;"},
-		"--delimiter is for CSV":                                         {"import events f.ndjson --delimiter ;"},
-		"--encoding nothing is unknown; use a name such as windows-1252": {"import events f.ndjson --encoding nothing"},
-		"is a format of strftime, such as %d.%m.%Y":                      {"import events f.ndjson --time-format dd.mm.yyyy", "import events f.ndjson --time-format %H:%M", "import events f.ndjson --time-format %d.%m.%!"},
-		"add %p for AM or PM, or use %H":                                 {"import events f.ndjson --time-format %Y-%m-%d,%I:%M", "import events f.ndjson --time-format %d.%m.%Y,%-I", "import events f.ndjson --time-format %I:%M:%S"},
-		"--time-format cannot have %Z":                                   {"import events f.ndjson --time-format %Y-%m-%dT%H:%M:%S%Z"},
-		"--time-zone is for times without an offset":                     {"import events f.ndjson --time-format %Y-%m-%d%z --time-zone UTC"},
-		"--time-zone needs --time-format":                                {"import events f.ndjson --time-zone UTC"},
-		`--time-zone "Mars" is unknown`:                                  {"import events f.ndjson --time-format %d.%m.%Y --time-zone Mars"},
-		"--time-format is for occurred_at of events":                     {"import entities f.ndjson --time-format %d.%m.%Y"},
-		"--name is for events; use --type":                               {"import entities f.ndjson --name n"},
-		"--type is for entities; use --name":                             {"import events f.ndjson --type t"},
-		"f.zip: no such file":                                            {"import events f.zip"},
-		"--workers must be":                                              {"import events f.ndjson --workers 0", "import events f.ndjson --workers 65"},
-		"--rate must be":                                                 {"import events f.ndjson --rate 0", "sync entities copy.ndjson --rate 0"},
-		"--share must be":                                                {"import events f.ndjson --share 0", "sync entities copy.ndjson --share 1.1", "export events -o - --share NaN"},
-
-		"import entities or events":    {"import things f.ndjson"},
-		"no such file":                 {"import events none.ndjson"},
-		"does not show the format":     {"import events file.txt", "import events .", "export event -o file", "export event -o file.json"},
-		"events never change":          {"import events f.ndjson --update", "import events f.ndjson --create-only"},
-		"cannot be used together":      {"import entities f.ndjson --create-only --update"},
-		"--one-by-one is for events":   {"import entities f.ndjson --one-by-one"},
-		"--format must be":             {"import events f.ndjson --format xml", "export event -o - --format xml", "export event -o - --format json"},
-		"must be three":                {"import events f.ndjson --rejects f.ndjson"},
-		"--url needs http:// or https": {"import events f.ndjson --url localhost", "usage --url=localhost:3000", "erase entity a --url ftp://host"},
-
-		"-o is required":                              {"export event", "export event --output="},
-		"export entities or events":                   {"export things -o -"},
-		"--since is not an RFC 3339":                  {"export entities -o - --since now"},
-		"--include-deleted needs --since":             {"export entities -o - --include-deleted"},
-		"--type with --since needs --include-deleted": {"export entities -o - --type person" + since},
-		"--include-deleted is for entities":           {"export events -o - --include-deleted" + since},
-		"--since cannot be used with --from and --to": {"export events -o - --to 2026-02-01T00:00:00Z" + since},
-		"--since writes NDJSON": {
-			"export entities -o - --format csv" + since, "export entities -o x.csv" + since, "export entities -o - --csv-formulas neutralize" + since,
+	for command, lines := range map[string][]string{ // beginning of a command line → what makes it invalid
+		"":       {"nothing", "serve now", "usage now", "usage --once --of=", "usage --url=localhost:3000", "find person email --url localhost"},
+		"import": {"", " f.ndjson", " entities", " events f.ndjson g", " things f.ndjson", " events none.ndjson", " events file.txt", " events .", " events f.zip"},
+		"import events f.ndjson": {
+			" --map id", " --map =id", " --map a=id,a=name", " --map a=id --map b=id", " --map a=type", " --delimiter ;", " --format csv --delimiter ;;", " --encoding nothing", " --format xml",
+			" --time-format dd.mm.yyyy", " --time-format %H:%M", " --time-format %d.%m.%!", " --time-format %Y-%m-%d,%I:%M", " --time-format %d.%m.%Y,%-I", " --time-format %I:%M:%S",
+			" --time-format %Y-%m-%dT%H:%M:%S%Z", " --time-format %Y-%m-%d%z --time-zone UTC", " --time-zone UTC", " --time-format %d.%m.%Y --time-zone Mars",
+			" --type t", " --update", " --create-only", " --workers 0", " --workers 65", " --rate 0", " --share 0", " --rejects f.ndjson", " --url localhost",
 		},
-		"filters for entities may have only type": {"export entities -o - --entity-id ada" + since},
-
-		"the copy must be an NDJSON file, not":   {"sync entities -", "sync entities copy.ndjson.gz", "sync events copy.csv"},
-		`sync entities or events, not "people"`:  {"sync people copy.ndjson"},
-		"erase takes entity and an id":           {"erase event e"},
-		`the id "a/b"`:                           {"erase entity a/b"},
-		"give one":                               {"limits set", "limits remove"},
-		"use 192.0.2.0/24":                       {"limits set 192.0.2.7/24"},
-		"use 2001:db8:1:2::/64":                  {"limits set 2001:db8:1:2:3::/80"},
-		"--action block":                         {"limits set 192.0.2.1 --records 0"},
-		"above 900":                              {"limits set 192.0.2.1 --imports 901"},
-		"such as 30m, 12h or 90d":                {"limits set 192.0.2.1 --expires-in 0d", "keys create --scope import --expires-in soon"},
-		"--data-dir, or --dynamodb and --table":  {"limits list --data-dir d --table t", "keys list --data-dir d --dynamodb http://127.0.0.1:9"},
-		"a key needs a scope: import, export, d": {"keys create"},
-		`there is no scope "admin"`:              {"keys create --scope admin"},
-		"1 to 64 of the characters":              {"keys create --scope import --workspace a/b"},
-		"use --data-dir":                         {"keys create --scope import"}, // no server has used the default data directory, so no server would find the key
-		"give the id of one key":                 {"keys revoke"},
-		"not the id of a key":                    {"keys revoke slc_aaaaaaaaaaaa_aaaa"},
-
-		"is not a regular file": {"export event -o /tmp"},
-		"sluice: ": {
-			"export event -o - --json", "export event -o - --type t", "export entity -o - --to 2026-01-01T00:00:00Z", "export event -o - --from now",
-			"limits now", "limits list all", "limits remove here", "limits set key:7m3k", "limits remove key:", "limits check 192.0.2.1 192.0.2.2", "limits check 192.0.2.1 key:7m3k", "limits check 192.0.2.0/24", "limits set 2001:db8::1", "limits set 192.0.2.1 --requests x",
-			"limits set 192.0.2.1 --action allow", "limits set 192.0.2.1 --action block --records 1", "limits set 192.0.2.1 --note a\x01b", "keys now",
+		"import entities f.ndjson": {" --map a=created_at", " --time-format %d.%m.%Y", " --name n", " --create-only --update", " --one-by-one"},
+		"export":                   {"", " things -o -", " event", " event --output=", " event -o file", " event -o file.json", " event -o /tmp"},
+		"export event -o -": {
+			" --format xml", " --format json", " --share NaN", " --json", " --type t", " --from now", " --entity-id=", " --from=", " --to=", // an empty filter, for example from an unset shell variable, must not select everything
+			" --include-deleted" + since, " --to 2026-02-01T00:00:00Z" + since,
+		},
+		"export entities": {
+			" -o - --since now", " -o - --since=", " -o - --include-deleted", " -o - --type=", " -o - --to 2026-01-01T00:00:00Z", " -o - --csv-formulas=", " -o e.csv --format=", " -o - --type person" + since,
+			" -o - --format csv" + since, " -o x.csv" + since, " -o - --csv-formulas neutralize" + since, " -o - --entity-id ada" + since,
+		},
+		"sync":  {" events", " entities -", " entities copy.ndjson.gz", " events copy.csv", " people copy.ndjson", " entities copy.ndjson --rate 0", " entities copy.ndjson --share 1.1"},
+		"erase": {"", " entity", " event e", " entity a/b", " entity a --url ftp://host"},
+		"limits": {
+			" now", " --once", " list all", " list --data-dir d --table t", " remove", " remove here", " remove key:", " check 192.0.2.1 192.0.2.2", " check 192.0.2.1 key:7m3k", " check 192.0.2.0/24",
+			" set", " set 192.0.2.1", " set 192.0.2.7/24", " set 2001:db8::1", " set 2001:db8:1:2:3::/80", " set key:7m3k", " set key:7m3kq2xw9abc --note n",
+		},
+		"limits set 192.0.2.1": {" --records 0", " --imports 901", " --requests x", " --expires-in 0d", " --action allow", " --action block --records 1", " --note a\x01b"},
+		"keys":                 {" now", " list now", " list --data-dir d --dynamodb http://127.0.0.1:9", " list --workspace=", " revoke", " revoke slc_aaaaaaaaaaaa_aaaa", " create", " create --scope admin"},
+		"keys create --scope import": {
+			"", // no server has used the default data directory, so no server would find the key
+			" --expires-in soon", " --expires-in=", " --workspace a/b", " --workspace=",
 		},
 	} {
-		for _, args := range lines {
-			wantUsageError(t, args, want)
+		for _, more := range lines {
+			cmd := inEnv(t, []string{"DATA_DIR=", "KEYS_TABLE="}, strings.Fields(command+more)...)
+			overwrite(t, filepath.Join(cmd.Dir, "f.ndjson"), "")
+			wantRun(t, cmd, exitUsage, "", "sluice: ")
+			wantFiles(t, cmd.Dir, "f.ndjson")
 		}
 	}
-	// An empty filter, for example from an unset shell variable, must not select everything.
-	for _, args := range []string{
-		"export event -o - --entity-id=", "export event -o - --from=", "export event -o - --to=", "export entity -o - --type=",
-		"export entity -o - --csv-formulas=", "export entity -o e.csv --format=", "export entities -o - --since=",
-		"keys list --workspace=", "keys create --scope import --workspace=", "keys create --scope import --expires-in=", "usage --once --of=",
-	} {
-		words := strings.Fields(args)
-		flag, _, _ := strings.Cut(words[len(words)-1], "=")
-		wantUsageError(t, args, flag+" is empty; give it a value or leave it out")
-	}
-	wantRun(t, sluiceCommand(t, "api.example.com", "usage", "--once"), exitUsage, "", `SLUICE_URL needs http:// or https://, not "api.example.com"`)
-}
-
-// wantUsageError runs the program in a directory with an empty file f.ndjson. The program
-// must reject args with a message that contains want.
-func wantUsageError(t *testing.T, args, want string) {
-	t.Helper()
-	cmd := inEnv(t, []string{"DATA_DIR=", "KEYS_TABLE="}, strings.Fields(args)...)
-	overwrite(t, filepath.Join(cmd.Dir, "f.ndjson"), "")
-	if _, stderr := wantRun(t, cmd, exitUsage, "", want); !strings.HasPrefix(stderr, "sluice: ") {
-		t.Errorf("%s: %s", args, stderr)
-	}
-	wantFiles(t, cmd.Dir, "f.ndjson")
+	wantRun(t, sluiceCommand(t, "api.example.com", "usage", "--once"), exitUsage, "", "sluice: SLUICE_URL")
 }
 
 // Without a journal, the user can try again with another service or another key.
@@ -263,45 +193,6 @@ func onTerminal(t *testing.T, env []string, command string) (shown string, code 
 	return shown, code
 }
 
-// Every line fits, even if the terminal's width changes. Missing responses are reported. The
-// import makes no more calls per second than --rate allows.
-func TestProgressFitsTheTerminal(t *testing.T) {
-	t.Parallel()
-	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
-	const records, rate = 150, 50
-	var calls atomic.Int64
-	half := filepath.Join(t.TempDir(), "half") // the shell resizes the terminal when this file appears, after half of the calls
-	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		switch n := calls.Add(1); {
-		case n >= 5 && n <= 8:
-			panic(http.ErrAbortHandler) // sends no response
-		case n == records/2:
-			overwrite(t, half, "")
-		}
-		next.ServeHTTP(w, r)
-	})
-	resize := "stty cols 60; { until [ -e " + half + " ]; do sleep 0.05; done; stty cols 120 </dev/tty; } & "
-	file := write(t, "events.ndjson", eventLines(records))
-	began := time.Now()
-	shown, _ := onTerminal(t, sluiceCommand(t, proxy).Env, resize+program+" import events --one-by-one --workers 1 --rate "+fmt.Sprint(rate)+" "+file)
-	if took := time.Since(began); took < (records-1)*time.Second/rate {
-		t.Errorf("%d calls in %s, which is faster than --rate", calls.Load(), took)
-	}
-	var widths []int
-	for text := range strings.SplitSeq(shown, "\r\x1b[K") {
-		line, _, _ := strings.Cut(text, "\r\n")
-		if strings.Contains(line, " records") {
-			widths = append(widths, utf8.RuneCountInString(line))
-		}
-	}
-	if len(widths) < 10 || widths[0] > 59 || widths[len(widths)-1] < 60 || widths[len(widths)-1] > 119 {
-		t.Errorf("widths %v: %q", widths, shown)
-	}
-	if !strings.Contains(shown, "No response from "+proxy+": EOF.") {
-		t.Errorf("%q", shown)
-	}
-}
-
 // Every line fits, even if the terminal's width changes. After a signal, the command restores
 // the terminal and ends.
 func TestUsageFitsTheTerminal(t *testing.T) {
@@ -344,38 +235,4 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Without arguments, the program prints five lines, each with a command that exists.
-func TestFirstSteps(t *testing.T) {
-	t.Parallel()
-	out, _ := wantRun(t, sluiceCommand(t, nowhere), 0, "sluice serve ", "")
-	if strings.Count(out, "\n") != 5 {
-		t.Errorf("%s", out)
-	}
-	for line := range strings.Lines(out) {
-		command, _, _ := strings.Cut(line, "  ")
-		wantRun(t, sluiceCommand(t, nowhere, append(strings.Fields(command)[1:], "--help")...), 0, "", "")
-	}
-}
-
-func TestCompletionAndVersion(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"keys create --scope ":           "dashboard erase export import operator",
-		"limits set 192.0.2.1 --action ": "limit block unlimited observe",
-		"export ":                        "entities events",
-		"import ":                        "entities events",
-		"sync ":                          "entities events",
-		"export events --format ":        "ndjson csv",
-		"import events f --format ":      "ndjson csv json",
-		"export events --csv-formulas ":  "neutralize keep",
-	} {
-		out, stderr, code := run(t, sluiceCommand(t, nowhere, append([]string{"__complete"}, strings.Split(args, " ")...)...))
-		values, _, _ := strings.Cut(out, "\n:")
-		if got := strings.Join(strings.Fields(values), " "); code != 0 || got != want {
-			t.Errorf("%q: %q, %s", args, got, stderr)
-		}
-	}
-	wantRun(t, sluiceCommand(t, nowhere, "--version"), 0, "sluice version 0.1.0\n", "")
 }

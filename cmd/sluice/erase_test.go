@@ -5,10 +5,8 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,22 +74,4 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	syncwait.Await(t, c, time.Now())
 	killedSync(t, g, 0, "events", events)
 	wantSynced(t, again, "events", events)
-}
-
-// Each try without a response is reported, even on a terminal, because erase shows no progress.
-func TestEraseReportsTheTriesOfAnOutage(t *testing.T) {
-	t.Parallel()
-	var calls atomic.Int64
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if calls.Add(1) <= 2 {
-			panic(http.ErrAbortHandler) // sends no response
-		}
-		w.WriteHeader(map[string]int{http.MethodPost: http.StatusAccepted, http.MethodGet: http.StatusOK}[r.Method])
-		fmt.Fprint(w, `{"id":"ada","status":"succeeded","events_erased":1}`)
-	}))
-	defer service.Close()
-	shown, code := onTerminal(t, sluiceCommand(t, service.URL).Env, program+" erase entity ada")
-	if code != 0 || strings.Count(shown, "No response from "+service.URL) != 2 || !strings.HasSuffix(shown, "Erased the entity ada and 1 event.\r\n") {
-		t.Errorf("exit code %d: %q", code, shown)
-	}
 }

@@ -34,51 +34,33 @@ func exported(t *testing.T, c *client.Client, id string) (api.ExportJob, string)
 	return j, gunzip(t, file.String())
 }
 
-func TestExportJobsOfEitherKindOfStore(t *testing.T) {
+// Packages exportjob and recordfile test the format of files.
+func TestFiltersOfExportJobs(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, []string{"EVENT_SHARDS=4"}, func(t *testing.T, s *server) {
 		c, service := s.client(t), newClient(t, s.url)
 		var lines []string
-		for i, attributes := range []string{`{}`, `{"n":1.50,"é\"":"<&>","deep":{"a":[1,null]}}`, `{"n":-2,"f":"=1+1","none":null,"lines":"a\nb,\"c\""}`} {
-			r := c.want(t, http.StatusCreated, "POST", "/create_event", fmt.Sprintf(`{"id":"e%d","name":"n","entity_id":"ada","occurred_at":"2026-01-0%dT00:00:00Z","attributes":%s}`, i, i+1, attributes))
+		for i, name := range []string{"n", "n", "other"} {
+			r := c.want(t, http.StatusCreated, "POST", "/create_event", fmt.Sprintf(`{"id":"e%d","name":%q,"entity_id":"ada","occurred_at":"2026-01-0%dT00:00:00Z","attributes":{"n":1.50}}`, i, name, i+1))
 			lines = append(lines, r.body)
 		}
 		entity := c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"ada","type":"person"}`)
 		c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"hal","type":"robot"}`)
 		orders := []struct{ id, order, want string }{
-			{"all", `"resource":"event","format":"ndjson"`, strings.Join(lines, "")},
-			{"some", `"resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-02T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, lines[1]},
-			{"name", `"resource":"event","format":"ndjson","filters":{"name":"n"}`, strings.Join(lines, "")},
-			{"no-name", `"resource":"event","format":"ndjson","filters":{"name":"m"}`, ""},
-			{"type", `"resource":"entity","format":"ndjson","filters":{"type":"person"}`, entity.body},
-			{"none", `"resource":"entity","format":"ndjson","filters":{"type":"ghost"}`, ""},
-			{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
+			{"all", `"resource":"event"`, strings.Join(lines, "")},
+			{"some", `"resource":"event","filters":{"entity_id":"ada","from":"2026-01-02T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, lines[1]},
+			{"name", `"resource":"event","filters":{"name":"n"}`, lines[0] + lines[1]},
+			{"type", `"resource":"entity","filters":{"type":"person"}`, entity.body},
+			{"none", `"resource":"entity","filters":{"type":"ghost"}`, ""},
 		}
 		for _, tt := range orders { // all jobs are created first, so that their waits for the indexes overlap
-			c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
+			c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s","format":"ndjson",%s}`, tt.id, tt.order))
 		}
-		c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
 		for _, tt := range orders {
 			j, got := exported(t, service, tt.id)
-			if got != tt.want {
-				t.Errorf("%s: got\n%s\nwant\n%s", tt.id, got, tt.want)
+			if n := int64(strings.Count(tt.want, "\n")); got != tt.want || j.RecordsWritten != n || j.RecordsExpected == nil || *j.RecordsExpected != n {
+				t.Errorf("%s: %+v, got\n%s\nwant\n%s", tt.id, j, got, tt.want)
 			}
-			if n := int64(strings.Count(tt.want, `"attributes"`)); j.RecordsWritten != n || j.RecordsExpected == nil || *j.RecordsExpected != n {
-				t.Errorf("%s: %+v, want %d records", tt.id, j, n)
-			}
-		}
-		_, csv := exported(t, service, "csv")
-		for _, want := range []string{
-			`id,name,entity_id,occurred_at,created_at,attributes.deep,attributes.f,attributes.lines,attributes.n,attributes.none,"attributes.é"""` + "\r\n",
-			`,"{""a"":[1,null]}",,,1.50,,<&>` + "\r\n",
-			`,,'=1+1,"a` + "\n" + `b,""c""",-2,null,` + "\r\n",
-		} {
-			if !strings.Contains(csv, want) {
-				t.Errorf("the CSV lacks %q:\n%s", want, csv)
-			}
-		}
-		if list := c.want(t, http.StatusOK, "GET", "/export_job", ""); strings.Count(list.body, `"succeeded"`) != len(orders)+1 || !strings.HasPrefix(list.body, `{"data":[{"id":"csv"`) {
-			t.Errorf("the list is %s", list.body)
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/cmd/sluice/internal/importer"
 	"sluice/internal/test/secrettest"
@@ -256,7 +257,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 }
 
 // At the default limits, the service refuses at most 5 of an import's calls. Entities are sent
-// 100 at a time.
+// 100 at a time. With --rate, an import makes no more calls a second.
 func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -264,14 +265,21 @@ func TestAnImportKeepsToTheLimits(t *testing.T) {
 		lines   string
 		records int64
 		calls   int64
+		least   time.Duration
 	}{
-		"events one by one": {[]string{"events", "--one-by-one"}, eventLines(1000), 1000, 1000},
-		"entities":          {[]string{"entities"}, entityLines(10_000), 10_000, 100},
+		"events one by one": {[]string{"events", "--one-by-one"}, eventLines(1000), 1000, 1000, 0},
+		"entities":          {[]string{"entities"}, entityLines(10_000), 10_000, 100, 0},
+		"at a rate":         {[]string{"events", "--one-by-one", "--workers", "1", "--rate", "50"}, eventLines(101), 101, 101, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"import", "--json", tt.args[0], write(t, "records.ndjson", tt.lines)}, tt.args[1:]...)
-			out, _ := wantRun(t, sluiceCommand(t, start(t, t.TempDir()).url, args...), 0, "{", "")
+			s := start(t, t.TempDir())
+			began := time.Now()
+			out, _ := wantRun(t, sluiceCommand(t, s.url, args...), 0, "{", "")
+			if took := time.Since(began); took < tt.least {
+				t.Errorf("it took %s, want at least %s", took, tt.least)
+			}
 			var r importer.Result
 			if err := json.Unmarshal([]byte(out), &r); err != nil || r.Created != tt.records || r.Calls-r.CallsRefused != tt.calls || r.CallsRefused > 5 {
 				t.Errorf("%s, %v; want %d created by %d calls", out, err, tt.records, tt.calls)
@@ -372,46 +380,6 @@ func TestImportFromStandardInput(t *testing.T) {
 	wantRun(t, cmd, 0, "250 events: 250 new", "Standard input has no journal")
 	wantFiles(t, cmd.Dir)
 	wantEachOnce(t, s.client(t), "/event", 250)
-}
-
-// An error that is not about a record, such as a missing permission, stops the import. The
-// next run continues.
-func TestAnImportThatIsStoppedContinues(t *testing.T) {
-	t.Parallel()
-	var calls atomic.Int64
-	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
-	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if !asksForSource(r) && calls.Add(1) == 30 {
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprint(w, `{"code":"forbidden","detail":"the key may not import"}`)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-	file := write(t, "events.ndjson", "{\n"+eventLines(100))
-	args := []string{"import", "events", "--one-by-one", "--workers", "1", file}
-	_, stderr := wantRun(t, sluiceCommand(t, proxy, args...), exitFailure, "", "status 403: the key may not import")
-	if !strings.Contains(stderr, "the same command continues after line 30 of "+file) {
-		t.Fatal(stderr)
-	}
-
-	// Another import cannot replace the journal of an incomplete import.
-	text := read(t, file)
-	overwrite(t, file, "{}\n"+text)
-	wantRun(t, sluiceCommand(t, proxy, args...), exitUsage, "", "or remove the journal to abandon it: its records without an id then get new ids in the next import, which stores them twice")
-	overwrite(t, file, text)
-
-	wantRun(t, sluiceCommand(t, proxy, args...), exitRejected, "101 events: 100 new, 0 there already, 1 rejected. 71 calls", "Continuing after line 30")
-	if rejected := read(t, file+".rejects.ndjson"); strings.Count(rejected, "\n") != 1 {
-		t.Errorf("rejected %s", rejected)
-	}
-	wantEachOnce(t, s.client(t), "/event", 100)
-
-	// The journal of a complete import is replaced if --again is set or the file has changed.
-	wantRun(t, sluiceCommand(t, proxy, append(args, "--again")...), exitRejected, "101 events: 66 new, 34 there already", "")
-	overwrite(t, file, `{"id":"given-0","name":"n","attributes":{"i":0}}`)
-	wantRun(t, sluiceCommand(t, proxy, args...), 0, "1 event: 0 new, 1 there already", "")
 }
 
 func TestAnInterruptedImportPrintsItsResult(t *testing.T) {

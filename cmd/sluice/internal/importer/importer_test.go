@@ -220,40 +220,6 @@ func TestALineThatChangesAfterItsImport(t *testing.T) {
 	s.want(t, 3)
 }
 
-// An import continues, or counts as complete, only in the workspace and service in which it
-// began.
-func TestAnImportBelongsToAWorkspace(t *testing.T) {
-	t.Parallel()
-	for _, stops := range []int{0, 2} {
-		s, path := newService(t), filepath.Join(t.TempDir(), "events.ndjson")
-		write(t, path, lines(0, 300), 0)
-		s.answer = func(call int) int {
-			if call == stops {
-				return http.StatusNotImplemented
-			}
-			return 0
-		}
-		if _, _, err := s.importFile(t.Context(), record.Event, path); (err != nil) != (stops > 0) {
-			t.Fatal(err)
-		}
-		calls := s.calls
-		for _, other := range []string{"service/other", "reset/default"} {
-			s.source = other
-			_, _, err := s.importFile(t.Context(), record.Event, path)
-			if refused := new(journal.RefusedError); !errors.As(err, &refused) || s.calls > calls ||
-				!strings.Contains(err.Error(), "belongs to the import of the workspace default of the service service, but this is the workspace") ||
-				!strings.HasSuffix(err.Error(), "use the URL and API key of the former, or give this import a journal of its own with --journal") {
-				t.Errorf("as %s: %v after %d calls", other, err, s.calls-calls)
-			}
-		}
-		s.source = "service/default"
-		if r, _, err := s.importFile(t.Context(), record.Event, path); err != nil || r.Created != 300 {
-			t.Errorf("continued: %+v, %v", r, err)
-		}
-		s.want(t, 300)
-	}
-}
-
 // The reject file has the bytes of each rejected record, including all lines of a row that a
 // stray quote made too long.
 func TestTheRejectFileShowsWhatWasRejected(t *testing.T) {

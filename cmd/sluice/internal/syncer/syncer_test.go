@@ -269,19 +269,6 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	}
 }
 
-// After an interrupted run with Force, the next run may replace the file even without Force.
-func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
-	t.Parallel()
-	s, path := newService(t), newCopy(t)
-	s.change(t, 100)
-	write(t, path, "mine\n")
-	s.onGet = func(n int64) bool { return n != 3 }
-	if _, _, err := s.sync(t, record.Entity, path, func(o *Options) { o.Force = true }); err == nil || read(t, path) != "mine\n" {
-		t.Errorf("%v", err)
-	}
-	s.wantCopy(t, record.Entity, path)
-}
-
 // A run starts over if tombstones written since the last run, even an interrupted one, can
 // expire within a day.
 func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {

@@ -67,17 +67,6 @@ func TestBarsFitEveryWidth(t *testing.T) {
 	}
 }
 
-func TestTheTitleShowsAnActionOtherThanLimit(t *testing.T) {
-	t.Parallel()
-	for action, want := range map[string]string{"": "", "limit": "", "block": ", action block", "observe": ", action observe"} {
-		u := used()
-		u.Action = action
-		if got := bars(u, 200)[0]; got != "address 192.0.2.1, the last 60 seconds"+want {
-			t.Errorf("%q: %s", action, got)
-		}
-	}
-}
-
 // The numbers are just below and at the points where the bar's height changes.
 func TestTheHeightOfABar(t *testing.T) {
 	t.Parallel()
