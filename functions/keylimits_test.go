@@ -164,11 +164,11 @@ func TestTheRowOfAKeyCostsNoCallAndNoUnit(t *testing.T) {
 		d := deploy(t, proxy.URL)
 		keys := d.guard(t)
 		token := keys.create(t, "mine", access.Import, access.Export)
-		subject := "192.0.2.1"
+		name := "192.0.2.1"
 		if hasRow {
-			subject = identityOf(token)
+			name = identityOf(token)
 		}
-		d.setRow(t, subject, ratelimit.Limits{Imports: 100})
+		d.setRow(t, name, ratelimit.Limits{Imports: 100})
 		for _, call := range []struct {
 			function string
 			event    events.APIGatewayV2HTTPRequest

@@ -30,9 +30,9 @@ func (d deployment) rows(t *testing.T) *dynamo.Limits {
 	return s
 }
 
-func (d deployment) setRow(t *testing.T, subject string, limits ratelimit.Limits) {
+func (d deployment) setRow(t *testing.T, name string, limits ratelimit.Limits) {
 	t.Helper()
-	r, err := ratelimit.ParseSubject(subject, ratelimit.DefaultIPv6Prefix)
+	r, err := ratelimit.ParseRowName(name, ratelimit.DefaultIPv6Prefix)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,8 +33,8 @@ type contender struct {
 
 var (
 	bare         = contender{"bare", prepareBare}
-	sluice       = contender{"sluice", prepareSluice(requests)}
-	byKey        = contender{"sluice-key", prepareSluice(keyRequests)}
+	sluice       = contender{"sluice", prepareSluice(byAddress)}
+	sluiceKey    = contender{"sluice-key", prepareSluice(byKey)}
 	twoUpdates   = contender{"two-updates", prepareTwoUpdates}
 	transactions = contender{"transaction", prepareTransaction}
 )
@@ -50,7 +50,7 @@ var (
 func BenchmarkDynamoDB(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
-	contenders := []contender{bare, sluice, byKey, twoUpdates, transactions, {peerName, startPeer(b).prepare}}
+	contenders := []contender{bare, sluice, sluiceKey, twoUpdates, transactions, {peerName, startPeer(b).prepare}}
 	for _, workers := range []int{1, 32} {
 		for _, c := range contenders {
 			b.Run(fmt.Sprintf("workers=%d/impl=%s", workers, c.impl), func(b *testing.B) {
@@ -108,15 +108,15 @@ func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.Chdir("../..")
 	proxy := dynamoproxy.Start(b, dynamolocal.Endpoint(b))
 	store := newStore(b, newClient(b, proxy.URL), dynamolocal.Table(b, "CountersTable"))
-	l := newLimiter(b, store, 1, stopped())
-	r := requests(1)[0]
-	if d, err := l.Charge(b.Context(), r); err != nil || !d.Allowed {
+	l := newLimiter(b, store, 1, 1, stopped())
+	c := byAddress(1)[0]
+	if d, err := l.charge(b.Context(), c); err != nil || !d.Allowed {
 		b.Fatalf("the first request: allowed %v, error %v", d.Allowed, err)
 	}
 	calls, units := consumed(proxy)
 	b.ReportAllocs()
 	for b.Loop() {
-		if d, err := l.Charge(b.Context(), r); err != nil || d.Allowed {
+		if d, err := l.charge(b.Context(), c); err != nil || d.Allowed {
 			b.Fatalf("allowed %v, error %v", d.Allowed, err)
 		}
 	}
@@ -217,12 +217,12 @@ func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) 
 	}
 }
 
-func prepareSluice(requests func(clients int) []ratelimit.Request) func(*testing.B, *dynamodb.Client, int) decider {
+func prepareSluice(callers func(clients int) []caller) func(*testing.B, *dynamodb.Client, int) decider {
 	return func(b *testing.B, client *dynamodb.Client, clients int) decider {
-		l := newLimiter(b, newStore(b, client, dynamolocal.Table(b, "CountersTable")), highest, clock(clients))
-		requests := requests(clients)
+		l := newLimiter(b, newStore(b, client, dynamolocal.Table(b, "CountersTable")), clients, highest, clock(clients))
+		callers := callers(clients)
 		return workers(b, clients, func(ctx context.Context, n int) error {
-			d, err := l.Charge(ctx, requests[n])
+			d, err := l.charge(ctx, callers[n])
 			return allowed(d.Allowed, err)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,11 +31,16 @@ var errRefused = errors.New("the request was refused")
 
 func address(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255) }
 
-// requests returns one import per client. Two rules apply to each import.
-func requests(clients int) []ratelimit.Request {
-	all := make([]ratelimit.Request, clients)
+// caller sends imports, to which two rules apply.
+type caller struct {
+	address netip.Prefix
+	keyID   string
+}
+
+func byAddress(clients int) []caller {
+	all := make([]caller, clients)
 	for n := range all {
-		all[n] = ratelimit.Request{Identity: address(n), Route: ratelimit.Route{Name: "create-event", Class: ratelimit.Import}}
+		all[n].address = netip.MustParsePrefix(address(n) + "/32")
 	}
 	return all
 }
@@ -47,23 +53,34 @@ func addresses(clients int) []string {
 	return all
 }
 
-// keyRequests returns requests that are counted by API key. newLimiter creates rows for the
-// first ratelimit.MaxRows keys.
-func keyRequests(clients int) []ratelimit.Request {
-	all := requests(clients)
+// byKey returns callers that are counted by API key.
+func byKey(clients int) []caller {
+	all := byAddress(clients)
 	for n := range all {
-		all[n].Identity = ratelimit.KeyIdentity(keyID(n))
+		all[n].keyID = keyID(n)
 	}
 	return all
 }
 
 func keyID(n int) string { return fmt.Sprintf("key%d", n) }
 
-// newLimiter returns a limiter with as many rows for API keys as a service can have. Its two
-// rules, "imports" and "requests", have the same limit.
-func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() time.Time) *ratelimit.Limiter {
+// limiter decides as the service does: it resolves who is counted, then charges.
+type limiter struct {
+	*ratelimit.Limiter
+	rows *ratelimit.Rows
+}
+
+func (l limiter) charge(ctx context.Context, c caller) (ratelimit.Decision, error) {
+	return l.Charge(ctx, ratelimit.Request{
+		Subject: l.Subject(l.rows, c.address, c.keyID), Route: ratelimit.Route{Name: "create-event", Class: ratelimit.Import},
+	})
+}
+
+// newLimiter returns a limiter with a row for each client's API key, and at least as many rows as a
+// service can have. Its two rules, "imports" and "requests", have the same limit.
+func newLimiter(b *testing.B, store ratelimit.Store, clients int, limit int64, now func() time.Time) limiter {
 	b.Helper()
-	all := make([]ratelimit.Row, ratelimit.MaxRows)
+	all := make([]ratelimit.Row, max(clients, ratelimit.MaxRows))
 	for n := range all {
 		all[n] = ratelimit.Row{KeyID: keyID(n), Action: ratelimit.ActionLimit, Imports: limit, Requests: limit}
 	}
@@ -73,20 +90,16 @@ func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() tim
 	}
 	l, err := ratelimit.New(store, ratelimit.Config{
 		Limits: ratelimit.Limits{Imports: limit, Requests: limit},
-		LimitsFor: func(identity string) ratelimit.Limits {
-			r, _ := rows.Find(identity, time.Now())
-			return r.Limits()
-		},
-		Now: now,
+		Now:    now,
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return l
+	return limiter{l, rows}
 }
 
 // clock returns a clock for clients that take turns. It advances one second for every 900
-// readings per client. A decision takes two or three readings, so no client reaches its limit.
+// readings per client. A decision takes three or four readings, so no client reaches its limit.
 func clock(clients int) func() time.Time {
 	start := time.Now()
 	var calls atomic.Int64
@@ -103,20 +116,20 @@ type memoryLimiter struct {
 }
 
 // sluiceInMemory returns memoryLimiter.open for Sluice's limiter.
-func sluiceInMemory(requests func(clients int) []ratelimit.Request) func(*testing.B, int) func(int) error {
+func sluiceInMemory(callers func(clients int) []caller) func(*testing.B, int) func(int) error {
 	return func(b *testing.B, clients int) func(int) error {
-		l := newLimiter(b, memory.NewCounters(), highest, clock(clients))
-		requests := requests(clients)
+		l := newLimiter(b, memory.NewCounters(), clients, highest, clock(clients))
+		callers := callers(clients)
 		return func(n int) error {
-			d, err := l.Charge(context.Background(), requests[n])
+			d, err := l.charge(context.Background(), callers[n])
 			return allowed(d.Allowed, err)
 		}
 	}
 }
 
 var inMemory = []memoryLimiter{
-	{"sluice", sluiceInMemory(requests)},
-	{"sluice-key", sluiceInMemory(keyRequests)},
+	{"sluice", sluiceInMemory(byAddress)},
+	{"sluice-key", sluiceInMemory(byKey)},
 	{"go-limiter", func(b *testing.B, clients int) func(int) error {
 		// With an interval of one second, the store would refill only one token per second.
 		store, err := memorystore.New(&memorystore.Config{Tokens: unlimited, Interval: time.Hour})

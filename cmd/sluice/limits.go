@@ -105,8 +105,8 @@ For a limit that is not given, the default of the service applies. A row with on
 	return cmd
 }
 
-func parseSubject(text string, ipv6Prefix int) (ratelimit.Row, error) {
-	r, err := ratelimit.ParseSubject(text, ipv6Prefix)
+func parseRowName(text string, ipv6Prefix int) (ratelimit.Row, error) {
+	r, err := ratelimit.ParseRowName(text, ipv6Prefix)
 	if err == nil && r.KeyID != "" && !access.IsID(r.KeyID) {
 		err = fmt.Errorf("%q is not the id of a key; \"sluice keys list\" shows the ids", r.KeyID)
 	}
@@ -116,12 +116,12 @@ func parseSubject(text string, ipv6Prefix int) (ratelimit.Row, error) {
 	return r, nil
 }
 
-func setLimits(cmd *cobra.Command, o *rowStorage, subject string, r ratelimit.Row, now time.Time) error {
+func setLimits(cmd *cobra.Command, o *rowStorage, name string, r ratelimit.Row, now time.Time) error {
 	prefix, err := ipv6Prefix(o.getenv)
 	if err != nil {
 		return err
 	}
-	of, err := parseSubject(subject, prefix)
+	of, err := parseRowName(name, prefix)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func setLimits(cmd *cobra.Command, o *rowStorage, subject string, r ratelimit.Ro
 		return err
 	}
 	if err := s.Put(cmd.Context(), r); err != nil {
-		return fmt.Errorf("the row %s was not set in %s: %w", r.Subject(), where, err)
+		return fmt.Errorf("the row %s was not set in %s: %w", r.Name(), where, err)
 	}
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), r)
@@ -207,13 +207,13 @@ func readRows(cmd *cobra.Command, o *rowStorage) (rows []ratelimit.Row, invalid 
 
 func printRows(w io.Writer, rows []ratelimit.Row, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SUBJECT\tACTION\tRECORDS\tIMPORTS\tREQUESTS\tUPDATED\tEXPIRES\tNOTE")
+	fmt.Fprintln(table, "ROW\tACTION\tRECORDS\tIMPORTS\tREQUESTS\tUPDATED\tEXPIRES\tNOTE")
 	for _, r := range rows {
 		expires := rowExpires(r)
 		if r.Expired(now) {
 			expires = "expired"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Subject(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests),
 			r.UpdatedAt.Format(time.RFC3339), expires, r.Note)
 	}
 	return table.Flush()
@@ -231,7 +231,7 @@ func removeLimitsCommand(o *rowStorage) *cobra.Command {
 
 func removeLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	const longest = 128 // any prefix length, because CLIENT_IPV6_PREFIX may have been different when the row was set
-	r, err := parseSubject(text, longest)
+	r, err := parseRowName(text, longest)
 	if err != nil {
 		return err
 	}
@@ -239,12 +239,12 @@ func removeLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	if err != nil {
 		return err
 	}
-	err = s.Remove(cmd.Context(), r.Subject())
+	err = s.Remove(cmd.Context(), r.Name())
 	if errors.Is(err, ratelimit.ErrNoRow) {
-		return fmt.Errorf("there is no row %s in %s; \"sluice limits list\" shows the rows", r.Subject(), where)
+		return fmt.Errorf("there is no row %s in %s; \"sluice limits list\" shows the rows", r.Name(), where)
 	}
 	if err != nil {
-		return fmt.Errorf("the row %s in %s may still apply: %w", r.Subject(), where, err)
+		return fmt.Errorf("the row %s in %s may still apply: %w", r.Name(), where, err)
 	}
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), struct {
@@ -252,7 +252,7 @@ func removeLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 			KeyID string       `json:"key_id,omitzero"`
 		}{r.CIDR, r.KeyID})
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It has no effect after %d seconds.\n", r.Subject(), ratelimit.MaxRowAge/time.Second)
+	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It has no effect after %d seconds.\n", r.Name(), ratelimit.MaxRowAge/time.Second)
 	return nil
 }
 
@@ -277,13 +277,13 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) 
 	if err != nil {
 		return err
 	}
-	address, err := ratelimit.ParseAddress(text, prefix)
+	client, err := ratelimit.ParseAddress(text, prefix)
 	if err != nil {
 		return usageError("%q is not an IPv4 or IPv6 address", text)
 	}
 	var key ratelimit.Row
 	if len(keys) > 0 {
-		if key, err = parseSubject(keys[0], prefix); err == nil && key.KeyID == "" {
+		if key, err = parseRowName(keys[0], prefix); err == nil && key.KeyID == "" {
 			err = usageError("%q does not begin with key:", keys[0])
 		}
 		if err != nil {
@@ -298,9 +298,8 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) 
 	if err != nil {
 		return fmt.Errorf("the rows in %s: %w", where, err)
 	}
-	now := time.Now()
-	counted := table.Counted(address, key.KeyID, now)
-	r, found := table.Find(counted, now)
+	address := ratelimit.AddressIdentity(client)
+	counted, r, found := table.Find(client, key.KeyID, time.Now())
 	if o.json {
 		shown := checkJSON{Address: address, Counted: ratelimit.Named(counted)}
 		if found {
@@ -324,9 +323,9 @@ type checkJSON struct {
 
 func describeRow(r ratelimit.Row) string {
 	if r.Action == ratelimit.ActionBlock {
-		return fmt.Sprintf("%s: block", r.Subject())
+		return fmt.Sprintf("%s: block", r.Name())
 	}
-	return fmt.Sprintf("%s: %s, records %s, imports %s, requests %s", r.Subject(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests))
+	return fmt.Sprintf("%s: %s, records %s, imports %s, requests %s", r.Name(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests))
 }
 
 func rowExpires(r ratelimit.Row) string {

@@ -147,7 +147,7 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := cfg.Limiter(b.counters, memory.NewCounters(), rows)
+	limiter, err := cfg.Limiter(b.counters, memory.NewCounters())
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func files(t *testing.T) map[string]func(path string) opened {
 			s := openLimits(t, path)
 			return opened{
 				write:  func(ctx context.Context) error { return s.Put(ctx, row) },
-				remove: func(ctx context.Context) error { return s.Remove(ctx, row.Subject()) },
+				remove: func(ctx context.Context) error { return s.Remove(ctx, row.Name()) },
 				read: func(ctx context.Context) (bool, error) {
 					rows, err := s.List(ctx)
 					return len(rows) == 1 && rows[0] == row, err

@@ -12,7 +12,7 @@ import (
 )
 
 // Limits is a ratelimit.RowManager that several processes can share. It is safe for concurrent
-// use. The bucket "limits" of its file maps the subject of each row to the row as JSON.
+// use. The bucket "limits" of its file maps the name of each row to the row as JSON.
 type Limits struct {
 	file lockedFile
 }
@@ -50,11 +50,11 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 		others := 0
 		for _, other := range rows {
 			switch {
-			case other.Subject() == r.Subject():
+			case other.Name() == r.Name():
 			case !other.Expired(r.UpdatedAt):
 				others++
 			default:
-				if err := b.Delete([]byte(other.Subject())); err != nil {
+				if err := b.Delete([]byte(other.Name())); err != nil {
 					return err
 				}
 			}
@@ -62,17 +62,17 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 		if others >= ratelimit.MaxRows {
 			return ratelimit.ErrTooManyRows
 		}
-		return putRecord(b, r.Subject(), r)
+		return putRecord(b, r.Name(), r)
 	})
 }
 
 // Remove implements ratelimit.RowManager. It never creates the file.
-func (s *Limits) Remove(ctx context.Context, subject string) error {
+func (s *Limits) Remove(ctx context.Context, name string) error {
 	if rows, err := s.List(ctx); err != nil || len(rows) == 0 {
 		return cmp.Or(err, ratelimit.ErrNoRow)
 	}
 	return s.file.update(ctx, "remove limits", func(b *bbolt.Bucket) error {
-		key := []byte(subject)
+		key := []byte(name)
 		if b.Get(key) == nil {
 			return ratelimit.ErrNoRow
 		}

@@ -60,13 +60,17 @@ var createEvent = ratelimit.Route{Name: "create-event", Class: ratelimit.Import}
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
+func subject(instance *ratelimit.Limiter) ratelimit.Subject {
+	return instance.Subject(nil, netip.PrefixFrom(loopback, loopback.BitLen()), "")
+}
+
 func (s *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(s.latency() / 2)
-	req := s.charge(r)
-	req.Identity = loopback.String()
 	s.mu.Lock()
 	instance := s.instances[rand.IntN(len(s.instances))]
 	s.mu.Unlock()
+	req := s.charge(r)
+	req.Subject = subject(instance)
 	d, err := instance.Charge(context.Background(), req)
 	if err != nil {
 		return nil, err
@@ -172,7 +176,7 @@ func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 						}
 					}
 					wg.Wait()
-					limit := service.instances[0].LimitsFor("")
+					limit := subject(service.instances[0]).Limits
 					perSecond := max(math.Floor(share*float64(min(limit.Imports, limit.Requests))), 1)
 					rate, refused := float64(service.accepted)/seconds/perSecond, float64(service.refused)/float64(service.accepted+service.refused)
 					t.Logf("rate %.3f of the share, %.4f of the requests refused", rate, refused)

@@ -25,8 +25,8 @@ func FuzzItemKey(f *testing.F) {
 			if err1 != nil || err2 != nil {
 				return
 			}
-			k1 := ratelimit.Key{Identity: a1, Scope: scopes[int(scope1)%len(scopes)], Window: ratelimit.Window(window1)}
-			k2 := ratelimit.Key{Identity: a2, Scope: scopes[int(scope2)%len(scopes)], Window: ratelimit.Window(window2)}
+			k1 := ratelimit.Key{Identity: ratelimit.AddressIdentity(a1), Scope: scopes[int(scope1)%len(scopes)], Window: ratelimit.Window(window1)}
+			k2 := ratelimit.Key{Identity: ratelimit.AddressIdentity(a2), Scope: scopes[int(scope2)%len(scopes)], Window: ratelimit.Window(window2)}
 			if i1, i2 := counterKey(k1), counterKey(k2); (k1 == k2) != reflect.DeepEqual(i1, i2) {
 				t.Errorf("the item of %+v is %v, that of %+v is %v", k1, i1, k2, i2)
 			}

@@ -26,7 +26,7 @@ type LimitsClient interface {
 // Limits is a ratelimit.RowManager. It is safe for concurrent use. The attributes of an item
 // are
 //
-//	cidr        S  partition key: the subject, such as 192.0.2.0/24 or key:7m3kq2xw9abc
+//	cidr        S  partition key: the row's name, such as 192.0.2.0/24 or key:7m3kq2xw9abc
 //	action      S
 //	updated_at  N  Unix time in seconds
 //	records     N  absent means the default
@@ -85,7 +85,7 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	return nil
 }
 
-// countOthers counts the rows of other subjects, without those that had expired at r.UpdatedAt.
+// countOthers counts the rows with other names, without those that had expired at r.UpdatedAt.
 func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:        &s.table,
@@ -93,7 +93,7 @@ func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err e
 		Select:           types.SelectCount,
 		FilterExpression: aws.String("cidr <> :cidr AND (attribute_not_exists(expires_at) OR expires_at > :now)"),
 		ExpressionAttributeValues: attributeValues{
-			":cidr": text(r.Subject()), ":now": number(r.UpdatedAt.Unix()),
+			":cidr": text(r.Name()), ":now": number(r.UpdatedAt.Unix()),
 		},
 	})
 	for pages.HasMorePages() {
@@ -108,9 +108,9 @@ func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err e
 
 // Remove implements ratelimit.RowManager with one DeleteItem. If the response is lost, the
 // SDK's retry finds no row, so Remove returns ErrNoRow.
-func (s *Limits) Remove(ctx context.Context, subject string) error {
+func (s *Limits) Remove(ctx context.Context, name string) error {
 	out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.table, Key: attributeValues{"cidr": text(subject)}, ReturnValues: types.ReturnValueAllOld,
+		TableName: &s.table, Key: attributeValues{"cidr": text(name)}, ReturnValues: types.ReturnValueAllOld,
 	})
 	switch {
 	case err != nil:
@@ -123,7 +123,7 @@ func (s *Limits) Remove(ctx context.Context, subject string) error {
 
 func rowToItem(r ratelimit.Row) attributeValues {
 	item := attributeValues{
-		"cidr":       text(r.Subject()),
+		"cidr":       text(r.Name()),
 		"action":     text(string(r.Action)),
 		"updated_at": number(r.UpdatedAt.Unix()),
 	}
@@ -143,12 +143,12 @@ func rowToItem(r ratelimit.Row) attributeValues {
 
 func rowFromItem(item attributeValues) (r ratelimit.Row, err error) {
 	read := readItem(item)
-	subject := read.text("cidr")
-	id, isKey := ratelimit.KeyID(subject)
+	name := read.text("cidr")
+	id, isKey := ratelimit.KeyID(name)
 	if isKey {
 		r.KeyID = id
 	} else {
-		r.CIDR, err = netip.ParsePrefix(subject)
+		r.CIDR, err = netip.ParsePrefix(name)
 	}
 	r.Action, r.Note = ratelimit.Action(read.text("action")), read.optionalText("note")
 	r.UpdatedAt, r.ExpiresAt = unixTime(read.optionalNumber("updated_at")), unixTime(read.optionalNumber("expires_at"))
@@ -157,7 +157,7 @@ func rowFromItem(item attributeValues) (r ratelimit.Row, err error) {
 		err = r.Validate()
 	}
 	if err != nil {
-		return ratelimit.Row{}, fmt.Errorf("row %q: %w", subject, err)
+		return ratelimit.Row{}, fmt.Errorf("row %q: %w", name, err)
 	}
 	return r, nil
 }

@@ -135,7 +135,7 @@ func TestAnUnreachableTableIsAnError(t *testing.T) {
 	defer cancel()
 	_, listErr := s.List(ctx)
 	r := ratelimit.Row{CIDR: netip.MustParsePrefix("10.0.0.0/8"), Action: "block"}
-	for op, err := range map[string]error{"list": listErr, "put": s.Put(ctx, r), "remove": s.Remove(ctx, r.Subject())} {
+	for op, err := range map[string]error{"list": listErr, "put": s.Put(ctx, r), "remove": s.Remove(ctx, r.Name())} {
 		if err == nil {
 			t.Errorf("%s: no error", op)
 		}

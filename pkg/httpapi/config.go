@@ -121,11 +121,10 @@ func (e *environment) originSecrets() []string {
 	return secrets
 }
 
-// Limiter returns a limiter that keeps its counters in store and looks up the limits of an
-// identity in rows. With FailOpen, it counts in fallback while store fails; fallback must keep its
-// counters in memory.
-func (c Config) Limiter(store, fallback ratelimit.Store, rows *ratelimit.RowCache) (*ratelimit.Limiter, error) {
-	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
+// Limiter returns a limiter that keeps its counters in store. With FailOpen, it counts in fallback
+// while store fails; fallback must keep its counters in memory.
+func (c Config) Limiter(store, fallback ratelimit.Store) (*ratelimit.Limiter, error) {
+	cfg := ratelimit.Config{Limits: c.Limits}
 	if c.FailOpen {
 		cfg.Fallback = fallback
 	}

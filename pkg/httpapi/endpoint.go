@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"strconv"
@@ -38,15 +39,13 @@ type request struct {
 	body     []byte        // decompressed
 	buffer   *bytes.Buffer // for the body of the response
 
-	address   string // of the client, from the connection or the trusted header
-	counted   string // who is charged: the identity of the address or the key; "" if the address is invalid
+	address   string            // of the client, from the connection or the trusted header
+	client    netip.Prefix      // the part of address that identifies the client
+	subject   ratelimit.Subject // who is charged; zero if the address is invalid
 	decision  ratelimit.Decision
 	source    string     // the value of sourceHeader; "" if the caller is not authenticated
 	workspace string     // of the caller; "" on public routes
 	key       access.Key // of the caller; has no id if API keys are off; zero on public routes
-
-	authenticated bool  // whether authenticate has run
-	accessErr     error // why the caller was rejected
 
 	log logEntry
 }
@@ -60,6 +59,10 @@ type endpoint struct {
 // ServeHTTP takes a request through all steps, in order. The result of the action is sent only if
 // the rate limits allow it.
 //
+// A request is authenticated after it was charged or prechecked, so that the limits also apply to
+// clients that guess keys. Only a key with a row of limits is checked before, because a request is
+// counted by that key if it is valid, and otherwise by its address.
+//
 // An export is charged after its action, for the records that it found. If it is known to ask for
 // more than a limit has left, it is refused before its action. Any other request is charged before
 // its action, so that a refused import writes nothing.
@@ -72,11 +75,19 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	r := e.begin(ctx, hr)
 	defer e.end(ctx, w, r)
 
-	var err error
-	if r.counted, err = e.identify(ctx, r); err != nil {
+	err := e.identify(ctx, r)
+	if err != nil {
 		r.write(w, r.problem(err))
 		return
 	}
+	r.subject = e.subject(r.client, claimedKey(r))
+	var rejected error // why the caller is rejected
+	keyFirst := r.subject.ByKey()
+	if keyFirst {
+		rejected = e.authenticate(ctx, r)
+		r.subject = e.subject(r.client, r.key.ID)
+	}
+
 	export := e.route.Class == ratelimit.Export
 	if export {
 		err = e.precheck(r)
@@ -88,8 +99,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		return
 	}
 
+	if !keyFirst {
+		rejected = e.authenticate(ctx, r)
+	}
 	var out response
-	if err = e.authenticate(ctx, r); err == nil {
+	if err = rejected; err == nil {
 		err = e.read(r)
 	}
 	if err == nil {
@@ -121,72 +135,68 @@ func (e *endpoint) begin(ctx context.Context, hr *http.Request) *request {
 // panicked.
 func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	if v := recover(); v != nil {
-		r.decision = e.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: e.route.Name, Class: ratelimit.General}})
+		r.decision = e.limiter.Uncharged(ratelimit.Route{Name: e.route.Name, Class: ratelimit.General})
 		r.write(w, r.problem(panicked(v)))
 	}
 	release(r.buffer)
 	e.logRequest(ctx, r)
 }
 
-// identify returns the identity to charge: the API key if it is valid and has a row of limits, and
-// otherwise the address. It authenticates the request only if the key has such a row. All other
-// requests are authenticated later, after they have been charged or prechecked.
-func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
+// identify finds out which client sent the request, and refreshes the rows of limits.
+func (e *endpoint) identify(ctx context.Context, r *request) (err error) {
 	r.address = e.clientAddress(r.Request)
-	if e.Rows != nil {
-		r.log.limitsErr = e.Rows.Refresh(ctx)
+	r.log.limitsErr = e.Rows.Refresh(ctx)
+	if r.client, err = ratelimit.ParseAddress(r.address, e.IPv6Prefix); err != nil {
+		r.decision = e.limiter.Uncharged(e.route.limited())
+		return e.invalidAddress()
 	}
-	address, err := ratelimit.ParseAddress(r.address, e.IPv6Prefix)
-	if err != nil {
-		r.decision = e.limiter.Uncharged(ratelimit.Request{Route: e.route.limited()})
-		return "", e.invalidAddress()
-	}
-	if e.Rows == nil {
-		return address, nil
-	}
+	return nil
+}
+
+// claimedKey returns the id of the API key that r claims to have; "" for none. The key may not be
+// valid.
+func claimedKey(r *request) string {
 	text, _, _ := token(r)
-	claimed, _ := access.ParseToken(text)
-	if counted := e.Rows.Counted(address, claimed.ID); counted != address {
-		e.authenticate(ctx, r) //nolint:errcheck // ServeHTTP gets the error after the charge
-		// r.key is zero if the key is invalid or the route is public.
-		if r.key.ID == claimed.ID {
-			return counted, nil
-		}
-	}
-	return address, nil
+	t, _ := access.ParseToken(text)
+	return t.ID
+}
+
+// subject resolves who is counted; see [ratelimit.Limiter.Subject].
+func (s *service) subject(client netip.Prefix, keyID string) ratelimit.Subject {
+	return s.limiter.Subject(s.Rows.Value(), client, keyID)
 }
 
 // precheck refuses an export from a blocked client, or one that is known to ask for more than a
 // limit has left. If ActionObserve lets such an export pass, it must not be charged.
 func (e *endpoint) precheck(r *request) error {
-	d, refused := e.limiter.Precheck(ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: e.maxRecords(r)})
+	d, refused := e.limiter.Precheck(ratelimit.Request{Subject: r.subject, Route: e.route.limited(), Records: r.maxRecords()})
 	if !refused {
 		return nil
 	}
 	r.decision = d
-	return refusal(d, r.counted)
+	return refusal(d, r.subject)
 }
 
 // maxRecords returns the maximum number of records in the response to an export: 1 if the path has
 // an id, and otherwise the length of a page. It returns 0 if the query has an invalid limit.
-func (e *endpoint) maxRecords(r *request) int64 {
-	if strings.Contains(e.route.Path, "{") {
+func (r *request) maxRecords() int64 {
+	if strings.Contains(r.route.Path, "{") {
 		return 1
 	}
 	p := parameters{values: r.query}
-	return int64(p.limit(e.maxPage(r.counted)))
+	return int64(p.limit(r.maxPage()))
 }
 
 // charge ignores records unless the route is an export.
 func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	begun := time.Now()
-	d, err := e.limiter.Charge(ctx, ratelimit.Request{Identity: r.counted, Route: e.route.limited(), Records: int64(records)})
+	d, err := e.limiter.Charge(ctx, ratelimit.Request{Subject: r.subject, Route: e.route.limited(), Records: int64(records)})
 	r.decision = d
 	r.log.charged, r.log.latency, r.log.chargeErr = !d.Local, time.Since(begun), err
 	if err != nil {
 		return countersUnavailable(err)
 	}
-	return refusal(d, r.counted)
+	return refusal(d, r.subject)
 }
 
 // read reads the body of routes that take one. It rejects a query on POST and DELETE routes.

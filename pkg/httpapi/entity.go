@@ -23,7 +23,7 @@ func listEntity(s *service, r *request) (response, error) {
 	if p.values.Has("order") {
 		p.wrong.Add("order", "needs updated_since, or a condition such as attributes.email")
 	}
-	q := entity.Query{Limit: p.limit(s.maxPage(r.counted)), Type: p.filter("type", record.CheckName)}
+	q := entity.Query{Limit: p.limit(r.maxPage()), Type: p.filter("type", record.CheckName)}
 	q.AfterID = p.cursor(r, cursorShape{}).ID
 	if err := p.err(); err != nil {
 		return response{}, err

@@ -19,7 +19,7 @@ func listEvent(s *service, r *request) (response, error) {
 		p.wrong.Add("include_deleted", "needs created_since")
 	}
 	q := event.Query{
-		Limit:     p.limit(s.maxPage(r.counted)),
+		Limit:     p.limit(r.maxPage()),
 		EntityID:  event.OptionalID(p.filter("entity_id", record.CheckID)),
 		From:      p.instant("from"),
 		To:        p.instant("to"),

@@ -38,7 +38,7 @@ func findEntity(s *service, r *request, conditions []string) (response, error) {
 		p.wrong.Add("type", "is required with "+conditions[0]+": the type of the entities to find")
 	}
 	typ := p.filter("type", record.CheckName)
-	q := index.Query{Limit: p.limit(s.maxPage(r.counted)), Descending: p.choice("order", "asc", "desc")}
+	q := index.Query{Limit: p.limit(r.maxPage()), Descending: p.choice("order", "asc", "desc")}
 	attribute := p.attribute(conditions)
 	if err := p.err(); err != nil {
 		return response{}, err

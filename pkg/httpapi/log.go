@@ -77,8 +77,8 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 			attrs = append(attrs, slog.String(name, value))
 		}
 	}
-	if _, ok := ratelimit.KeyID(r.counted); ok { // otherwise the address is counted
-		optional("counted", r.counted)
+	if r.subject.ByKey() { // otherwise the address is counted
+		optional("counted", r.subject.Identity)
 	}
 	optional("key_id", l.keyID)
 	if l.keyID != "" {

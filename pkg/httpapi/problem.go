@@ -93,15 +93,15 @@ func routeInstead(method, path string) string {
 	return "/" + noun
 }
 
-// refusal returns the error for a request that d refuses, or nil if d allows it. counted is the
-// address or key that d applies to.
-func refusal(d ratelimit.Decision, counted string) error {
+// refusal returns the error for a request that d refuses, or nil if d allows it. by is who was
+// counted.
+func refusal(d ratelimit.Decision, by ratelimit.Subject) error {
 	switch {
 	case d.Allowed:
 		return nil
 	case d.Blocked:
 		blocked := "address"
-		if _, ok := ratelimit.KeyID(counted); ok {
+		if by.ByKey() {
 			blocked = "key"
 		}
 		return &apiError{

@@ -52,10 +52,10 @@ func parseQuery(r *request, known ...string) *parameters {
 	return p
 }
 
-// maxPage returns how many records a page may have: at most the identity's records limit, because
+// maxPage returns how many records a page may have: at most the subject's records limit, because
 // a longer page would exceed it on its own. ActionUnlimited lifts that limit.
-func (s *service) maxPage(identity string) int {
-	limits := s.limiter.LimitsFor(identity)
+func (r *request) maxPage() int {
+	limits := r.subject.Limits
 	if limits.Action == ratelimit.ActionUnlimited {
 		return maxPageLength
 	}

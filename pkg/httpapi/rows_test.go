@@ -41,7 +41,7 @@ func withRows(t *testing.T, counters ratelimit.Store, store ratelimit.RowStore) 
 	if a.rows, err = ratelimit.NewRowCache(store, ratelimit.RowCacheConfig{Now: now}); err != nil {
 		t.Fatal(err)
 	}
-	if a.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now, LimitsFor: a.rows.Limits}); err != nil {
+	if a.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	if usage, ok := counters.(ratelimit.UsageStore); ok {

@@ -53,7 +53,7 @@ func (p *parameters) needsDeleted(filter string, included bool) {
 // sync reads the parameters that both lists of changes share, and stores them in q. The caller
 // must read the filters first. sync returns the next page's cursor, still without a position.
 func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQuery) cursor {
-	q.Limit = p.limit(s.maxPage(r.counted))
+	q.Limit = p.limit(r.maxPage())
 	q.Descending = p.choice("order", "asc", "desc")
 	from := p.instant(since)
 	if from == nil {

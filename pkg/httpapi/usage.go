@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,24 +14,22 @@ import (
 )
 
 // getUsage responds with the usage of the last 60 seconds. By default, that is the usage of the
-// identity under which the caller is counted. An operator can name another identity in the query,
+// identity by which the caller is counted. An operator can name another identity in the query,
 // with the parameter address (an IP address, or a prefix such as 2001:db8::/64) or with the
 // parameter key (the id of an API key).
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address", "key")
-	text, counted := r.address, r.counted
+	address, subject := r.client, r.subject
 	if p.values.Has("address") {
-		text = strings.TrimSuffix(p.values.Get("address"), "/"+strconv.Itoa(s.IPv6Prefix))
-	}
-	address, err := ratelimit.ParseAddress(text, s.IPv6Prefix)
-	if err != nil {
-		p.wrong.Add("address", "must be an IPv4 or IPv6 address")
-	}
-	if p.values.Has("address") {
-		counted = address
+		var err error
+		address, err = ratelimit.ParseAddress(strings.TrimSuffix(p.values.Get("address"), "/"+strconv.Itoa(s.IPv6Prefix)), s.IPv6Prefix)
+		if err != nil {
+			p.wrong.Add("address", "must be an IPv4 or IPv6 address")
+		}
+		subject = s.subject(address, "")
 	}
 	if p.values.Has("key") {
-		counted = ratelimit.KeyIdentity(p.values.Get("key"))
+		subject = s.subject(netip.Prefix{}, p.values.Get("key"))
 		if !access.IsID(p.values.Get("key")) {
 			p.wrong.Add("key", "must be the id of an API key")
 		} else if p.values.Has("address") {
@@ -45,14 +44,14 @@ func getUsage(s *service, r *request) (response, error) {
 			return response{}, err
 		}
 	}
-	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, counted, scopes(), ratelimit.WindowAt(s.Now()))
+	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, scopes(), ratelimit.WindowAt(s.Now()))
 	if err != nil {
 		return response{}, record.UnavailableError("usage", err)
 	}
-	limits := s.limiter.LimitsFor(counted)
+	limits := subject.Limits
 	body := api.Usage{
-		Counted: ratelimit.Named(counted),
-		Address: address,
+		Counted: ratelimit.Named(subject.Identity),
+		Address: ratelimit.AddressIdentity(address),
 		Action:  string(limits.Action),
 		Limit:   min(limits.Records, limits.Imports, limits.Requests),
 		Limits:  api.UsageLimits{Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests},

@@ -28,10 +28,7 @@ func (s jumping) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 func TestAFarJumpDuringACharge(t *testing.T) {
 	for _, jump := range []time.Duration{2 * time.Hour, 10 * time.Second, -60 * time.Second} {
 		c := &clock{start}
-		l, err := ratelimit.New(jumping{memory.NewCounters(), c, jump}, ratelimit.Config{Now: c.now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := open(t, jumping{memory.NewCounters(), c, jump}, ratelimit.Config{Now: c.now})
 		d, err := l.Charge(t.Context(), create("create-event"))
 		if want := ratelimit.WindowAt(c.t); err != nil || !d.Allowed || d.Window != want {
 			t.Errorf("a jump of %v: %+v, error %v; want window %d", jump, d, err, want)
@@ -46,10 +43,7 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {
 			store := memory.NewCounters()
 			l, c := newLimiter(t, store, ratelimit.Limits{})
-			spender, err := ratelimit.New(store, ratelimit.Config{Now: c.now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			spender := open(t, store, ratelimit.Config{Now: c.now})
 			for window := range 3 {
 				if d, err := spender.Charge(t.Context(), list("list-event", 200-left)); err != nil || !d.Allowed {
 					t.Fatalf("%+v, error %v", d, err)

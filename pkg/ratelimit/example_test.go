@@ -24,10 +24,11 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
+	subject := limiter.Subject(nil, address, "") // without rows of limits and API keys
 	route := ratelimit.Route{Name: "list-entity", Class: ratelimit.Export}
 	for _, records := range []int64{150, 60, 50} {
 		d, err := limiter.Charge(context.Background(), ratelimit.Request{
-			Identity: address, Route: route, Records: records,
+			Subject: subject, Route: route, Records: records,
 		})
 		if err != nil {
 			panic(err)
@@ -40,13 +41,13 @@ func Example() {
 	// 50 true [] 0
 }
 
-func requestOf(r *http.Request, route ratelimit.Route) (ratelimit.Request, error) {
+func requestOf(limiter *ratelimit.Limiter, r *http.Request, route ratelimit.Route) (ratelimit.Request, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return ratelimit.Request{}, err
 	}
 	address, err := ratelimit.ParseAddress(host, ratelimit.DefaultIPv6Prefix)
-	return ratelimit.Request{Identity: address, Route: route}, err
+	return ratelimit.Request{Subject: limiter.Subject(nil, address, ""), Route: route}, err
 }
 
 // passes reports whether the request may pass. It sets the rate limit headers, and if the
@@ -83,7 +84,7 @@ func ExampleLimiter_Charge() {
 		panic(err)
 	}
 	createSong := func(w http.ResponseWriter, r *http.Request) {
-		request, err := requestOf(r, ratelimit.Route{Name: "create-song", Class: ratelimit.Import})
+		request, err := requestOf(limiter, r, ratelimit.Route{Name: "create-song", Class: ratelimit.Import})
 		if err != nil {
 			http.Error(w, "no address", http.StatusBadRequest)
 			return
@@ -120,7 +121,7 @@ func ExampleLimiter_Precheck() {
 		return []string{"Come Together", "Something", "Oh! Darling"}
 	}
 	listSongs := func(w http.ResponseWriter, r *http.Request) {
-		request, err := requestOf(r, ratelimit.Route{Name: "list-song", Class: ratelimit.Export})
+		request, err := requestOf(limiter, r, ratelimit.Route{Name: "list-song", Class: ratelimit.Export})
 		if err != nil {
 			http.Error(w, "no address", http.StatusBadRequest)
 			return

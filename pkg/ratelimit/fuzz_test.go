@@ -22,20 +22,21 @@ func FuzzParseAddress(f *testing.F) {
 	f.Add("::1", -1)
 	f.Add("192.0.2.1", 129)
 	f.Fuzz(func(t *testing.T, s string, prefix int) {
-		bucket, err := ratelimit.ParseAddress(s, prefix)
+		client, err := ratelimit.ParseAddress(s, prefix)
 		if err != nil {
-			if bucket != "" {
-				t.Fatalf("ParseAddress returned both an error and %q", bucket)
+			if client.IsValid() {
+				t.Fatalf("ParseAddress returned both an error and %v", client)
 			}
 			return
 		}
+		bucket := ratelimit.AddressIdentity(client)
 		of := func(s string) string {
 			t.Helper()
-			b, err := ratelimit.ParseAddress(s, prefix)
+			client, err := ratelimit.ParseAddress(s, prefix)
 			if err != nil {
 				t.Fatalf("ParseAddress rejects %q: %v", s, err)
 			}
-			return b
+			return ratelimit.AddressIdentity(client)
 		}
 		address, _, _ := strings.Cut(bucket, "/")
 		if again := of(address); again != bucket {

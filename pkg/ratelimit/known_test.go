@@ -30,7 +30,7 @@ func (s *counting) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 }
 
 func from(address string, r ratelimit.Request) ratelimit.Request {
-	r.Identity = address
+	r.Subject.Identity = address
 	return r
 }
 
@@ -126,10 +126,7 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 	for _, fallback := range []ratelimit.Store{nil, memory.NewCounters()} {
 		store := &counting{Store: memory.NewCounters()}
 		store.down.Store(true)
-		l, err := ratelimit.New(store, ratelimit.Config{Fallback: fallback, Limits: ratelimit.Limits{Requests: 1}, Now: (&clock{time.Unix(1_800_000_000, 0)}).now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := open(t, store, ratelimit.Config{Fallback: fallback, Limits: ratelimit.Limits{Requests: 1}, Now: (&clock{time.Unix(1_800_000_000, 0)}).now})
 		for range 2 { // the limit is 1, so the fallback refuses the second request
 			if _, err := l.Charge(t.Context(), general("usage")); (err == nil) != (fallback != nil) {
 				t.Fatalf("fallback %v: error %v", fallback, err)
@@ -150,10 +147,7 @@ func TestAFailingFallbackRefuses(t *testing.T) {
 	store, fallback := &counting{Store: memory.NewCounters()}, &counting{Store: memory.NewCounters()}
 	store.down.Store(true)
 	fallback.down.Store(true)
-	l, err := ratelimit.New(store, ratelimit.Config{Fallback: fallback})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := open(t, store, ratelimit.Config{Fallback: fallback})
 	d, err := l.Charge(t.Context(), create("create-event"))
 	if d.Allowed || !errors.Is(err, errDown) || d.Remaining() != 0 || d.Counts[0].Used != d.Counts[0].Rule.Limit || d.Degraded != nil {
 		t.Errorf("%+v, error %v", d, err)

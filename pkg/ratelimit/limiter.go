@@ -10,13 +10,8 @@ import (
 
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
-	// Limits applies to identities for which LimitsFor returns no limits.
+	// Limits applies where no row sets a limit.
 	Limits Limits
-
-	// LimitsFor, if not nil, returns the limits of an identity; zero fields in its result are
-	// taken from Limits. It is called several times per request and from many goroutines, so it
-	// must be fast, safe for concurrent use and free of I/O.
-	LimitsFor func(identity string) Limits
 
 	// Fallback, if not nil, is charged when the store fails. With an in-memory fallback, each
 	// process counts by itself and admits requests up to the full limit.
@@ -26,16 +21,15 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Limiter charges each request under the rules of its route. It remembers which counters are
-// exhausted, so that it need not call the store to refuse a request that cannot fit. It is safe
-// for concurrent use.
+// Limiter resolves who is counted for a request, and charges the request under the rules of its
+// route. It remembers which counters are exhausted, so that it need not call the store to refuse a
+// request that cannot fit. It is safe for concurrent use.
 type Limiter struct {
-	store     Store
-	fallback  Store
-	limits    Limits
-	limitsFor func(identity string) Limits
-	now       func() time.Time
-	known     known
+	store    Store
+	fallback Store
+	limits   Limits // the defaults
+	now      func() time.Time
+	known    known
 }
 
 // New returns a Limiter that keeps its counters in store. It fails if store is nil or
@@ -47,21 +41,13 @@ func New(store Store, cfg Config) (*Limiter, error) {
 	if _, err := cfg.Limits.Check(0); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
-	l := &Limiter{store: store, fallback: cfg.Fallback, limitsFor: cfg.LimitsFor, now: cfg.Now}
+	l := &Limiter{store: store, fallback: cfg.Fallback, now: cfg.Now}
 	l.known.current = l.window
 	l.limits = cfg.Limits.Or(Limits{Records: DefaultLimit, Imports: DefaultLimit, Requests: DefaultLimit, Action: ActionLimit})
 	if l.now == nil {
 		l.now = time.Now
 	}
 	return l, nil
-}
-
-// LimitsFor returns the current limits of an identity, with every default filled in.
-func (l *Limiter) LimitsFor(identity string) Limits {
-	if l.limitsFor == nil {
-		return l.limits
-	}
-	return l.limitsFor(identity).Or(l.limits)
 }
 
 // Charge charges r in the current window. If r is refused, but that window has ended by then,
@@ -73,25 +59,24 @@ func (l *Limiter) LimitsFor(identity string) Limits {
 // ActionObserve, the request passes instead, and Decision.Degraded is the error. A store that
 // returned an error may still have applied the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
-	limits := l.LimitsFor(r.Identity)
-	key, costs := l.key(r), costs(r, limits)
-	if limits.Action == ActionBlock {
+	action, key, costs := r.Subject.Limits.Action, l.key(r), costs(r)
+	if action == ActionBlock {
 		return blocked(key, costs), nil
 	}
-	d, err := l.decide(ctx, key, costs, limits.Action)
+	d, err := l.decide(ctx, key, costs, action)
 	late := l.window() - key.Window
 	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // refused in another window; r may fit in the current one
 		key.Window += late
-		d, err = l.decide(ctx, key, costs, limits.Action)
+		d, err = l.decide(ctx, key, costs, action)
 		late = l.window() - key.Window
 	}
-	if err != nil && limits.Action != ActionLimit {
+	if err != nil && (action == ActionUnlimited || action == ActionObserve) {
 		d, err = uncounted(key, costs, err), nil
 	}
 	if late < 0 || late > maxLate { // the clock jumped, so the client must be told when the current window ends
 		d.Window += late
 	}
-	return d.withAction(limits.Action), err
+	return d.withAction(action), err
 }
 
 // maxLate is how many windows a decision may lag behind its charge. If it lags more, the clock
@@ -141,29 +126,32 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 // the rest of the window, Precheck refuses exports that ask for more records than that,
 // although they might find fewer.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
-	limits := l.LimitsFor(r.Identity)
-	key, costs := l.key(r), costs(r, limits)
-	switch limits.Action {
+	action, key, costs := r.Subject.Limits.Action, l.key(r), costs(r)
+	switch action {
 	case ActionBlock:
 		return blocked(key, costs), true
 	case ActionUnlimited:
 		return Decision{}, false
 	}
 	d, refused = l.known.refuse(key, costs, true)
-	return d.withAction(limits.Action), refused
+	return d.withAction(action), refused
 }
 
-// Uncharged returns a refusal with nothing remaining. It is for requests that cannot be
-// charged, for example because their address is invalid.
-func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), costs(r, l.limits)) }
+// Uncharged returns a refusal with nothing remaining, under the default limits. It is for requests
+// that cannot be charged, for example because their address is invalid.
+func (l *Limiter) Uncharged(route Route) Decision {
+	r := Request{Subject: Subject{Limits: l.limits}, Route: route}
+	return exhausted(l.key(r), costs(r))
+}
 
 func (l *Limiter) key(r Request) Key {
-	return Key{Identity: r.Identity, Scope: r.Route.Scope(), Window: l.window()}
+	return Key{Identity: r.Subject.Identity, Scope: r.Route.Scope(), Window: l.window()}
 }
 
 func (l *Limiter) window() Window { return WindowAt(l.now()) }
 
-func costs(r Request, limits Limits) []Cost {
+func costs(r Request) []Cost {
+	limits := r.Subject.Limits
 	requests := Cost{Rule{PolicyRequests, r.Route.counter(), limits.Requests}, 1}
 	switch r.Route.Class {
 	case Export:

@@ -45,40 +45,16 @@ func TestLimitsCheck(t *testing.T) {
 	}
 }
 
-// limited returns Limits that tests may change and that apply only to 192.0.2.1.
-func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimit.Limits) {
+// limited returns a limiter whose limits are all 5.
+func limited(t *testing.T, store ratelimit.Store, action ratelimit.Action) limiter {
 	t.Helper()
-	var own ratelimit.Limits
-	l, err := ratelimit.New(store, ratelimit.Config{
-		Limits: ratelimit.Limits{Records: 5, Imports: 5, Requests: 5},
-		LimitsFor: func(address string) ratelimit.Limits {
-			if address == "192.0.2.1" {
-				return own
-			}
-			return ratelimit.Limits{}
-		},
-		Now: (&clock{t: start}).now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l, &own
-}
-
-func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
-	l, own := limited(t, memory.NewCounters())
-	*own = ratelimit.Limits{Imports: 9, Action: ratelimit.ActionObserve}
-	if got, want := l.LimitsFor("192.0.2.1"), (ratelimit.Limits{Records: 5, Imports: 9, Requests: 5, Action: ratelimit.ActionObserve}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if got, want := l.LimitsFor("192.0.2.2"), (ratelimit.Limits{Records: 5, Imports: 5, Requests: 5, Action: ratelimit.ActionLimit}); got != want {
-		t.Errorf("another address: %+v, want %+v", got, want)
-	}
+	l, _ := newLimiter(t, store, ratelimit.Limits{Records: 5, Imports: 5, Requests: 5, Action: action})
+	return l
 }
 
 // export calls l as a server does: first Precheck with the number of records asked for, then, if
 // the export was not refused, Charge with the number found.
-func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit.Decision, read bool, err error) {
+func export(t *testing.T, l limiter, asked, found int64) (d ratelimit.Decision, read bool, err error) {
 	t.Helper()
 	if d, refused := l.Precheck(list("list-entity", asked)); refused {
 		return d, d.Allowed, nil // under ActionObserve, a server still reads
@@ -91,7 +67,7 @@ type outcome struct{ passed, refused, blocked, observed, failed int }
 
 // exhaust sends n exports of one record through l, alternating with n exports of no records that
 // skip Precheck.
-func exhaust(t *testing.T, l *ratelimit.Limiter, n int) (got outcome) {
+func exhaust(t *testing.T, l limiter, n int) (got outcome) {
 	t.Helper()
 	for i := range 2 * n {
 		var d ratelimit.Decision
@@ -139,15 +115,13 @@ func TestActions(t *testing.T) {
 	} {
 		t.Run(string(tt.action), func(t *testing.T) {
 			store := &counting{Store: memory.NewCounters()}
-			l, own := limited(t, store)
-			own.Action = tt.action
+			l := limited(t, store, tt.action)
 			if got := exhaust(t, l, 8); got != tt.want || store.calls.Load() != tt.calls {
 				t.Errorf("%+v after %d calls, want %+v", got, store.calls.Load(), tt)
 			}
 
 			store.down.Store(true)
-			l, own = limited(t, store)
-			own.Action = tt.action
+			l = limited(t, store, tt.action)
 			if got := exhaust(t, l, 8); got != tt.down {
 				t.Errorf("while the store fails: %+v, want %+v", got, tt.down)
 			}
@@ -156,8 +130,7 @@ func TestActions(t *testing.T) {
 }
 
 func TestABlockedRequestHasHeaders(t *testing.T) {
-	l, own := limited(t, memory.NewCounters())
-	own.Action = ratelimit.ActionBlock
+	l := limited(t, memory.NewCounters(), ratelimit.ActionBlock)
 	d, err := l.Charge(t.Context(), list("list-entity", 1))
 	if err != nil || d.Allowed || !d.Blocked || !d.Local || d.Violated() != nil {
 		t.Fatalf("%+v, error %v", d, err)
@@ -175,8 +148,7 @@ func TestABlockedRequestHasHeaders(t *testing.T) {
 // If the store fails, requests from unlimited and observed addresses pass without being counted.
 func TestDegradedIsTheErrorOfTheStore(t *testing.T) {
 	for _, action := range []ratelimit.Action{ratelimit.ActionUnlimited, ratelimit.ActionObserve} {
-		l, own := limited(t, brokenStore{})
-		own.Action = action
+		l := limited(t, brokenStore{}, action)
 		d, err := l.Charge(t.Context(), list("list-entity", 2))
 		if err != nil || !d.Allowed || !errors.Is(d.Degraded, errUnreachable) || d.Remaining() != 3 {
 			t.Errorf("%s: %+v, error %v", action, d, err)

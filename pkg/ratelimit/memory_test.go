@@ -45,14 +45,12 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l, c := newLimiter(t, tt.store, ratelimit.Limits{Imports: tt.limit, Requests: tt.limit})
 			c.t = c.t.Add(900 * time.Millisecond) // so that the heap is measured late in a window
-			route := ratelimit.Route{Name: "create-event", Class: ratelimit.Import}
 			before, early := heap(), int64(0)
 			for i := range addresses {
 				if tt.clock {
 					c.t = c.t.Add(time.Second / time.Duration(perSecond))
 				}
-				r := ratelimit.Request{Route: route,
-					Identity: "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"}
+				r := from("2001:db8:"+strconv.FormatInt(int64(i>>16), 16)+":"+strconv.FormatInt(int64(i&0xffff), 16)+"::/64", create("create-event"))
 				if d, err := l.Charge(t.Context(), r); err != nil || !d.Allowed {
 					t.Fatalf("address %d: allowed %v, error %v", i, d.Allowed, err)
 				}
@@ -82,8 +80,7 @@ func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	for i := range 50_000 {
 		for _, route := range []string{"list-entity", "get-entity", "list-event", "get-event"} {
 			for _, records := range []int64{1, 2} { // the first export fills the counter, the second is refused
-				r := list(route, records)
-				r.Identity = "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"
+				r := from("2001:db8:"+strconv.FormatInt(int64(i>>16), 16)+":"+strconv.FormatInt(int64(i&0xffff), 16)+"::/64", list(route, records))
 				if _, err := l.Charge(t.Context(), r); err != nil {
 					t.Fatal(err)
 				}

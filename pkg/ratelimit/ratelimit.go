@@ -78,9 +78,9 @@ func counterRoute(counter string) (name string, ok bool) {
 
 // Request is what a Limiter needs to know about a request to charge it.
 type Request struct {
-	Identity string // who is counted, as returned by ParseAddress or KeyIdentity
-	Route    Route
-	Records  int64 // number of records in the response; ignored unless the class is Export
+	Subject Subject
+	Route   Route
+	Records int64 // number of records in the response; ignored unless the class is Export
 }
 
 // Scope names a group of an identity's counters that are charged together: "export", "import"
@@ -90,7 +90,7 @@ type Scope string
 // Key identifies the counters of one identity in one scope and window. A Store keeps these
 // counters together and changes them atomically.
 type Key struct {
-	Identity string // who is counted, as returned by ParseAddress or KeyIdentity
+	Identity string // of the Subject that is counted
 	Scope    Scope
 	Window   Window
 }

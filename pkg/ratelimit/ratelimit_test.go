@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -19,26 +20,47 @@ type clock struct{ t time.Time }
 
 func (c *clock) now() time.Time { return c.t }
 
-func newLimiter(t *testing.T, store ratelimit.Store, limits ratelimit.Limits) (*ratelimit.Limiter, *clock) {
+// limiter gives the default limits to the subjects of requests.
+type limiter struct{ *ratelimit.Limiter }
+
+func (l limiter) limited(r ratelimit.Request) ratelimit.Request {
+	r.Subject.Limits = l.Subject(nil, netip.Prefix{}, "").Limits
+	return r
+}
+
+func (l limiter) Charge(ctx context.Context, r ratelimit.Request) (ratelimit.Decision, error) {
+	return l.Limiter.Charge(ctx, l.limited(r))
+}
+
+func (l limiter) Precheck(r ratelimit.Request) (ratelimit.Decision, bool) {
+	return l.Limiter.Precheck(l.limited(r))
+}
+
+func open(t *testing.T, store ratelimit.Store, cfg ratelimit.Config) limiter {
 	t.Helper()
-	c := &clock{time.Unix(1_800_000_000, 0)}
-	l, err := ratelimit.New(store, ratelimit.Config{Limits: limits, Now: c.now})
+	l, err := ratelimit.New(store, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, c
+	return limiter{l}
+}
+
+func newLimiter(t *testing.T, store ratelimit.Store, limits ratelimit.Limits) (limiter, *clock) {
+	t.Helper()
+	c := &clock{time.Unix(1_800_000_000, 0)}
+	return open(t, store, ratelimit.Config{Limits: limits, Now: c.now}), c
 }
 
 func list(route string, records int64) ratelimit.Request {
-	return ratelimit.Request{Identity: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.Export}, Records: records}
+	return ratelimit.Request{Subject: ratelimit.Subject{Identity: "192.0.2.1"}, Route: ratelimit.Route{Name: route, Class: ratelimit.Export}, Records: records}
 }
 
 func create(route string) ratelimit.Request {
-	return ratelimit.Request{Identity: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.Import}}
+	return ratelimit.Request{Subject: ratelimit.Subject{Identity: "192.0.2.1"}, Route: ratelimit.Route{Name: route, Class: ratelimit.Import}}
 }
 
 func general(route string) ratelimit.Request {
-	return ratelimit.Request{Identity: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.General}}
+	return ratelimit.Request{Subject: ratelimit.Subject{Identity: "192.0.2.1"}, Route: ratelimit.Route{Name: route, Class: ratelimit.General}}
 }
 
 func repeat(n int, r ratelimit.Request) []ratelimit.Request {
@@ -168,10 +190,7 @@ func TestNewRequiresAStore(t *testing.T) {
 
 func TestTheWindowIsTheSecondOfTheSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := open(t, memory.NewCounters(), ratelimit.Config{})
 		for range 10 {
 			for _, wait := range []time.Duration{0, time.Millisecond, time.Until(time.Now().Truncate(time.Second).Add(time.Second - 1)), 1} {
 				time.Sleep(wait)
@@ -208,8 +227,12 @@ func TestParseAddress(t *testing.T) {
 		{"2001:db8::1", 129, ""},
 		{"2001:db8::1", 0, ""},
 	} {
-		got, err := ratelimit.ParseAddress(tt.in, tt.prefix)
-		if got != tt.want || (err != nil) != (tt.want == "") {
+		address, err := ratelimit.ParseAddress(tt.in, tt.prefix)
+		got := ""
+		if err == nil {
+			got = ratelimit.AddressIdentity(address)
+		}
+		if got != tt.want || (err == nil) != address.IsValid() {
 			t.Errorf("%q/%d: %q, %v; want %q", tt.in, tt.prefix, got, err, tt.want)
 		}
 	}

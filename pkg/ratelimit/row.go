@@ -28,10 +28,10 @@ var ErrNoRow = errors.New("there is no such row")
 // ErrTooManyRows is the error for adding a row to a store that already has MaxRows rows.
 var ErrTooManyRows = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
 
-// Row sets the limits and the action of its subject, a CIDR block or an API key. The addresses
-// in a block are still counted separately. A key that has a row is counted as one identity,
-// whatever addresses its requests come from. If several blocks contain an address, only the
-// block with the longest prefix applies. Times are UTC, in whole seconds.
+// Row sets the limits and the action of a CIDR block or an API key. The addresses in a block are
+// still counted separately. A key that has a row is counted as one identity, whatever addresses
+// its requests come from. [Rows.Find] says which row applies to a request. Times are UTC, in whole
+// seconds.
 type Row struct {
 	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero if the row is for a key
 	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 characters from a-z and 0-9; empty if the row is for a block
@@ -87,18 +87,18 @@ func (r Row) Validate() error {
 	return nil
 }
 
-// Subject returns what the row applies to, such as 192.0.2.0/24 or key:7m3kq2xw9abc. A store
-// has at most one row per subject.
-func (r Row) Subject() string {
+// Name returns what the row applies to, such as 192.0.2.0/24 or key:7m3kq2xw9abc. A store has at
+// most one row per name.
+func (r Row) Name() string {
 	if r.KeyID != "" {
 		return KeyIdentity(r.KeyID)
 	}
 	return r.CIDR.String()
 }
 
-// ParseSubject parses an address, or a subject in the format of [Row.Subject], and returns a
-// row for it that sets no limits. See [ParseCIDR] for ipv6Prefix.
-func ParseSubject(s string, ipv6Prefix int) (r Row, err error) {
+// ParseRowName parses an address, or a name in the format of [Row.Name], and returns a row for it
+// that sets no limits. See [ParseCIDR] for ipv6Prefix.
+func ParseRowName(s string, ipv6Prefix int) (r Row, err error) {
 	if id, ok := KeyID(s); ok {
 		r = Row{KeyID: id, Action: ActionLimit}
 		return r, r.Validate()
@@ -169,11 +169,11 @@ type RowStore interface {
 type RowManager interface {
 	RowStore
 
-	// Put adds a row, which must be valid, or replaces the row with the same subject. If at
+	// Put adds a row, which must be valid, or replaces the row with the same name. If at
 	// least MaxRows other rows have not expired by r.UpdatedAt, Put returns ErrTooManyRows and
 	// changes nothing. Concurrent calls may exceed MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 
-	// Remove removes the row of a subject, or returns ErrNoRow if there is none.
-	Remove(ctx context.Context, subject string) error
+	// Remove removes the row with that name, or returns ErrNoRow if there is none.
+	Remove(ctx context.Context, name string) error
 }

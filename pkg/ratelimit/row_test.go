@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 )
 
@@ -109,16 +110,25 @@ func TestNewRow(t *testing.T) {
 	}
 }
 
-func TestParseSubject(t *testing.T) {
+func TestParseRowName(t *testing.T) {
 	for in, want := range map[string]string{
 		"key:7m3kq2xw9abc": "key:7m3kq2xw9abc", "192.0.2.7": "192.0.2.7/32", "2001:db8::/32": "2001:db8::/32",
 		"key:": "", "key:A": "", "7m3kq2xw9abc": "", "address:192.0.2.7": "", "": "",
 	} {
-		r, err := ratelimit.ParseSubject(in, ratelimit.DefaultIPv6Prefix)
-		if (err == nil) != (want != "") || err == nil && r.Subject() != want {
-			t.Errorf("%q: %s, error %v; want %q", in, r.Subject(), err, want)
+		r, err := ratelimit.ParseRowName(in, ratelimit.DefaultIPv6Prefix)
+		if (err == nil) != (want != "") || err == nil && r.Name() != want {
+			t.Errorf("%q: %s, error %v; want %q", in, r.Name(), err, want)
 		}
 	}
+}
+
+func address(t *testing.T, s string) netip.Prefix {
+	t.Helper()
+	a, err := ratelimit.ParseAddress(s, ratelimit.DefaultIPv6Prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 // A row that blocks the address takes precedence over a row of the key, which takes precedence
@@ -129,33 +139,43 @@ func TestWhoIsCounted(t *testing.T) {
 		ratelimit.Row{KeyID: "gold", Action: "limit", Records: 1000},
 		ratelimit.Row{KeyID: "blocked", Action: "block"},
 		ratelimit.Row{KeyID: "trial", Action: "unlimited", ExpiresAt: soon},
-		ratelimit.Row{CIDR: block("192.0.2.0/24"), Action: "limit", Imports: 2},
+		ratelimit.Row{CIDR: block("192.0.2.0/24"), Action: "observe", Imports: 2},
 		ratelimit.Row{CIDR: block("198.51.100.0/24"), Action: "block", ExpiresAt: soon},
 	)
 	for _, tt := range []struct {
 		address, key string
 		now          time.Time
 		want         string // identity that is counted
-		records      int64  // records limit in that identity's row; 0 if there is none
+		limits       ratelimit.Limits
 	}{
-		{"203.0.113.1", "", rowStart, "203.0.113.1", 0},
-		{"203.0.113.1", "other", rowStart, "203.0.113.1", 0},
-		{"203.0.113.1", "gold", rowStart, "key:gold", 1000},
-		{"192.0.2.1", "gold", rowStart, "key:gold", 1000},
-		{"2001:db8::/64", "gold", rowStart, "key:gold", 1000},
-		{"192.0.2.1", "blocked", rowStart, "key:blocked", 0},
-		{"198.51.100.1", "gold", rowStart, "198.51.100.1", 0}, // the address is blocked
-		{"198.51.100.1", "gold", soon, "key:gold", 1000},
-		{"192.0.2.1", "trial", soon.Add(-1), "key:trial", 0},
-		{"192.0.2.1", "trial", soon, "192.0.2.1", 0},
+		{"203.0.113.1", "", rowStart, "203.0.113.1", ratelimit.Limits{}},
+		{"203.0.113.1", "other", rowStart, "203.0.113.1", ratelimit.Limits{}},
+		{"203.0.113.1", "gold", rowStart, "key:gold", ratelimit.Limits{Records: 1000}},
+		{"192.0.2.1", "", rowStart, "192.0.2.1", ratelimit.Limits{Action: "observe", Imports: 2}},
+		{"192.0.2.1", "gold", rowStart, "key:gold", ratelimit.Limits{Records: 1000}},
+		{"2001:db8::1", "gold", rowStart, "key:gold", ratelimit.Limits{Records: 1000}},
+		{"2001:db8::1", "other", rowStart, "2001:db8::/64", ratelimit.Limits{}},
+		{"192.0.2.1", "blocked", rowStart, "key:blocked", ratelimit.Limits{Action: "block"}},
+		{"198.51.100.1", "gold", rowStart, "198.51.100.1", ratelimit.Limits{Action: "block"}},
+		{"198.51.100.1", "gold", soon, "key:gold", ratelimit.Limits{Records: 1000}},
+		{"192.0.2.1", "trial", soon.Add(-1), "key:trial", ratelimit.Limits{Action: "unlimited"}},
+		{"192.0.2.1", "trial", soon, "192.0.2.1", ratelimit.Limits{Action: "observe", Imports: 2}},
+		{"", "gold", rowStart, "key:gold", ratelimit.Limits{Records: 1000}},
+		{"", "other", rowStart, "key:other", ratelimit.Limits{}},
 	} {
-		got := table.Counted(tt.address, tt.key, tt.now)
-		if r, _ := table.Find(got, tt.now); got != tt.want || r.Records != tt.records {
-			t.Errorf("%s with the key %q: %s is counted with %d records, want %s with %d", tt.address, tt.key, got, r.Records, tt.want, tt.records)
+		l := open(t, memory.NewCounters(), ratelimit.Config{Limits: ratelimit.Limits{Records: 7}, Now: (&clock{tt.now}).now})
+		var a netip.Prefix
+		if tt.address != "" {
+			a = address(t, tt.address)
+		}
+		want := ratelimit.Subject{Identity: tt.want, Limits: tt.limits.Or(ratelimit.Limits{Records: 7, Imports: 200, Requests: 200, Action: "limit"})}
+		if got := l.Subject(table, a, tt.key); got != want || got.ByKey() != strings.HasPrefix(tt.want, "key:") {
+			t.Errorf("%s with the key %q: %+v, want %+v", tt.address, tt.key, got, want)
 		}
 	}
-	if got := (*ratelimit.Rows)(nil).Counted("192.0.2.1", "gold", rowStart); got != "192.0.2.1" {
-		t.Errorf("without rows, %s is counted", got)
+	l := open(t, memory.NewCounters(), ratelimit.Config{})
+	if got := l.Subject(nil, address(t, "192.0.2.1"), "gold"); got.Identity != "192.0.2.1" {
+		t.Errorf("without rows, %s is counted", got.Identity)
 	}
 }
 
@@ -190,20 +210,15 @@ func TestOnlyTheLongestPrefixApplies(t *testing.T) {
 		{"192.0.2.128", rowStart.Add(time.Minute - 1), "192.0.2.128/25"},
 		{"192.0.2.128", rowStart.Add(time.Minute), "192.0.2.0/24"}, // the row of the /25 has expired
 		{"192.0.2.129", rowStart, "192.0.2.129/32"},
-		{"2001:db8::/64", rowStart, "2001:db8::/32"},
-		{"2001:db8:0:1::/64", rowStart, "2001:db8:0:1::/64"},
-		{"2001:db8:0:2::/64", rowStart, "2001:db8::/32"},
-		{"2001:db9::/64", rowStart, ""},
-		{"nobody", rowStart, ""},
-		{"", rowStart, ""},
+		{"2001:db8::1", rowStart, "2001:db8::/32"},
+		{"2001:db8:0:1::1", rowStart, "2001:db8:0:1::/64"},
+		{"2001:db8:0:2::1", rowStart, "2001:db8::/32"},
+		{"2001:db9::1", rowStart, ""},
 	} {
-		r, ok := table.Find(tt.address, tt.now)
+		_, r, ok := table.Find(address(t, tt.address), "", tt.now)
 		if ok != (tt.want != "") || ok && r.CIDR.String() != tt.want {
 			t.Errorf("%s: %v, %v; want %q", tt.address, r.CIDR, ok, tt.want)
 		}
-	}
-	if r, ok := (*ratelimit.Rows)(nil).Find("192.0.2.1", rowStart); ok {
-		t.Errorf("a nil Table returned %v", r)
 	}
 	if _, err := ratelimit.NewRows([]ratelimit.Row{{CIDR: block("10.0.0.0/8"), Action: "allow"}}); err == nil {
 		t.Error("an invalid row: no error")
@@ -212,14 +227,14 @@ func TestOnlyTheLongestPrefixApplies(t *testing.T) {
 
 func TestFindAgreesWithASearchOfAllRows(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	address := func() netip.Addr {
+	randomAddress := func() netip.Addr {
 		return netip.AddrFrom4([4]byte{10, byte(random.IntN(2)), byte(random.IntN(4)), byte(random.IntN(256))})
 	}
 	for range 50 {
 		var rows []ratelimit.Row
 		taken := make(map[netip.Prefix]bool)
 		for range 60 {
-			cidr, _ := address().Prefix(random.IntN(33))
+			cidr, _ := randomAddress().Prefix(random.IntN(33))
 			if !taken[cidr] {
 				taken[cidr] = true
 				rows = append(rows, ratelimit.Row{CIDR: cidr, Action: "limit", Records: 1, ExpiresAt: rowStart.Add(time.Duration(random.IntN(3)) * time.Second)})
@@ -227,14 +242,14 @@ func TestFindAgreesWithASearchOfAllRows(t *testing.T) {
 		}
 		table := newTable(t, rows...)
 		for range 200 {
-			a, now := address(), rowStart.Add(time.Duration(random.IntN(3))*time.Second)
+			a, now := randomAddress(), rowStart.Add(time.Duration(random.IntN(3))*time.Second)
 			var want ratelimit.Row
 			for _, r := range rows {
 				if r.CIDR.Contains(a) && !r.Expired(now) && (want.Action == "" || r.CIDR.Bits() > want.CIDR.Bits()) {
 					want = r
 				}
 			}
-			if got, _ := table.Find(a.String(), now); !reflect.DeepEqual(got, want) {
+			if _, got, _ := table.Find(netip.PrefixFrom(a, 32), "", now); !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s: %+v, want %+v", a, got, want)
 			}
 		}

@@ -51,16 +51,13 @@ func NewRowCache(store RowStore, cfg RowCacheConfig) (*RowCache, error) {
 	return &RowCache{rows}, nil
 }
 
-// Limits returns the limits of an identity without reading the store. A field is zero if no
-// row sets it.
-func (c *RowCache) Limits(identity string) Limits {
-	r, _ := c.rows.Value().table.Find(identity, c.rows.Now())
-	return r.Limits()
-}
-
-// Counted calls [Rows.Counted] on the rows in memory. It does not read the store.
-func (c *RowCache) Counted(address, keyID string) string {
-	return c.rows.Value().table.Counted(address, keyID, c.rows.Now())
+// Value returns the rows in memory, without reading the store. It is nil if c is nil or has read
+// no rows yet.
+func (c *RowCache) Value() *Rows {
+	if c == nil {
+		return nil
+	}
+	return c.rows.Value().table
 }
 
 // Refresh must be called before each request. It reads the rows when they are due; see
@@ -68,9 +65,12 @@ func (c *RowCache) Counted(address, keyID string) string {
 //
 // It returns nil if the rows are recent enough and all valid. If some rows are invalid, it
 // returns InvalidRows, and only the valid rows apply. Any other error says why the rows could
-// not be refreshed in time, and matches ErrRowsUnread if they have never been read. Limits may
-// be called even after an error.
+// not be refreshed in time, and matches ErrRowsUnread if they have never been read. Value may be
+// called even after an error. Refresh does nothing if c is nil.
 func (c *RowCache) Refresh(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
 	err := c.rows.Refresh(ctx)
 	stale, ok := errors.AsType[*snapshot.Stale](err)
 	switch {

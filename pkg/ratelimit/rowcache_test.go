@@ -48,7 +48,11 @@ func (s *source) count() int {
 	return s.reads
 }
 
-const client = "192.0.2.1"
+// limits returns the limits that c's rows give to an address.
+func limits(c *ratelimit.RowCache) ratelimit.Limits {
+	_, r, _ := c.Value().Find(block("192.0.2.1/32"), "", time.Now())
+	return r.Limits()
+}
 
 func rowOf(records int64) ratelimit.Row {
 	return ratelimit.Row{CIDR: block("192.0.2.0/24"), Action: "limit", Records: records}
@@ -72,7 +76,7 @@ func refresh(t *testing.T, c *ratelimit.RowCache) (time.Duration, error) {
 
 func checkRecords(t *testing.T, c *ratelimit.RowCache, want int64) {
 	t.Helper()
-	if got := c.Limits(client).Records; got != want {
+	if got := limits(c).Records; got != want {
 		t.Errorf("after %v: the limit of records is %d, want %d", time.Since(rowStart), got, want)
 	}
 }
@@ -89,7 +93,7 @@ func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 		checkRecords(t, c, 1)
 		changed := time.Now()
 		s.set(nil, rowOf(2))
-		for c.Limits(client).Records != 2 {
+		for limits(c).Records != 2 {
 			time.Sleep(100 * time.Millisecond)
 			if took, err := refresh(t, c); err != nil || took != 0 {
 				t.Fatalf("a request waited for %v, error %v", took, err)
@@ -199,7 +203,7 @@ func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 			if _, err := refresh(t, c); !errors.Is(err, ratelimit.ErrRowsUnread) || !errors.Is(err, errRowsDown) {
 				t.Errorf("error %v", err)
 			}
-			if got := c.Limits(client); got != (ratelimit.Limits{}) {
+			if got := limits(c); got != (ratelimit.Limits{}) {
 				t.Errorf("limits %+v", got)
 			}
 			time.Sleep(time.Second)

@@ -19,7 +19,7 @@ func NewRows(rows []Row) (*Rows, error) {
 	t := &Rows{keys: make(map[string]Row)}
 	for _, r := range rows {
 		if err := r.Validate(); err != nil {
-			return nil, fmt.Errorf("row %s: %w", r.Subject(), err)
+			return nil, fmt.Errorf("row %s: %w", r.Name(), err)
 		}
 		if r.KeyID != "" {
 			t.keys[r.KeyID] = r
@@ -30,48 +30,47 @@ func NewRows(rows []Row) (*Rows, error) {
 	return t, nil
 }
 
-// Counted returns the identity under which a request is counted. That is its API key if the key
-// has an unexpired row, and otherwise its address. Requests from a blocked address are always
-// counted under the address, so that no key gets past the block. The address must be in the form
-// that ParseAddress returns.
-func (t *Rows) Counted(address, keyID string, now time.Time) string {
-	key := KeyIdentity(keyID)
-	if _, ok := t.Find(key, now); !ok {
-		return address
+// Find returns who is counted for a request from address with the API key keyID, and the row that
+// sets the limits; ok is false if there is none. The first of these rows that has not expired
+// applies:
+//
+//   - the row of the address, if it blocks: no key gets past a block
+//   - the row of the key
+//   - the row of the address; if several blocks contain it, the one with the longest prefix
+//
+// The key is counted if it has a row and the address is not blocked, or if address is the zero
+// Prefix. Otherwise the address is counted. keyID is "" for a request without a key.
+func (t *Rows) Find(address netip.Prefix, keyID string, now time.Time) (identity string, r Row, ok bool) {
+	ofAddress, ok := t.ofAddress(address, now)
+	if ofAddress.Action != ActionBlock {
+		if r, ok := t.ofKey(keyID, now); ok {
+			return KeyIdentity(keyID), r, true
+		}
 	}
-	if r, ok := t.Find(address, now); ok && r.Action == ActionBlock {
-		return address
+	if !address.IsValid() {
+		return KeyIdentity(keyID), Row{}, false
 	}
-	return key
+	return AddressIdentity(address), ofAddress, ok
 }
 
-// Find returns the row that applies to an identity, ignoring expired rows. If several blocks
-// contain an address, the row with the longest prefix applies.
-func (t *Rows) Find(identity string, now time.Time) (r Row, ok bool) {
-	if t == nil {
+func (t *Rows) ofAddress(address netip.Prefix, now time.Time) (r Row, ok bool) {
+	if t == nil || t.blocks.Size() == 0 {
 		return Row{}, false
 	}
-	if id, ok := KeyID(identity); ok {
-		if r, ok = t.keys[id]; ok && !r.Expired(now) {
-			return r, true
-		}
-		return Row{}, false
-	}
-	if t.blocks.Size() == 0 {
-		return Row{}, false
-	}
-	client, err := netip.ParsePrefix(identity) // the identity of an IPv6 client is a prefix; see ParseAddress
-	if err != nil {
-		addr, err := netip.ParseAddr(identity)
-		if err != nil {
-			return Row{}, false
-		}
-		client = netip.PrefixFrom(addr, addr.BitLen())
-	}
-	for _, r := range t.blocks.Supernets(client) { // longest prefix first
+	for _, r := range t.blocks.Supernets(address) { // longest prefix first
 		if !r.Expired(now) {
 			return r, true
 		}
 	}
 	return Row{}, false
+}
+
+func (t *Rows) ofKey(id string, now time.Time) (r Row, ok bool) {
+	if t == nil {
+		return Row{}, false
+	}
+	if r, ok = t.keys[id]; !ok || r.Expired(now) {
+		return Row{}, false
+	}
+	return r, true
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -214,7 +216,7 @@ type world struct {
 	store      *memory.Counters
 	limits     ratelimit.Limits
 	overriding bool // whether rows change the limits of identities
-	addresses  []string
+	clients    []client
 	keys       []string      // ids of API keys
 	timeout    time.Duration // of a call to the store
 	skewed     bool          // whether clocks are off by up to a second
@@ -233,6 +235,11 @@ type world struct {
 	highest   ledger // highest limit with which each counter was charged
 	acked     ledger // costs that were admitted and acknowledged to the client
 	tally     tally
+}
+
+type client struct {
+	address  netip.Prefix
+	identity string // by the specification
 }
 
 type faults struct {
@@ -264,16 +271,16 @@ type knowledge struct {
 }
 
 type call struct {
-	inst    *instance
-	address string
-	keyID   string // id of the key in the token; "" for none
-	valid   bool   // whether the token has the key's secret
-	req     ratelimit.Request
-	class   ratelimit.Class
-	route   string
-	rng     *rand.Rand
+	inst   *instance
+	client client
+	keyID  string // id of the key in the token; "" for none
+	valid  bool   // whether the token has the key's secret
+	req    ratelimit.Request
+	class  ratelimit.Class
+	route  string
+	rng    *rand.Rand
 
-	limits ratelimit.Limits // set before Precheck, and again before Charge
+	limits ratelimit.Limits // as the instance knows them when the request begins
 	rules  []rule
 
 	charged   bool          // the store was called
@@ -327,12 +334,10 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 		w.concurrent = false
 	}
 	w.gap = between(rng, time.Millisecond, 3*time.Second) / time.Duration(w.requests)
-	for _, s := range []string{"192.0.2.1", "::ffff:192.0.2.2", "2001:db8:1:2:3::4", "2001:db8:1:3::1"}[:1+rng.IntN(4)] {
-		address, err := ratelimit.ParseAddress(s, ratelimit.DefaultIPv6Prefix)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.addresses = append(w.addresses, address)
+	for _, of := range []struct{ address, identity string }{
+		{"192.0.2.1", "192.0.2.1"}, {"::ffff:192.0.2.2", "192.0.2.2"}, {"2001:db8:1:2:3::4", "2001:db8:1:2::/64"}, {"2001:db8:1:3::1", "2001:db8:1:3::/64"},
+	}[:1+rng.IntN(4)] {
+		w.clients = append(w.clients, client{address(t, of.address), of.identity})
 	}
 	w.keys = []string{"gold", "silver"}[:rng.IntN(3)]
 	if rng.IntN(5) > 0 { // one world in five has no faults
@@ -387,7 +392,7 @@ func (w *world) run() {
 			continue // all instances are busy
 		}
 		route := pick(w.rng, routes...)
-		c := &call{inst: inst, rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1)), address: pick(w.rng, w.addresses...), req: ratelimit.Request{
+		c := &call{inst: inst, rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1)), client: pick(w.rng, w.clients...), req: ratelimit.Request{
 			Route: ratelimit.Route{Name: route.name, Class: route.class},
 		}, class: route.class, route: route.name}
 		if len(w.keys) > 0 && w.rng.IntN(4) > 0 {
@@ -425,12 +430,6 @@ func (w *world) instance() *instance {
 	inst.ctx, inst.die = context.WithCancel(context.Background())
 	cfg := ratelimit.Config{
 		Limits: w.limits,
-		LimitsFor: func(identity string) ratelimit.Limits {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			r, _ := inst.table.Find(identity, time.Now())
-			return r.Limits()
-		},
 		Now: func() time.Time {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -460,7 +459,10 @@ func (w *world) skew() time.Duration {
 // read the change yet. The caller holds w.mu.
 func (w *world) setRow(inst *instance) {
 	w.tally.rows++
-	identities := slices.Clone(w.addresses)
+	var identities []string
+	for _, c := range w.clients {
+		identities = append(identities, c.identity)
+	}
 	for _, id := range w.keys {
 		identities = append(identities, "key:"+id)
 	}
@@ -481,7 +483,7 @@ func (w *world) setRow(inst *instance) {
 	}
 	var rows []ratelimit.Row
 	for identity, limits := range inst.rows {
-		r, err := ratelimit.ParseSubject(identity, ratelimit.DefaultIPv6Prefix)
+		r, err := ratelimit.ParseRowName(identity, ratelimit.DefaultIPv6Prefix)
 		r.Action, r.Records, r.Imports, r.Requests = cmp.Or(limits.Action, ratelimit.ActionLimit), limits.Records, limits.Imports, limits.Requests
 		if rows = append(rows, r); err != nil {
 			w.fail("%v", err)
@@ -493,19 +495,22 @@ func (w *world) setRow(inst *instance) {
 	}
 }
 
-// identify sets the identity of a request, as the service does, and checks it against the rows
-// that the instance knows.
+// identify sets the subject of a request, as the service does, and checks it against the rows that
+// the instance knows.
 func (w *world) identify(c *call) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	c.req.Identity = c.address
-	if counted := c.inst.table.Counted(c.address, c.keyID, time.Now()); c.valid {
-		c.req.Identity = counted
+	table, rows := c.inst.table, maps.Clone(c.inst.rows)
+	w.mu.Unlock()
+	c.req.Subject = c.inst.limiter.Subject(table, c.client.address, c.keyID)
+	if c.req.Subject.ByKey() && !c.valid {
+		c.req.Subject = c.inst.limiter.Subject(table, c.client.address, "")
 	}
-	want := c.address
-	if _, hasRow := c.inst.rows["key:"+c.keyID]; hasRow {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	want := c.client.identity
+	if _, hasRow := rows["key:"+c.keyID]; hasRow {
 		switch {
-		case c.inst.rows[c.address].Action == ratelimit.ActionBlock:
+		case rows[want].Action == ratelimit.ActionBlock:
 			w.tally.behindBlock++
 		case !c.valid:
 			w.tally.forged++
@@ -514,8 +519,9 @@ func (w *world) identify(c *call) {
 			want = "key:" + c.keyID
 		}
 	}
-	if c.req.Identity != want {
-		w.fail("a request from %s with the key %q (%v) is counted by %s, want %s; the rows are %v", c.address, c.keyID, c.valid, c.req.Identity, want, c.inst.rows)
+	c.limits = rows[want].Or(w.limits).Or(ratelimit.Limits{Records: 200, Imports: 200, Requests: 200, Action: ratelimit.ActionLimit})
+	if want := (ratelimit.Subject{Identity: want, Limits: c.limits}); c.req.Subject != want {
+		w.fail("a request from %s with the key %q (%v) is counted as %+v, want %+v; the rows are %v", c.client.identity, c.keyID, c.valid, c.req.Subject, want, rows)
 	}
 }
 
@@ -565,15 +571,7 @@ func (w *world) keyNow(c *call) ratelimit.Key {
 	if c.class == ratelimit.General {
 		scope = ratelimit.Scope(c.route)
 	}
-	return ratelimit.Key{Identity: c.req.Identity, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
-}
-
-// begin sets the limits that apply to c from now on, and returns the current window.
-func (w *world) begin(c *call) ratelimit.Window {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c.limits = c.inst.rows[c.req.Identity].Or(w.limits).Or(ratelimit.Limits{Records: 200, Imports: 200, Requests: 200, Action: ratelimit.ActionLimit})
-	return w.keyNow(c).Window
+	return ratelimit.Key{Identity: c.req.Subject.Identity, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
 }
 
 // serve handles a request as a Lambda function does. An export that Precheck does not refuse is
@@ -592,7 +590,6 @@ func (w *world) serve(c *call) {
 			asked = 1
 		}
 		c.req.Records = asked
-		w.begin(c)
 		d, refused := c.inst.limiter.Precheck(c.req)
 		if w.judgePrecheck(c, d, refused); refused {
 			return
@@ -603,7 +600,9 @@ func (w *world) serve(c *call) {
 		found = pick(c.rng, asked, asked, c.rng.Int64N(asked+1), 0)
 	}
 	c.req.Records = found
-	began := w.begin(c)
+	w.mu.Lock()
+	began := w.keyNow(c).Window
+	w.mu.Unlock()
 	c.rules = w.rulesOf(c, found)
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, began)

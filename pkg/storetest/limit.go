@@ -44,9 +44,9 @@ func wantRows(t *testing.T, s ratelimit.RowStore, want ...ratelimit.Row) {
 // Limits tests a ratelimit.RowManager. open returns a RowManager without rows.
 func Limits(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 	runAll(t, open, []test[ratelimit.RowManager]{
-		{"a list returns the rows as they were put, in the order of their subjects", testRowsReadBack},
-		{"a put replaces the row of its subject", testRowReplace},
-		{"only the row of the subject is removed", testRowRemove},
+		{"a list returns the rows as they were put, in the order of their names", testRowsReadBack},
+		{"a put replaces the row with its name", testRowReplace},
+		{"only the row with the name is removed", testRowRemove},
 		{"there is room for 1,000 rows that have not expired", testMaxRows},
 		{"concurrent changes are all applied", testConcurrentRows},
 		{"a cancelled context is an error and changes nothing", testRowsCancelled},
@@ -142,7 +142,7 @@ func testConcurrentRows(t *testing.T, s ratelimit.RowManager) {
 		})
 	}
 	wg.Go(func() {
-		if err := s.Remove(t.Context(), gone.Subject()); err != nil {
+		if err := s.Remove(t.Context(), gone.Name()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -71,7 +71,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := cfg.Limiter(counters, memory.NewCounters(), rows)
+	limiter, err := cfg.Limiter(counters, memory.NewCounters())
 	if err != nil {
 		return nil, err
 	}
