@@ -16,14 +16,20 @@ import (
 	"sluice/pkg/record"
 )
 
+// condition says when Write's UpdateItem applies. An item with expires_at is a tombstone.
+// #change < :change compares stamps, because both positions have the item's id.
+type condition struct {
+	expression string
+	replaces   bool // whether the expression has :was, the position of the change to be replaced
+}
+
 // unseen holds the condition of Write's first UpdateItem, which is sent before the item has been
-// read. Later UpdateItems have the condition in seen instead. An item with expires_at is a
-// tombstone. #change < :change compares stamps, because both positions have the item's id.
-var unseen = map[entity.Kind]string{
-	entity.CreateWrite:  "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change",
-	entity.ReplaceWrite: "attribute_not_exists(expires_at) AND " + seen,
-	entity.DeleteWrite:  "attribute_not_exists(expires_at) AND #change < :change",
-	entity.EraseWrite:   "attribute_not_exists(id) OR #change < :change",
+// read. Later UpdateItems have the condition in seen instead.
+var unseen = map[entity.Kind]condition{
+	entity.CreateWrite:  {expression: "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change"},
+	entity.ReplaceWrite: {expression: "attribute_not_exists(expires_at) AND " + seen, replaces: true},
+	entity.DeleteWrite:  {expression: "attribute_not_exists(expires_at) AND #change < :change"},
+	entity.EraseWrite:   {expression: "attribute_not_exists(id) OR #change < :change"},
 }
 
 const seen = "#change = :was"
@@ -38,7 +44,7 @@ const seen = "#change = :was"
 // further attempt could undo that change.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	op := string(w.Kind) + " entity"
-	latest, condition := presumed(w), unseen[w.Kind]
+	latest, when := presumed(w), unseen[w.Kind]
 	refreshErr := s.indexes.Refresh(ctx)
 	for {
 		now := s.clock.Time()
@@ -51,7 +57,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 			return entity.Change{}, false, cmp.Or(refreshErr, err)
 		}
 		sent := newAttempts(s.clock.Time, now)
-		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, condition, indexed), sent.watch)
+		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, when, indexed), sent.watch)
 		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)
 		switch {
 		case err == nil:
@@ -72,7 +78,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 			}
 			return entity.Change{}, false, record.UnavailableError(op, errors.New("a response was lost, and the entity has changed since"))
 		}
-		condition = seen
+		when = condition{expression: seen, replaces: true}
 	}
 }
 
@@ -89,7 +95,7 @@ func presumed(w entity.Write) entity.Change {
 
 // update returns the UpdateItem that replaces latest with next. It leaves out the attributes
 // that such a change keeps, because latest may come from presumed and not from the table.
-func (s *Entities) update(workspace string, latest, next entity.Change, condition string, indexed index.Set) *dynamodb.UpdateItemInput {
+func (s *Entities) update(workspace string, latest, next entity.Change, when condition, indexed index.Set) *dynamodb.UpdateItemInput {
 	u := newUpdateExpression()
 	u.set("shard", text(s.shards.key(workspace, next.ID)))
 	u.set("change", text(next.SyncPosition().String()))
@@ -110,10 +116,10 @@ func (s *Entities) update(workspace string, latest, next entity.Change, conditio
 		u.setIfAbsent("type", text(next.Type))
 		u.setIfAbsent("created_at", text(next.CreatedAt.String()))
 	}
-	if strings.HasSuffix(condition, seen) {
+	if when.replaces {
 		u.values[":was"] = text(latest.SyncPosition().String())
 	}
-	in := s.conditional(workspace, next.ID, condition, u)
+	in := s.conditional(workspace, next.ID, when.expression, u)
 	in.ReturnValues = types.ReturnValueAllNew
 	return in
 }
