@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/pkg/entity"
+	"sluice/pkg/metric"
 )
 
 // ClockFaults returns a function that logs clock faults, for the field Fault of an [entity.Clock].
@@ -17,14 +18,7 @@ func ClockFaults(logger *slog.Logger, service string) func(context.Context, enti
 			slog.String("workspace", f.Workspace), slog.String("entity", f.ID),
 			slog.String("stamp", f.Was.String()), slog.String("corrected", f.Now.String()),
 		}
-		if service != "" {
-			attrs = append(attrs, slog.String("Service", service), slog.Int("ClockFaults", 1), slog.Attr{Key: "_aws", Value: slog.GroupValue(
-				slog.Int64("Timestamp", time.Now().UnixMilli()),
-				slog.Any("CloudWatchMetrics", []metricDirective{{
-					Namespace: metricsNamespace, Dimensions: [][]string{{"Service"}}, Metrics: []metric{{"ClockFaults", "Count"}},
-				}}),
-			)})
-		}
+		attrs = append(attrs, metric.Attrs(service, time.Now(), []metric.Metric{metric.Count("ClockFaults")})...)
 		logger.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "corrected the stamp of a clock that was wrong", attrs...)
 	}
 }

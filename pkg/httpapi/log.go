@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/pkg/metric"
 	"sluice/pkg/ratelimit"
 )
 
@@ -27,12 +28,9 @@ type logEntry struct {
 	err       error  // cause of an error response
 }
 
-const metricsNamespace = "Sluice"
-
-// logRequest writes the log line of a request. If Options.Service is set, the line is also a
-// record in the CloudWatch embedded metric format, from which CloudWatch Logs extracts metrics
-// without an API call. Each metric is published twice: with the dimension Service, for alarms,
-// and with the dimensions Service and Route.
+// logRequest writes the log line of a request. If Options.Service is set, the line also publishes
+// metrics, each of them twice: with the dimension Service, for alarms, and with the dimensions
+// Service and Route.
 //
 //	Allowed, Refused, Blocked         requests, by decision
 //	Observed                          requests that exceed a limit and pass only because of ActionObserve
@@ -50,8 +48,7 @@ const metricsNamespace = "Sluice"
 //	                                  or because they bypassed the trusted proxy
 //
 // Only the log has the cause of a 5xx. CloudWatch Logs charges by the byte, so the line omits
-// zero values and whatever the response headers contain. Source: CloudWatch User Guide,
-// "Specification: Embedded metric format".
+// zero values and whatever the response headers contain.
 func (s *service) logRequest(ctx context.Context, r *request) {
 	l, d := r.log, r.decision
 	failed := l.status >= http.StatusInternalServerError
@@ -101,38 +98,17 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	if l.sourceErr != nil {
 		optional("source_error", l.sourceErr.Error())
 	}
-	if s.Service != "" {
-		attrs = append(attrs, metrics(s.Service, r)...)
-	}
-	s.Logger.LogAttrs(ctx, level, "request", attrs...)
+	s.Logger.LogAttrs(ctx, level, "request", append(attrs, metrics(s.Service, r)...)...)
 }
 
 // milliseconds returns d in milliseconds, rounded to a tenth.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric tells CloudWatch which member of the log line to read as a metric.
-type metric struct {
-	Name string
-	Unit string
-}
-
-// metricDirective is a metadata object of the embedded metric format.
-type metricDirective struct {
-	Namespace  string
-	Dimensions [][]string
-	Metrics    []metric
-}
-
-// metrics returns the members of a log line that CloudWatch reads: the metrics that the
-// request changes, and their definitions.
+// metrics returns the members of a log line that CloudWatch reads: the metrics that the request
+// changes.
 func metrics(service string, r *request) []slog.Attr {
-	attrs := []slog.Attr{slog.String("Service", service)}
-	var defined []metric
-	add := func(name, unit string, value float64) {
-		attrs = append(attrs, slog.Float64(name, value))
-		defined = append(defined, metric{name, unit})
-	}
-	count := func(name string) { add(name, "Count", 1) }
+	var all []metric.Metric
+	count := func(name string) { all = append(all, metric.Count(name)) }
 	l, d := r.log, r.decision
 	failed := l.chargeErr != nil
 	switch {
@@ -153,7 +129,7 @@ func metrics(service string, r *request) []slog.Attr {
 		count("LocalRefusals")
 	}
 	if l.charged {
-		add("ChargeLatency", "Milliseconds", milliseconds(l.latency))
+		all = append(all, metric.Milliseconds("ChargeLatency", milliseconds(l.latency)))
 	}
 	if failed || d.Degraded != nil {
 		count("ChargeFailures")
@@ -173,12 +149,7 @@ func metrics(service string, r *request) []slog.Attr {
 	case l.limitsErr != nil:
 		count("LimitsStale")
 	}
-	return append(attrs, slog.Attr{Key: "_aws", Value: slog.GroupValue(
-		slog.Int64("Timestamp", int64(d.Window)*1000),
-		slog.Any("CloudWatchMetrics", []metricDirective{{
-			Namespace: metricsNamespace, Dimensions: [][]string{{"Service"}, {"Service", "Route"}}, Metrics: defined,
-		}}),
-	)})
+	return metric.Attrs(service, time.Unix(int64(d.Window), 0), all, "Route")
 }
 
 var refusedBy = map[string]string{

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"sluice/pkg/job"
+	"sluice/pkg/metric"
 	"sluice/pkg/record"
 )
 
@@ -45,12 +46,10 @@ type watched struct {
 
 // handle logs the age of each kind's oldest unfinished job, and the highest age as the metric
 // OldestUnfinishedSeconds. If all jobs of a kind have ended, the age is 0. If a table cannot be
-// read, handle logs nothing and returns the error. Source: CloudWatch User Guide,
-// "Specification: Embedded metric format".
+// read, handle logs nothing and returns the error.
 func (m monitor) handle(ctx context.Context) error {
-	const metric = "OldestUnfinishedSeconds"
 	now, oldest := m.now(), 0.0
-	var ages []any
+	var ages []slog.Attr
 	for _, k := range m.kinds {
 		created, ok, err := k.jobs.OldestUnfinished(ctx)
 		if err != nil {
@@ -60,16 +59,10 @@ func (m monitor) handle(ctx context.Context) error {
 		if ok {
 			age = max(0, now.Sub(created.Time()).Seconds()) // the clocks of instances may differ by milliseconds
 		}
-		ages = append(ages, k.Name+"_seconds", age)
+		ages = append(ages, slog.Float64(k.Name+"_seconds", age))
 		oldest = max(oldest, age)
 	}
-	m.logger.InfoContext(ctx, "jobs", append(ages, "Service", m.service, metric, oldest, slog.Group("_aws",
-		"Timestamp", now.UnixMilli(),
-		"CloudWatchMetrics", []any{map[string]any{
-			"Namespace":  "Sluice",
-			"Dimensions": [][]string{{"Service"}},
-			"Metrics":    []any{map[string]string{"Name": metric, "Unit": "Seconds"}},
-		}},
-	))...)
+	ages = append(ages, metric.Attrs(m.service, now, []metric.Metric{metric.Seconds("OldestUnfinishedSeconds", oldest)})...)
+	m.logger.LogAttrs(ctx, slog.LevelInfo, "jobs", ages...)
 	return nil
 }
