@@ -134,12 +134,15 @@ func TestAKilledBuildContinues(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for more := true; more; {
+	for {
 		page, err := store.Find(t.Context(), "default", q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, q.After, more = found+len(page.Records), page.Last.ID, page.More
+		found += len(page.Records)
+		if q.Cursor = page.Next; q.Cursor == "" {
+			break
+		}
 	}
 	if found != 1000 {
 		t.Errorf("found %d entities, want 1000", found)

@@ -7,6 +7,7 @@ import (
 
 	"sluice/pkg/entity"
 	"sluice/pkg/index"
+	"sluice/pkg/record"
 )
 
 // brokenIndex is a Keeper that cannot build the index of one attribute.
@@ -15,11 +16,11 @@ type brokenIndex struct {
 	attribute string
 }
 
-func (k brokenIndex) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (index.Step, error) {
+func (k brokenIndex) BuildKeys(ctx context.Context, d index.Declaration, cursor record.Cursor, limit int) (index.Step, error) {
 	if d.Attribute == k.attribute {
 		return index.Step{}, errors.New("broken")
 	}
-	return k.Keeper.BuildKeys(ctx, d, after, limit)
+	return k.Keeper.BuildKeys(ctx, d, cursor, limit)
 }
 
 func TestAnIndexThatFailsDoesNotHoldUpOthers(t *testing.T) {

@@ -135,8 +135,12 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page record.Page[entity.Entity], err error) {
 	err = s.table.view(ctx, "list entities", workspace, func(changes records[entity.Change]) error {
-		found, err := s.table.page(scanEntities(changes, q.Type, following(q.AfterID)), q.Limit, func(c entity.Change) bool { return c.Deleted })
-		page.More, page.Last = found.More, found.Last
+		after, err := q.Cursor.ID()
+		if err != nil {
+			return err
+		}
+		found, err := s.table.page(scanEntities(changes, q.Type, following(after)), q.Limit, func(c entity.Change) bool { return c.Deleted })
+		page.Next = found.Next
 		page.Records = slices.Grow(page.Records, len(found.Records))
 		for _, c := range found.Records {
 			page.Records = append(page.Records, c.Entity)
@@ -165,7 +169,10 @@ func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]b
 
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[entity.Change], err error) {
 	err = s.table.view(ctx, "list changes of entities", workspace, func(changes records[entity.Change]) (err error) {
-		low, high := q.Bounds()
+		low, high, err := q.Bounds()
+		if err != nil {
+			return err
+		}
 		page, err = s.table.page(changes.lookup(scan(changes.index(byUpdatedAt), low, high, !q.Descending)), q.Limit, nil)
 		return err
 	})

@@ -157,16 +157,16 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 		for _, e := range page.Records {
 			got = append(got, e.ID)
 		}
-		if !page.More {
+		if page.Next == "" {
 			break
 		}
 		if len(page.Records) == 0 {
 			empty++
 		}
-		if page.Last.ID <= q.AfterID {
-			t.Fatalf("the page after %q ends at %q", q.AfterID, page.Last.ID)
+		if page.Next <= q.Cursor {
+			t.Fatalf("the page at %q leads to %q", q.Cursor, page.Next)
 		}
-		q.AfterID = page.Last.ID
+		q.Cursor = page.Next
 	}
 	if fmt.Sprint(got) != "[first last]" || pages < 2 || pages > 5 || empty == 0 {
 		t.Errorf("got %v on %d pages, %d of them empty", got, pages, empty)

@@ -19,26 +19,26 @@ var errIndexRemoved = errors.New("the index has been removed")
 // Find implements index.Finder. If the index was removed after the caller looked it up, some
 // of its keys may be gone, so the error has kind Unavailable.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
-	low, high := q.Bounds()
-	if low > high {
-		return page, nil
+	low, high, err := q.Bounds()
+	if err != nil || low > high {
+		return page, err
 	}
 	const op = "find entities"
 	err = s.table.view(ctx, op, workspace, func(changes records[entity.Change]) error {
 		if !slices.Contains(s.indexes.Load().Of(workspace, q.Declaration.Type), q.Declaration) {
 			return record.UnavailableError(op, errIndexRemoved)
 		}
-		size := 0
+		size, last := 0, ""
 		for key, id := range scan(changes.index(attributePath(q.Declaration)...), low, high, !q.Descending) {
 			c, _, err := changes.at(id)
 			if err != nil {
 				return err
 			}
-			if page.More = len(page.Records) == q.Limit || record.PageFull(len(page.Records), size, len(c.Attributes)); page.More {
+			if len(page.Records) == q.Limit || record.PageFull(len(page.Records), size, len(c.Attributes)) {
+				page.Next = index.CursorAfter(last)
 				return nil
 			}
-			page.Last.ID = string(key)
-			if c.Type == q.Declaration.Type && q.Key(c.ID, c.Attributes) == string(key) {
+			if last = string(key); c.Type == q.Declaration.Type && q.Key(c.ID, c.Attributes) == last {
 				page.Records = append(page.Records, c.Entity)
 				size += len(c.Attributes)
 			}
@@ -53,12 +53,17 @@ func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64,
 }
 
 // BuildKeys implements index.Keeper. Each call is one transaction.
-func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (step index.Step, err error) {
+func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, cursor record.Cursor, limit int) (step index.Step, err error) {
+	after, err := cursor.ID()
+	if err != nil {
+		return step, err
+	}
 	err = s.table.update(ctx, "build index", d.Workspace, func(changes records[entity.Change]) error {
 		step = index.Step{} // start over if the transaction is retried
-		read := 0
+		read, last := 0, ""
 		for _, value := range scanEntities(changes, d.Type, following(after)) {
-			if step.More = read == limit; step.More {
+			if read == limit {
+				step.Next = record.Cursor(last)
 				return nil
 			}
 			read++
@@ -68,7 +73,7 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after str
 			}
 			key, present := d.Key(c.ID, c.Attributes)
 			step.Count(key, present)
-			step.Last = c.ID
+			last = c.ID
 			if key == "" {
 				continue
 			}

@@ -88,7 +88,11 @@ func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, er
 
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (page record.Page[event.Event], err error) {
 	err = s.table.view(ctx, "list events", workspace, func(events records[event.Event]) (err error) {
-		page, err = s.table.page(scanEvents(events, q), q.Limit, nil)
+		entries, err := scanEvents(events, q)
+		if err != nil {
+			return err
+		}
+		page, err = s.table.page(entries, q.Limit, nil)
 		return err
 	})
 	return page, err
@@ -96,7 +100,10 @@ func (s *Events) List(ctx context.Context, workspace string, q event.Query) (pag
 
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[event.Event], err error) {
 	err = s.table.view(ctx, "list changes of events", workspace, func(events records[event.Event]) (err error) {
-		low, high := q.Bounds()
+		low, high, err := q.Bounds()
+		if err != nil {
+			return err
+		}
 		page, err = s.table.page(events.lookup(scan(events.index(byCreatedAt), low, high, !q.Descending)), q.Limit, nil)
 		return err
 	})
@@ -104,8 +111,11 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 }
 
 func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
-	q.After, q.Ascending = nil, true
-	low, high := q.Bounds()
+	q.Cursor, q.Ascending = "", true
+	low, high, err := q.Bounds()
+	if err != nil {
+		return 0, err
+	}
 	return s.table.count(ctx, "count events", workspace, low,
 		func(events records[event.Event], low string) iter.Seq2[[]byte, []byte] {
 			return scanBetween(events, q, low, high)
@@ -113,9 +123,9 @@ func (s *Events) Count(ctx context.Context, workspace string, q event.Query, unt
 		func(e event.Event) bool { return e.CreatedAt.Compare(until) <= 0 && !e.Expired(until) })
 }
 
-func scanEvents(events records[event.Event], q event.Query) iter.Seq2[[]byte, []byte] {
-	low, high := q.Bounds()
-	return scanBetween(events, q, low, high)
+func scanEvents(events records[event.Event], q event.Query) (iter.Seq2[[]byte, []byte], error) {
+	low, high, err := q.Bounds()
+	return scanBetween(events, q, low, high), err
 }
 
 // scanBetween is like scanEvents, but with low and high in place of q's bounds.
@@ -129,15 +139,17 @@ func scanBetween(events records[event.Event], q event.Query, low, high string) i
 // Erase implements event.Store. Each call is one transaction.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
 	err = s.table.update(ctx, "erase events", workspace, func(events records[event.Event]) error {
-		of := event.Query{EntityID: event.OptionalID(q.EntityID), After: q.After, Ascending: true}
-		page, err := s.table.page(scanEvents(events, of), q.Limit, nil)
+		of := event.Query{EntityID: event.OptionalID(q.EntityID), Cursor: q.Cursor, Ascending: true}
+		entries, err := scanEvents(events, of)
 		if err != nil {
 			return err
 		}
-		erased = event.Erased{More: page.More}
+		page, err := s.table.page(entries, q.Limit, nil)
+		if err != nil {
+			return err
+		}
+		erased = event.Erased{Next: page.Next}
 		for _, d := range page.Records {
-			last := d.Position()
-			erased.Last = &last
 			if d.CreatedAt.Compare(q.Until) > 0 {
 				continue
 			}

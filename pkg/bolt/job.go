@@ -102,8 +102,11 @@ func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 	return s.table.get(ctx, s.kind.String(), workspace, id)
 }
 
-func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (page record.Page[job.Job], err error) {
-	_, high := record.Bounds(nil, nil, after, false)
+func (s *Jobs) List(ctx context.Context, workspace string, cursor record.Cursor, limit int) (page record.Page[job.Job], err error) {
+	_, high, err := record.Bounds(nil, nil, cursor, false)
+	if err != nil {
+		return page, err
+	}
 	err = s.table.view(ctx, "list "+s.kind.String()+"s", workspace, func(jobs records[job.Job]) (err error) {
 		page, err = s.table.page(jobs.lookup(scan(jobs.index(byPosition), "", high, false)), limit, nil)
 		return err

@@ -46,9 +46,9 @@ func TestExpiredJobsAreRemoved(t *testing.T) {
 			t.Errorf("old-%d: error %v", i, err)
 		}
 	}
-	page, err := s.List(t.Context(), "default", nil, 20)
-	if len(page.Records) != 3 || page.More || err != nil {
-		t.Fatalf("%d jobs are left, %v, error %v", len(page.Records), page.More, err)
+	page, err := s.List(t.Context(), "default", "", 20)
+	if len(page.Records) != 3 || page.Next != "" || err != nil {
+		t.Fatalf("%d jobs are left, next %q, error %v", len(page.Records), page.Next, err)
 	}
 	for i, id := range []string{"new-1", "new-0", "younger"} {
 		if page.Records[i].ID != id {

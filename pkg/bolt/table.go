@@ -285,13 +285,14 @@ func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, 
 
 // page decodes values and leaves out those for which skip returns true; skip may be nil. A
 // page ends when it has limit records, when it is full (record.PageFull), or when the total size
-// of what is left out reaches record.MaxPassedBytes. Last.ID is the key of the last value read.
+// of what is left out reaches record.MaxPassedBytes. Next is then the key of the last value read.
 func (t *table[R]) page(values iter.Seq2[[]byte, []byte], limit int, skip func(R) bool) (page record.Page[R], err error) {
 	var last []byte
 	pageBytes, passed := 0, 0
 	for key, value := range values {
 		n := len(page.Records)
-		if page.More = n == limit || record.PageFull(n, pageBytes, len(value)) || passed >= record.MaxPassedBytes; page.More {
+		if n == limit || record.PageFull(n, pageBytes, len(value)) || passed >= record.MaxPassedBytes {
+			page.Next = record.Cursor(last)
 			break
 		}
 		r, err := t.decode(value)
@@ -309,6 +310,5 @@ func (t *table[R]) page(values iter.Seq2[[]byte, []byte], limit int, skip func(R
 		}
 		last = key
 	}
-	page.Last.ID = string(last)
 	return page, nil
 }

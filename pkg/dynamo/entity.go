@@ -150,11 +150,11 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 // List implements entity.Store with an eventually consistent read, at half the price of a
 // strongly consistent one. A new entity may be missing for a moment.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error) {
-	page, err := queryPage(ctx, s.client, "id", q.Limit, entityFromItem, s.query(workspace, q.Type, q.AfterID))
-	if n := len(page.Records); n > 0 && page.Last.ID == "" {
-		page.Last.ID = page.Records[n-1].ID
+	after, err := q.Cursor.ID()
+	if err != nil {
+		return record.Page[entity.Entity]{}, err
 	}
-	return page, err
+	return queryPage(ctx, s.client, "id", q.Limit, entityFromItem, s.query(workspace, q.Type, after))
 }
 
 // Count implements entity.Store. Like List, it is eventually consistent.
@@ -188,7 +188,10 @@ func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 
 // Changes implements entity.Store with eventually consistent reads of an index.
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
-	ins := s.shards.syncQueries(s.table, "by_updated_at", "change", workspace, q)
+	ins, err := s.shards.syncQueries(s.table, "by_updated_at", "change", workspace, q)
+	if err != nil {
+		return record.Page[entity.Change]{}, err
+	}
 	return queryPage(ctx, s.client, "change", q.Limit, changeFromItem, ins...)
 }
 

@@ -165,8 +165,8 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 		{"create b", create("b"), "update 3"},
 		{"create c", create("c"), "update 3"},
 		{"create d", create("d"), "update 3"},
-		{"list", list(entity.Query{AfterID: "a", Limit: 2}), "query, consistent false, read 3"},
-		{"list a type", list(entity.Query{Type: "account", AfterID: "b", Limit: 1}), "query, consistent false, read 2"},
+		{"list", list(entity.Query{Cursor: "a", Limit: 2}), "query, consistent false, read 3"},
+		{"list a type", list(entity.Query{Type: "account", Cursor: "b", Limit: 1}), "query, consistent false, read 2"},
 		{"list changes", func() error { _, err := s.Changes(ctx, "default", record.SyncQuery{Limit: 3}); return err }, "query, consistent false, read 4"},
 	} {
 		l.take()

@@ -105,12 +105,10 @@ func TestReadUnitsOfChanges(t *testing.T) {
 					t.Fatal(err)
 				}
 				read += len(page.Records)
-				if !page.More {
+				if q.Cursor = page.Next; q.Cursor == "" {
 					pages++
 					break
 				}
-				last := page.Records[len(page.Records)-1].SyncPosition()
-				q.After = &last
 			}
 			took, bytes := time.Since(began), 0
 			for _, item := range m.items {

@@ -64,9 +64,9 @@ func placeNames(place int) (partition, key string) {
 // value.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	const op = "find entities"
-	low, high := q.Bounds()
-	if low > high {
-		return page, nil
+	low, high, err := q.Bounds()
+	if err != nil || low > high {
+		return page, err
 	}
 	in := s.keyQuery(q.Declaration, low, high)
 	in.ScanIndexForward = aws.Bool(!q.Descending)
@@ -75,9 +75,8 @@ func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (p
 	if err != nil {
 		return page, storeError(op, err)
 	}
-	page.More = len(out.Items) > q.Limit
 	_, name := placeNames(q.Declaration.Place)
-	size := 0
+	size, last := 0, ""
 	for items := range slices.Chunk(out.Items[:min(q.Limit, len(out.Items))], findAtOnce) {
 		found, err := s.GetEach(ctx, workspace, idsOf(items))
 		if err != nil {
@@ -90,15 +89,17 @@ func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (p
 				return page, r.err()
 			}
 			if record.PageFull(len(page.Records), size, len(e.Attributes)) {
-				page.More = true
+				page.Next = index.CursorAfter(last)
 				return page, nil
 			}
-			page.Last.ID = key
-			if e.Type == q.Declaration.Type && q.Key(e.ID, e.Attributes) == key {
+			if last = key; e.Type == q.Declaration.Type && q.Key(e.ID, e.Attributes) == key {
 				page.Records = append(page.Records, e)
 				size += len(e.Attributes)
 			}
 		}
+	}
+	if len(out.Items) > q.Limit {
+		page.Next = index.CursorAfter(last)
 	}
 	return page, nil
 }
@@ -140,7 +141,11 @@ const keyWriters = 8
 
 // BuildKeys implements index.Keeper. It writes a key only if the item has not changed since it
 // was read; otherwise it reads the item again.
-func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after string, limit int) (step index.Step, err error) {
+func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, cursor record.Cursor, limit int) (step index.Step, err error) {
+	after, err := cursor.ID()
+	if err != nil {
+		return step, err
+	}
 	in := s.query(d.Workspace, d.Type, after)
 	in.Limit = aws.Int32(int32(limit))
 	out, err := s.client.Query(ctx, in)
@@ -155,14 +160,13 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, after str
 		}
 		key, present := d.Key(id, record.Attributes(attributes))
 		step.Count(key, present)
-		step.Last = id
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(keyWriters)
 	for _, item := range out.Items {
 		group.Go(func() error { return s.buildKey(groupCtx, d, item) })
 	}
-	step.More = len(out.LastEvaluatedKey) > 0
+	step.Next = cursorAt(out.LastEvaluatedKey, "id")
 	return step, group.Wait()
 }
 

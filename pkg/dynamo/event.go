@@ -101,32 +101,46 @@ func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, er
 // List implements event.Store with eventually consistent reads of an index: a new event may be
 // missing for a moment.
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error) {
-	return queryPage(ctx, s.client, "position", q.Limit, eventFromItem, s.queries(workspace, q)...)
+	ins, err := s.queries(workspace, q)
+	if err != nil {
+		return record.Page[event.Event]{}, err
+	}
+	return queryPage(ctx, s.client, "position", q.Limit, eventFromItem, ins...)
 }
 
 // Changes implements event.Store. Like List, it is eventually consistent.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Event], error) {
-	ins := s.shards.syncQueries(s.table, "by_created_at", "change", workspace, q)
+	ins, err := s.shards.syncQueries(s.table, "by_created_at", "change", workspace, q)
+	if err != nil {
+		return record.Page[event.Event]{}, err
+	}
 	return queryPage(ctx, s.client, "change", q.Limit, eventFromItem, ins...)
 }
 
 // Count implements event.Store. Like List, it is eventually consistent.
 func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
-	q.After = nil
-	return countItems(ctx, s.client, until, s.queries(workspace, q)...)
+	q.Cursor = ""
+	ins, err := s.queries(workspace, q)
+	if err != nil {
+		return 0, err
+	}
+	return countItems(ctx, s.client, until, ins...)
 }
 
 // queries returns nil if q cannot select any event.
-func (s *Events) queries(workspace string, q event.Query) []*dynamodb.QueryInput {
-	low, high := q.Bounds()
+func (s *Events) queries(workspace string, q event.Query) ([]*dynamodb.QueryInput, error) {
+	low, high, err := q.Bounds()
+	if err != nil {
+		return nil, err
+	}
 	if q.EntityID == "" {
-		return s.shards.queries(s.table, "by_position", "position", workspace, low, high, q.Ascending)
+		return s.shards.queries(s.table, "by_position", "position", workspace, low, high, q.Ascending), nil
 	}
 	in := between(s.table, "by_entity", "entity_key", eventKey(workspace, string(q.EntityID)), "position", low, high, q.Ascending)
 	if in == nil {
-		return nil
+		return nil, nil
 	}
-	return []*dynamodb.QueryInput{in}
+	return []*dynamodb.QueryInput{in}, nil
 }
 
 // eventKey returns an event's partition key if name is the event's id. If name is an entity's

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/event"
+	"sluice/pkg/record"
 )
 
 const eraseWriters = 10
@@ -20,39 +21,35 @@ const eraseWriters = 10
 // q.Until, because the id of an expired event may have been used again. If some deletions
 // fail, Erase still deletes the other events.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
-	after := ""
-	if q.After != nil {
-		after = q.After.String() + "\x00"
+	low, high, err := record.Bounds(nil, nil, q.Cursor, true)
+	if err != nil {
+		return event.Erased{}, err
 	}
-	in := between(s.table, "by_entity", "entity_key", eventKey(workspace, q.EntityID), "position", after, "", true)
+	in := between(s.table, "by_entity", "entity_key", eventKey(workspace, q.EntityID), "position", low, high, true)
 	in.Limit = aws.Int32(int32(min(q.Limit, maxErasePage)))
-	in.ProjectionExpression = aws.String("#id, #occurred_at, #created_at")
-	for _, name := range []string{"id", "occurred_at", "created_at"} {
+	in.ProjectionExpression = aws.String("#id, #created_at")
+	for _, name := range []string{"id", "created_at"} {
 		in.ExpressionAttributeNames["#"+name] = name
 	}
 	out, err := s.client.Query(ctx, in)
 	if err != nil {
 		return event.Erased{}, storeError("find events to erase", err)
 	}
-	found, err := each(out.Items, placeOf)
+	found, err := each(out.Items, eventToErase)
 	if err != nil {
 		return event.Erased{}, err
 	}
-	erased := event.Erased{More: len(out.LastEvaluatedKey) > 0}
-	if n := len(found); n > 0 {
-		last := found[n-1].Position()
-		erased.Last = &last
-	}
+	erased := event.Erased{Next: cursorAt(out.LastEvaluatedKey, "position")}
 	erased.Events, err = s.deleteEach(ctx, workspace, found, q)
 	return erased, err
 }
 
 const maxErasePage = 1000
 
-// placeOf decodes only what Erase needs.
-func placeOf(item attributeValues) (event.Event, error) {
+// eventToErase decodes only what deleteEach needs.
+func eventToErase(item attributeValues) (event.Event, error) {
 	r := readItem(item)
-	e := event.Event{ID: r.text("id"), OccurredAt: r.time("occurred_at"), CreatedAt: r.time("created_at")}
+	e := event.Event{ID: r.text("id"), CreatedAt: r.time("created_at")}
 	return e, r.err()
 }
 

@@ -196,8 +196,11 @@ func (s *Jobs) Get(ctx context.Context, workspace, id string) (job.Job, error) {
 
 // List implements job.Store with eventually consistent reads of an index: for a moment, a job
 // may be missing or in an earlier state.
-func (s *Jobs) List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[job.Job], error) {
-	low, high := record.Bounds(nil, nil, after, false)
+func (s *Jobs) List(ctx context.Context, workspace string, cursor record.Cursor, limit int) (record.Page[job.Job], error) {
+	low, high, err := record.Bounds(nil, nil, cursor, false)
+	if err != nil {
+		return record.Page[job.Job]{}, err
+	}
 	in := between(s.table, "by_position", "workspace", workspace, "position", low, high, false)
 	return queryPage(ctx, s.client, "position", limit, jobFromItem, in)
 }

@@ -64,14 +64,14 @@ func countItems(ctx context.Context, client querier, cutoff record.Time, ins ...
 }
 
 // queryPage merges the results of the queries and returns the first records: limit of them, or
-// fewer if their items fill the page sooner (record.PageFull) or no more exist. page.More says
-// whether further records follow. If there are several queries, they must sort by the string
-// attribute sortKey, in the direction of the first query, and have no items in common. queryPage
-// sets their Limit and ExclusiveStartKey. DynamoDB ends a response after a megabyte, so there is
-// at least one call per megabyte.
+// fewer if their items fill the page sooner (record.PageFull) or no more exist. The queries must
+// sort by the string attribute sortKey, in the direction of the first query, and have no items in
+// common. queryPage sets their Limit and ExclusiveStartKey. DynamoDB ends a response after a
+// megabyte, so there is at least one call per megabyte.
 //
-// When a filter has dropped about record.MaxPassedBytes of a query's items, the page ends, and
-// page.Last.ID is the id of the last item that was read.
+// If further records follow, page.Next is the sort key of the last item on the page. When a
+// filter has dropped about record.MaxPassedBytes of a query's items, the page ends there, and
+// page.Next is the sort key of the last item that was read.
 //
 // queryPage reads few items that it does not return. To learn the size of items, it first runs
 // one query for its share of the page, and then all other queries concurrently. After that, it
@@ -91,11 +91,19 @@ func queryPage[R any](ctx context.Context, client querier, sortKey string, limit
 	if err != nil {
 		return page, storeError("query "+aws.ToString(ins[0].TableName), err)
 	}
-	if page.More = more || m.stopped != nil; !more && m.stopped != nil {
-		page.Last.ID = readItem(m.stopped).text("id")
+	switch {
+	case more:
+		page.Next = cursorAt(items[len(items)-1], sortKey)
+	case m.stopped != nil:
+		page.Next = cursorAt(m.stopped, sortKey)
 	}
 	page.Records, err = each(items, decode)
 	return page, err
+}
+
+// cursorAt returns the cursor of a page that starts after an item, or "" if there is no item.
+func cursorAt(item attributeValues, sortKey string) record.Cursor {
+	return record.Cursor(readItem(item).optionalText(sortKey))
 }
 
 // merger is the state of one call of queryPage.

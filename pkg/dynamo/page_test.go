@@ -53,7 +53,7 @@ func TestAPageContinuesAfterTheLastKeyOfAResponse(t *testing.T) {
 		{},
 	}}
 	page, err := queryPage(t.Context(), client, "id", 3, same, &dynamodb.QueryInput{})
-	if want := []attributeValues{recordItem("a"), recordItem("y"), recordItem("z")}; err != nil || page.More || !reflect.DeepEqual(page.Records, want) {
+	if want := []attributeValues{recordItem("a"), recordItem("y"), recordItem("z")}; err != nil || page.Next != "" || !reflect.DeepEqual(page.Records, want) {
 		t.Errorf("got %v, error %v; want %v and no more", page, err, want)
 	}
 	if want := []int32{4, 3, 3, 1}; !reflect.DeepEqual(client.limits, want) {
@@ -137,8 +137,8 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 					got = append(got, readItem(item).text("key"))
 				}
 				n := min(limit, len(all))
-				if err != nil || !slices.Equal(got, all[:n]) || page.More != (len(all) > n) {
-					t.Errorf("%s, limit %d, descending %v: got %v, more %v, error %v; want %v", name, limit, descending, got, page.More, err, all[:n])
+				if err != nil || !slices.Equal(got, all[:n]) || (page.Next != "") != (len(all) > n) {
+					t.Errorf("%s, limit %d, descending %v: got %v, next %q, error %v; want %v", name, limit, descending, got, page.Next, err, all[:n])
 				}
 			}
 		}
@@ -159,8 +159,8 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 		ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
 	}
 	page, err := queryPage(t.Context(), client, "key", 40, same, ins...)
-	if err != nil || len(page.Records) != 40 || !page.More {
-		t.Fatalf("%d items, more %v, error %v", len(page.Records), page.More, err)
+	if err != nil || len(page.Records) != 40 || page.Next == "" {
+		t.Fatalf("%d items, next %q, error %v", len(page.Records), page.Next, err)
 	}
 	total, asks := 0, 0
 	for name := range client.read {

@@ -103,7 +103,7 @@ func between(table, index, partitionKey, key, sortKey, low, high string, ascendi
 }
 
 // syncQueries returns queries with the bounds and the direction of q.
-func (s Shards) syncQueries(table, index, sortKey, workspace string, q record.SyncQuery) []*dynamodb.QueryInput {
-	low, high := q.Bounds()
-	return s.queries(table, index, sortKey, workspace, low, high, !q.Descending)
+func (s Shards) syncQueries(table, index, sortKey, workspace string, q record.SyncQuery) ([]*dynamodb.QueryInput, error) {
+	low, high, err := q.Bounds()
+	return s.queries(table, index, sortKey, workspace, low, high, !q.Descending), err
 }

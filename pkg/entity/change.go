@@ -77,10 +77,10 @@ type ChangeQuery struct {
 }
 
 // ListChanges returns the changes that q selects, without expired tombstones. A page may have
-// fewer than q.Limit changes, or none, even if More is true.
+// fewer than q.Limit changes, or none, even if more follow.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
 	page, err := s.Changes(ctx, workspace, q.SyncQuery)
-	page = record.Filter(page, Change.SyncPosition, func(c Change) bool {
+	page = record.Filter(page, func(c Change) bool {
 		return !c.Deleted || q.IncludeDeleted && now.Before(c.ExpiresAt())
 	})
 	for i, c := range page.Records {

@@ -81,9 +81,9 @@ func (d Draft) entity() (Entity, error) {
 
 // Query requests a page of a workspace's entities in ascending byte order of id.
 type Query struct {
-	Type    string // empty for all types
-	AfterID string // only entities after this id; empty for the first page
-	Limit   int    // at least 1
+	Type   string        // empty for all types
+	Cursor record.Cursor // Next of the previous page; "" for the first page
+	Limit  int           // at least 1
 }
 
 // Store holds entities by workspace and id. A workspace is a non-empty string without '#'. A Store
@@ -96,16 +96,16 @@ type Store interface {
 	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Entity, error)
 
 	// List returns the entities that q selects. A page may have fewer than q.Limit, or none, even
-	// if More is true: record.MaxPageBytes limits its size, and record.MaxPassedBytes limits how
-	// many deleted entities it can skip. The next page starts after Last.ID.
+	// if more follow: record.MaxPageBytes limits its size, and record.MaxPassedBytes limits how
+	// many deleted entities it can skip. The error may be record.ErrCursor.
 	List(ctx context.Context, workspace string, q Query) (record.Page[Entity], error)
 
 	// Count returns how many of the entities that q selects have CreatedAt <= until. It ignores
-	// q.AfterID and q.Limit.
+	// q.Cursor and q.Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Changes returns the latest change of each entity, even a tombstone, if q selects that change.
-	// As in List, a page may have fewer than q.Limit even if More is true.
+	// The page and the error are as in List.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Change], error)
 
 	// Write atomically replaces the entity's latest change with the one that w.Next returns, and

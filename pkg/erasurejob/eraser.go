@@ -50,7 +50,7 @@ func NewEraser(events Events, cfg Config) (*Eraser, error) {
 
 // checkpoint says where the next run continues.
 type checkpoint struct {
-	After *record.Position `json:"after,omitempty"` // where the last complete page ended; nil before the first
+	Cursor record.Cursor `json:"cursor,omitzero"` // of the first page that is not complete; "" for the first of all
 }
 
 // Do implements [job.Work]. While the events are unavailable, it waits and tries again.
@@ -65,17 +65,14 @@ func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
 	for {
 		began := r.Now()
 		erased, err := e.events.Erase(r.Calls, r.Job.Workspace, event.Erasure{
-			EntityID: r.Job.ID, Until: r.Job.Until, Limit: e.PageSize, After: at.After,
+			EntityID: r.Job.ID, Until: r.Job.Until, Limit: e.PageSize, Cursor: at.Cursor,
 		})
 		done.EventsErased += erased.Events
 		if err == nil {
-			if !erased.More {
+			if erased.Next == "" {
 				return done, nil
 			}
-			if erased.Last != nil {
-				at.After = erased.Last
-			}
-			retryWait = e.RetryWait
+			at.Cursor, retryWait = erased.Next, e.RetryWait
 		}
 		if err == nil || erased.Events > 0 {
 			if err := r.Save(done, at, err == nil); err != nil {

@@ -26,8 +26,6 @@ type events struct {
 
 func eventsCreated(at ...time.Time) *events { return &events{created: at} }
 
-func position(i int) record.Position { return record.Position{ID: fmt.Sprintf("%06d", i)} }
-
 func (s *events) Erase(ctx context.Context, _ string, q event.Erasure) (erased event.Erased, err error) {
 	s.pages++
 	if s.next != nil {
@@ -38,15 +36,15 @@ func (s *events) Erase(ctx context.Context, _ string, q event.Erasure) (erased e
 	}
 	looked := 0
 	for i, at := range s.created {
-		p := position(i)
-		if at.IsZero() || q.After != nil && p.Compare(*q.After) <= 0 {
+		cursor := record.Cursor(fmt.Sprintf("%06d", i))
+		if at.IsZero() || cursor < q.Cursor {
 			continue
 		}
-		if erased.More = looked == q.Limit; erased.More {
+		if looked == q.Limit {
+			erased.Next = cursor
 			break
 		}
 		looked++
-		erased.Last = &p
 		if record.TimeOf(at).Compare(q.Until) <= 0 && (err == nil || looked == 1) {
 			s.created[i] = time.Time{}
 			erased.Events++

@@ -40,11 +40,11 @@ type ChangeQuery struct {
 }
 
 // ListChanges returns the events that q selects and that have not expired. A page may have
-// fewer than q.Limit events, or none, even if More is true.
+// fewer than q.Limit events, or none, even if more follow.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
 	found, err := s.Changes(ctx, workspace, q.SyncQuery)
-	found = record.Filter(found, Event.SyncPosition, func(e Event) bool { return !e.Expired(record.TimeOf(now)) })
-	page := record.Page[Change]{More: found.More, Last: found.Last}
+	found = record.Filter(found, func(e Event) bool { return !e.Expired(record.TimeOf(now)) })
+	page := record.Page[Change]{Next: found.Next}
 	for _, e := range found.Records {
 		c := Change{Event: e}
 		if q.EntityID != "" && e.EntityID != q.EntityID {

@@ -119,17 +119,17 @@ func (e Event) Position() record.Position { return record.Position{At: e.Occurre
 
 // Query requests a page of a workspace's events in order of Event.Position.
 type Query struct {
-	EntityID  OptionalID       // empty for all entities
-	From      *record.Time     // only events at this time or later; nil for no bound
-	To        *record.Time     // only events before this time; nil for no bound
-	Ascending bool             // oldest first; by default, newest first
-	After     *record.Position // last event of the previous page; nil for the first page
-	Limit     int              // at least 1
+	EntityID  OptionalID    // empty for all entities
+	From      *record.Time  // only events at this time or later; nil for no bound
+	To        *record.Time  // only events before this time; nil for no bound
+	Ascending bool          // oldest first; by default, newest first
+	Cursor    record.Cursor // Next of the previous page; "" for the first page
+	Limit     int           // at least 1
 }
 
 // Bounds returns the record.Bounds of the positions that q selects.
-func (q Query) Bounds() (low, high string) {
-	return record.Bounds(q.From, q.To, q.After, q.Ascending)
+func (q Query) Bounds() (low, high string, err error) {
+	return record.Bounds(q.From, q.To, q.Cursor, q.Ascending)
 }
 
 // Store holds events by workspace and id. A workspace is a non-empty string without '#'. A Store is
@@ -145,17 +145,17 @@ type Store interface {
 	// Get returns an event, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Event, error)
 
-	// List returns the events that q selects. A page may have fewer than q.Limit even if More is
-	// true, because its size is limited too (record.MaxPageBytes).
+	// List returns the events that q selects. A page may have fewer than q.Limit even if more
+	// follow, because its size is limited too (record.MaxPageBytes). The error may be
+	// record.ErrCursor.
 	List(ctx context.Context, workspace string, q Query) (record.Page[Event], error)
 
 	// Changes returns the events that q selects, in order of CreatedAt, then id. Events never
-	// change, so each appears only once. As in List, a page may have fewer than q.Limit
-	// even if More is true.
+	// change, so each appears only once. The page and the error are as in List.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Event], error)
 
 	// Count returns how many of the events that q selects have CreatedAt <= until and had not
-	// expired by then. It ignores q.After and q.Limit.
+	// expired by then. It ignores q.Cursor and q.Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Erase removes the events that q selects. Erased.Events says how many it removed, even if
@@ -167,16 +167,15 @@ type Store interface {
 // Position.
 type Erasure struct {
 	EntityID string
-	Until    record.Time      // only events created at this time or before
-	After    *record.Position // only events after this position; nil for the first page
-	Limit    int              // maximum number of events to read, at least 1
+	Until    record.Time   // only events created at this time or before
+	Cursor   record.Cursor // Next of the previous page; "" for the first page
+	Limit    int           // maximum number of events to read, at least 1
 }
 
 // Erased is the result of an Erasure.
 type Erased struct {
-	Events int64            // how many were removed
-	Last   *record.Position // position of the last event read, after which the next page starts; nil if none was read
-	More   bool             // whether more events follow Last
+	Events int64         // how many were removed
+	Next   record.Cursor // where the next page starts; "" if no more events follow
 }
 
 // Get returns an event that has not expired, or a *record.Error of kind NotFound.
@@ -192,11 +191,11 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Eve
 }
 
 // List returns the events that q selects and that have not expired. It reads up to q.Limit
-// events and drops the expired ones, so a page may be short, or even empty, although More is
-// true.
+// events and drops the expired ones, so a page may be short, or even empty, although more
+// follow.
 func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (record.Page[Event], error) {
 	page, err := s.List(ctx, workspace, q)
-	return record.Filter(page, Event.Position, func(e Event) bool { return !e.Expired(record.TimeOf(now)) }), err
+	return record.Filter(page, func(e Event) bool { return !e.Expired(record.TimeOf(now)) }), err
 }
 
 // Create stores the event that d describes, with the current time. If the same event already

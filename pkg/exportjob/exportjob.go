@@ -3,7 +3,7 @@
 // JSON that clients see, and package job manages the life of a job.
 //
 // A file is a single gzip member (RFC 1952), uploaded in parts. A job stores the ETags of its
-// parts, their checksum and the position of their last record, from which the next run
+// parts, their checksum and the cursor of the page that follows them, from which the next run
 // continues. So the file has every record exactly once, even if runs fail.
 package exportjob
 
@@ -38,18 +38,18 @@ type details struct {
 
 // checkpoint says where the next run continues.
 type checkpoint struct {
-	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
-	Records int64    `json:"records,omitzero"` // how many records are in the parts
-	Sum     checksum `json:"sum,omitzero"`     // checksum of the parts' uncompressed content
-	Cursor  string   `json:"cursor,omitzero"`  // the parts contain the job's records up to this position
-	Written bool     `json:"written,omitzero"` // whether the parts contain all of the job's records
-	Survey  survey   `json:"survey,omitzero"`  // only for a CSV file
+	Parts   []string      `json:"parts,omitempty"`  // ETags of the upload's parts, in order
+	Records int64         `json:"records,omitzero"` // how many records are in the parts
+	Sum     checksum      `json:"sum,omitzero"`     // checksum of the parts' uncompressed content
+	Cursor  record.Cursor `json:"cursor,omitzero"`  // the parts contain the job's records before this page
+	Written bool          `json:"written,omitzero"` // whether the parts contain all of the job's records
+	Survey  survey        `json:"survey,omitzero"`  // only for a CSV file
 }
 
 // survey is the checkpoint of the search for attribute names, which become columns.
 type survey struct {
-	Names   []string `json:"names,omitempty"`  // found so far, in byte order
-	Cursor  string   `json:"cursor,omitzero"`  // position of the last record read
-	Records int64    `json:"records,omitzero"` // how many of the job's records have been read so far
-	Done    bool     `json:"done,omitzero"`
+	Names   []string      `json:"names,omitempty"`  // found so far, in byte order
+	Cursor  record.Cursor `json:"cursor,omitzero"`  // of the first page that has not been read
+	Records int64         `json:"records,omitzero"` // how many of the job's records have been read so far
+	Done    bool          `json:"done,omitzero"`
 }

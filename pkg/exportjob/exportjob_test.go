@@ -32,7 +32,7 @@ func TestTheLargestCheckpointCanBeStored(t *testing.T) {
 	t.Parallel()
 	p := checkpoint{
 		Parts: slices.Repeat([]string{`"d41d8cd98f00b204e9800998ecf8427e"`}, 4000), Records: 1 << 40, Written: true,
-		Cursor: strings.Repeat("x", 200), Survey: survey{Names: slices.Repeat([]string{strings.Repeat("\x01", maxColumnBytes/6/maxColumns)}, maxColumns), Records: 1 << 40, Done: true},
+		Cursor: record.Cursor(strings.Repeat("x", 200)), Survey: survey{Names: slices.Repeat([]string{strings.Repeat("\x01", maxColumnBytes/6/maxColumns)}, maxColumns), Records: 1 << 40, Done: true},
 	}
 	if text, err := json.Marshal(p); err != nil || len(text) > job.MaxCheckpoint {
 		t.Errorf("%d bytes, error %v", len(text), err)

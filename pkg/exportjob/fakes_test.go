@@ -226,30 +226,33 @@ func (l filesOf) Delete(_ context.Context, f File) error {
 	})
 }
 
-func (l *life) list(ctx context.Context, after string, limit int) (page []stored, more bool, err error) {
+func (l *life) list(ctx context.Context, cursor record.Cursor, limit int) (page []stored, next record.Cursor, err error) {
 	if l.pageTime > 0 {
 		select {
 		case <-time.After(l.pageTime):
 		case <-ctx.Done():
-			return nil, false, ctx.Err()
+			return nil, "", ctx.Err()
 		}
 	}
 	if l.Dead.Load() {
-		return nil, false, jobtest.ErrDead
+		return nil, "", jobtest.ErrDead
 	}
 	if l.lists.Add(-1) == 0 {
-		return nil, false, jobtest.ErrBroken
+		return nil, "", jobtest.ErrBroken
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	first := sort.Search(len(l.records), func(i int) bool { return l.records[i].key > after })
+	first := sort.Search(len(l.records), func(i int) bool { return l.records[i].key >= string(cursor) })
 	last := min(first+limit, first+l.pageSize, len(l.records))
 	for _, r := range l.records[first:last] {
 		if r.key == l.unreadable {
-			return nil, false, jobtest.ErrBroken
+			return nil, "", jobtest.ErrBroken
 		}
 	}
-	return slices.Clone(l.records[first:last]), last < len(l.records), nil
+	if last < len(l.records) {
+		next = record.Cursor(l.records[last].key)
+	}
+	return slices.Clone(l.records[first:last]), next, nil
 }
 
 func (l *life) count(until record.Time) (n int64, err error) {
@@ -266,15 +269,11 @@ func (l *life) count(until record.Time) (n int64, err error) {
 type eventsOf struct{ *life }
 
 func (l eventsOf) List(ctx context.Context, _ string, q event.Query) (page record.Page[event.Event], err error) {
-	after := ""
-	if q.After != nil {
-		after = q.After.String()
-	}
-	records, more, err := l.list(ctx, after, q.Limit)
+	records, next, err := l.list(ctx, q.Cursor, q.Limit)
 	for _, r := range records {
 		page.Records = append(page.Records, r.event)
 	}
-	page.More = more
+	page.Next = next
 	return page, err
 }
 
@@ -285,12 +284,11 @@ func (l eventsOf) Count(_ context.Context, _ string, _ event.Query, until record
 type entitiesOf struct{ *life }
 
 func (l entitiesOf) List(ctx context.Context, _ string, q entity.Query) (page record.Page[entity.Entity], err error) {
-	records, more, err := l.list(ctx, q.AfterID, q.Limit)
+	records, next, err := l.list(ctx, q.Cursor, q.Limit)
 	for _, r := range records {
 		page.Records = append(page.Records, r.entity)
-		page.Last.ID = r.entity.ID
 	}
-	page.More = more
+	page.Next = next
 	return page, err
 }
 

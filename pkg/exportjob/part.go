@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+
+	"sluice/pkg/record"
 )
 
 // gzipHeader begins a gzip member (RFC 1952, section 2.3): deflate, no flags, no time, unknown
@@ -28,11 +30,11 @@ type part struct {
 	json         []byte // JSON of the latest record; the buffer is reused
 }
 
-// newPart returns a part with room for size bytes and some more for its last record. If first is
+// newPart returns a part with room for size bytes and for the page that exceeds them. If first is
 // true, the part begins the file. Otherwise, it continues a file whose checksum so far is sum.
 func newPart(size int, first bool, sum checksum) *part {
 	p := &part{sum: sum}
-	p.Grow(size + size/8)
+	p.Grow(size + record.MaxPageBytes)
 	if first {
 		p.WriteString(gzipHeader)
 	}

@@ -79,13 +79,12 @@ func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName 
 }
 
 // List returns a page of jobs; see [job.Store].
-func List(ctx context.Context, s job.Store, workspace string, after *record.Position, limit int) (record.Page[api.ExportJob], error) {
-	stored, err := s.List(ctx, workspace, after, limit)
-	page := record.Page[api.ExportJob]{More: stored.More}
+func List(ctx context.Context, s job.Store, workspace string, cursor record.Cursor, limit int) (record.Page[api.ExportJob], error) {
+	stored, err := s.List(ctx, workspace, cursor, limit)
+	page := record.Page[api.ExportJob]{Next: stored.Next}
 	for _, one := range stored.Records {
 		j, _, wrong := show(one)
 		page.Records, err = append(page.Records, j), errors.Join(err, wrong)
-		page.Last = one.Position()
 	}
 	return page, err
 }

@@ -1,7 +1,6 @@
 package exportjob
 
 import (
-	"cmp"
 	"context"
 
 	"golang.org/x/sync/errgroup"
@@ -26,8 +25,8 @@ type Events interface {
 // source reads records in the order of the file: entities by id, and events from oldest to newest
 // by occurred_at, then by id.
 type source struct {
-	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor, or the first page if the cursor is ""
-	count func(ctx context.Context) (int64, error)              // counts the records of the job
+	list  func(ctx context.Context, cursor record.Cursor) (page, error)
+	count func(ctx context.Context) (int64, error) // counts the records of the job
 }
 
 // pageLength is the maximum number of records on a page. A page with large records is shorter
@@ -35,25 +34,15 @@ type source struct {
 const pageLength = 2000
 
 type page struct {
-	rows []row  // records that belong to the job
-	last string // cursor of the last record read, even if that record is not in rows
-	more bool
+	rows []row         // records that belong to the job
+	next record.Cursor // "" after the last page
 }
 
 type row struct {
-	cursor string // position in the source
 	record interface {
 		AppendJSON(b []byte) ([]byte, error)
 	}
 	attributes record.Attributes
-}
-
-// look moves p.last to r, and adds r to the page if it belongs to the job.
-func (p *page) look(r row, belongs bool) {
-	p.last = r.cursor
-	if belongs {
-		p.rows = append(p.rows, r)
-	}
 }
 
 func (r *run) source() source {
@@ -67,15 +56,16 @@ func (r *run) entitySource() source {
 	q := entity.Query{Type: r.Filters.Type, Limit: pageLength}
 	workspace, until := r.Job.Workspace, r.Job.Until
 	return source{
-		list: func(ctx context.Context, after string) (page, error) {
+		list: func(ctx context.Context, cursor record.Cursor) (page, error) {
 			q := q
-			q.AfterID = after
+			q.Cursor = cursor
 			found, err := r.entities.List(ctx, workspace, q)
-			p := page{last: after, more: found.More}
+			p := page{next: found.Next}
 			for _, e := range found.Records {
-				p.look(row{cursor: e.ID, record: e, attributes: e.Attributes}, e.CreatedAt.Compare(until) <= 0)
+				if e.CreatedAt.Compare(until) <= 0 {
+					p.rows = append(p.rows, row{record: e, attributes: e.Attributes})
+				}
 			}
-			p.last = cmp.Or(found.Last.ID, p.last) // found.Last may be a deleted entity
 			return p, err
 		},
 		count: func(ctx context.Context) (int64, error) { return r.entities.Count(ctx, workspace, q, until) },
@@ -87,20 +77,15 @@ func (r *run) eventSource() source {
 	q := event.Query{EntityID: event.OptionalID(r.Filters.EntityID), From: r.Filters.From, To: r.Filters.To, Ascending: true, Limit: pageLength}
 	workspace, until, name := r.Job.Workspace, r.Job.Until, r.Filters.Name
 	s := source{
-		list: func(ctx context.Context, after string) (p page, err error) {
+		list: func(ctx context.Context, cursor record.Cursor) (page, error) {
 			q := q
-			if after != "" {
-				position, err := record.ParsePosition(after)
-				if err != nil {
-					return page{}, err
-				}
-				q.After = &position
-			}
+			q.Cursor = cursor
 			found, err := r.events.List(ctx, workspace, q)
-			p = page{last: after, more: found.More}
+			p := page{next: found.Next}
 			for _, e := range found.Records {
-				belongs := e.CreatedAt.Compare(until) <= 0 && !e.Expired(until) && (name == "" || name == e.Name)
-				p.look(row{cursor: e.Position().String(), record: e, attributes: e.Attributes}, belongs)
+				if e.CreatedAt.Compare(until) <= 0 && !e.Expired(until) && (name == "" || name == e.Name) {
+					p.rows = append(p.rows, row{record: e, attributes: e.Attributes})
+				}
 			}
 			return p, err
 		},
@@ -121,16 +106,16 @@ func (s source) countRows(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// eachPage calls visit for each page after a cursor, and meanwhile reads the next page. It
+// eachPage calls visit for each page from a cursor on, and meanwhile reads the next page. It
 // ends at the first error, or when ctx is done.
-func (s source) eachPage(ctx context.Context, after string, visit func(page) error) error {
+func (s source) eachPage(ctx context.Context, cursor record.Cursor, visit func(page) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pages := make(chan page)
 	g.Go(func() error {
 		defer close(pages)
-		for p := (page{last: after, more: true}); p.more; {
-			var err error
-			if p, err = s.list(ctx, p.last); err != nil {
+		for {
+			p, err := s.list(ctx, cursor)
+			if err != nil {
 				return err
 			}
 			select {
@@ -138,8 +123,10 @@ func (s source) eachPage(ctx context.Context, after string, visit func(page) err
 			case <-ctx.Done():
 				return ctx.Err()
 			}
+			if cursor = p.next; cursor == "" {
+				return nil
+			}
 		}
-		return nil
 	})
 	g.Go(func() error {
 		for p := range pages {

@@ -28,16 +28,13 @@ func (r *run) survey(ctx context.Context) error {
 				return err
 			}
 		}
-		s.Cursor, s.Records = p.last, s.Records+int64(len(p.rows))
-		if !r.due() {
+		s.Cursor, s.Done, s.Records = p.next, p.next == "", s.Records+int64(len(p.rows))
+		if s.Done || !r.due() {
 			return nil
 		}
 		return r.saveSurvey(s, found)
 	})
-	switch {
-	case err == nil:
-		s.Done = true
-	case !errors.Is(err, ctx.Err()):
+	if err != nil && !errors.Is(err, ctx.Err()) {
 		return err
 	}
 	return errors.Join(r.saveSurvey(s, found), err)
@@ -47,7 +44,7 @@ func (r *run) saveSurvey(s survey, found *surveyor) error {
 	next := r.state
 	further := s.Done || s.Cursor != next.Survey.Cursor
 	if s.Done {
-		s.Cursor, next.RecordsExpected = "", &s.Records
+		next.RecordsExpected = &s.Records
 	}
 	s.Names = slices.Sorted(maps.Keys(found.names))
 	next.Survey = s

@@ -29,25 +29,28 @@ func (r *run) write(ctx context.Context) error {
 			if err := part.add(to, row); err != nil {
 				return err
 			}
-			cursor = row.cursor
-			if part.Len() >= r.PartBytes {
-				if err := r.put(part, cursor, false); err != nil {
-					return err
-				}
-			}
 		}
-		cursor = p.last
+		if p.next == "" {
+			return nil
+		}
+		cursor = p.next
 		if len(p.rows) > 0 {
 			if err := part.flush(); err != nil {
 				return err
 			}
 		}
+		if part.records > 0 && part.Len() >= r.PartBytes {
+			return r.put(part, cursor, false)
+		}
 		return r.report(part, cursor)
 	})
-	if err != nil && !errors.Is(err, ctx.Err()) {
+	switch {
+	case err == nil:
+		return r.put(part, "", true)
+	case !errors.Is(err, ctx.Err()):
 		return err
 	}
-	return errors.Join(r.put(part, cursor, err == nil), err)
+	return errors.Join(r.put(part, cursor, false), err)
 }
 
 // count starts counting the job's records in the background, unless they have been counted.
@@ -70,8 +73,8 @@ func (r *run) count(ctx context.Context, from source) (stop func()) {
 }
 
 // report saves the number of written records if a save is due. If the saved parts have all
-// records up to cursor, it also saves the cursor.
-func (r *run) report(part *part, cursor string) error {
+// records before cursor, it also saves the cursor.
+func (r *run) report(part *part, cursor record.Cursor) error {
 	if !r.due() {
 		return nil
 	}
@@ -104,9 +107,9 @@ func (r *run) newWriter(part *part) (recordWriter, error) {
 	return w, w.WriteHeader()
 }
 
-// put uploads a part, and saves its ETag and the cursor of the last record read. Only the last
-// part may be smaller than PartBytes, or have no records.
-func (r *run) put(part *part, cursor string, last bool) error {
+// put uploads a part, and saves its ETag and the cursor of the next page. Only the last part may
+// be smaller than PartBytes, or have no records.
+func (r *run) put(part *part, cursor record.Cursor, last bool) error {
 	next := r.state
 	n := len(next.Parts) + 1
 	if part.records > 0 || last {

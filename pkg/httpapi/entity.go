@@ -24,12 +24,12 @@ func listEntity(s *service, r *request) (response, error) {
 		p.wrong.Add("order", "needs updated_since, or a condition such as attributes.email")
 	}
 	q := entity.Query{Limit: p.limit(r.maxPage()), Type: p.filter("type", record.CheckName)}
-	q.AfterID = p.cursor(r, cursorShape{}).ID
+	q.Cursor = p.cursor(r).Store
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := s.stores.Entities.List(r.Context(), r.workspace, q)
-	return listResponse(r, page, cursor{Filters: p.filters.Encode(), ID: page.Last.ID}, err)
+	return listResponse(r, page, cursor{Filters: p.filters.Encode()}, err)
 }
 
 func getEntity(s *service, r *request) (response, error) {

@@ -28,12 +28,12 @@ func listEvent(s *service, r *request) (response, error) {
 	if q.From != nil && q.To != nil && q.From.Compare(*q.To) > 0 {
 		p.wrong.Add("from", "must not be later than to")
 	}
-	q.After = p.cursor(r, cursorShape{timed: true}).position()
+	q.Cursor = p.cursor(r).Store
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := event.List(r.Context(), s.stores.Events, r.workspace, q, s.Now())
-	return listResponse(r, page, cursor{Filters: p.filters.Encode()}.at(page.Last), err)
+	return listResponse(r, page, cursor{Filters: p.filters.Encode()}, err)
 }
 
 func getEvent(s *service, r *request) (response, error) {

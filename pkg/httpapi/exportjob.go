@@ -40,12 +40,12 @@ func createExportJob(s *service, r *request) (response, error) {
 func listExportJob(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor")
 	limit := p.limit(maxPageLength)
-	after := p.cursor(r, cursorShape{timed: true}).position()
+	from := p.cursor(r).Store
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	page, err := exportjob.List(r.Context(), s.stores.ExportJobs, r.workspace, after, limit)
-	return listResponse(r, page, cursor{}.at(page.Last), err)
+	page, err := exportjob.List(r.Context(), s.stores.ExportJobs, r.workspace, from, limit)
+	return listResponse(r, page, cursor{}, err)
 }
 
 func getExportJob(s *service, r *request) (response, error) {

@@ -51,12 +51,12 @@ func findEntity(s *service, r *request, conditions []string) (response, error) {
 		_, op := index.Cut(name)
 		p.filter(name, func(value string) error { return q.Where(index.Condition{Operator: op, Value: value}) })
 	}
-	q.After = string(p.cursor(r, cursorShape{keyed: true}).Key)
+	q.Cursor = p.cursor(r).Store
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := s.stores.Finder.Find(r.Context(), r.workspace, q)
-	return listResponse(r, page, cursor{Filters: p.filters.Encode(), Key: []byte(page.Last.ID)}, err)
+	return listResponse(r, page, cursor{Filters: p.filters.Encode()}, err)
 }
 
 // attribute checks the conditions and returns the attribute that they test. There may be one

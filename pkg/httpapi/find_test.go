@@ -1,8 +1,6 @@
 package httpapi_test
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -126,27 +124,6 @@ func TestQueriesThatCannotBeServed(t *testing.T) {
 		}
 		if got := fmt.Sprint(resp.StatusCode, " ", p.Detail); !strings.HasPrefix(got, want[:4]) || !strings.Contains(p.Detail, want[4:]) {
 			t.Errorf("%.80s: %s, want %s", query, got, want)
-		}
-	}
-}
-
-// DynamoDB rejects sort keys of more than 1,024 bytes.
-func TestACursorHasAKeyThatAnIndexCanHave(t *testing.T) {
-	a := newIndexedAPI(t)
-	for size, status := range map[int]int{index.MaxKeyBytes: 200, index.MaxKeyBytes + 1: 400} {
-		cursor, err := json.Marshal(struct {
-			Route     string `json:"r"`
-			Workspace string `json:"w"`
-			Filters   string `json:"f"`
-			Key       []byte `json:"k"`
-		}{"list-entity", "default", "attributes.name=a", make([]byte, size)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cursor = bytes.Replace(cursor, []byte("=a"), []byte("=a&type=person"), 1) // added here because Marshal escapes &
-		resp := a.get(t, "list-entity", "/entity?type=person&attributes.name=a&cursor="+base64.RawURLEncoding.EncodeToString(cursor))
-		if resp.StatusCode != status {
-			t.Errorf("a key of %d bytes: %d %s", size, resp.StatusCode, resp.Body)
 		}
 	}
 }

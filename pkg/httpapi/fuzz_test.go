@@ -191,7 +191,7 @@ func FuzzCursor(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(base64.RawURLEncoding.EncodeToString(bytes.Replace(b, []byte(`"i":"`), []byte(`"i":"z`), 1)))
+		f.Add(base64.RawURLEncoding.EncodeToString(bytes.Replace(b, []byte(`"c":"`), []byte(`"c":"z`), 1)))
 		f.Add(base64.RawURLEncoding.EncodeToString(append(b, ' ')))
 		f.Add(base64.RawURLEncoding.EncodeToString(bytes.Replace(b, []byte("{"), []byte(`{"x":1,`), 1)))
 	}
@@ -210,9 +210,9 @@ func FuzzCursor(f *testing.F) {
 				Route     string `json:"r"`
 				Workspace string `json:"w"`
 				Filters   string `json:"f"`
-				ID        string `json:"i"`
+				Store     string `json:"c"`
 			}
-			if err != nil || json.Unmarshal(b, &c) != nil || c.Route != "list-"+noun || c.Workspace != "default" || c.Filters != "" || record.CheckID(c.ID) != nil {
+			if err != nil || json.Unmarshal(b, &c) != nil || c.Route != "list-"+noun || c.Workspace != "default" || c.Filters != "" || c.Store == "" {
 				t.Errorf("%s takes the cursor %q", noun, b)
 			}
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"sluice/pkg/index"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -135,29 +134,15 @@ func (p *parameters) err() error {
 	return nil
 }
 
-// cursor is a position in a list. It contains everything needed to continue the list, so it never
-// expires. It is valid only for the same route, workspace, filters and order.
+// cursor is the store's cursor with the list to which it belongs. It contains everything needed
+// to continue the list, so it never expires. It is valid only for the same route, workspace, filters
+// and order.
 type cursor struct {
-	Route       string       `json:"r"`
-	Workspace   string       `json:"w"`
-	Filters     string       `json:"f,omitzero"` // in canonical form
-	ID          string       `json:"i,omitzero"` // of the last record on the page
-	Key         []byte       `json:"k,omitzero"` // for lists sorted by an attribute: the index key of the last record that was read
-	At          *record.Time `json:"t,omitzero"` // for lists sorted by time: the time of the last record on the page
-	SyncedUntil *record.Time `json:"u,omitzero"` // for lists of changes in ascending order: the synced_until that all pages share
-}
-
-func (c cursor) at(p record.Position) cursor {
-	c.ID, c.At = p.ID, &p.At
-	return c
-}
-
-// position returns nil if c has no time, as in the zero cursor.
-func (c cursor) position() *record.Position {
-	if c.At == nil {
-		return nil
-	}
-	return &record.Position{At: *c.At, ID: c.ID}
+	Route       string        `json:"r"`
+	Workspace   string        `json:"w"`
+	Filters     string        `json:"f,omitzero"` // in canonical form
+	Store       record.Cursor `json:"c"`
+	SyncedUntil *record.Time  `json:"u,omitzero"` // for lists of changes in ascending order: the synced_until that all pages share
 }
 
 // encode returns c as base64url-encoded JSON, the form that clients see.
@@ -169,36 +154,30 @@ func (c cursor) encode() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// cursorShape says which fields the cursors of a list have: At if timed, SyncedUntil if synced,
-// and Key instead of ID if keyed.
-type cursorShape struct{ timed, synced, keyed bool }
-
-func (c cursor) shape() cursorShape {
-	return cursorShape{c.At != nil, c.SyncedUntil != nil, c.Key != nil}
-}
-
 // cursor decodes the cursor in the query, and returns the zero cursor if there is none. It accepts
 // only what encode returns for the same route, workspace and filters, so the caller must read all
 // filters first.
-func (p *parameters) cursor(r *request, shape cursorShape) cursor {
+func (p *parameters) cursor(r *request) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}
 	}
 	text := p.values.Get("cursor")
 	c, ok := decodeCursor(text)
-	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() || c.shape() != shape {
-		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the previous page with the same filters, or omit it to start over")
+	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() {
+		p.wrong = append(p.wrong, badCursor)
 		return cursor{}
 	}
 	return c
 }
+
+var badCursor = record.FieldError{Field: "cursor", Detail: "is not a cursor of this list; use next_cursor of the previous page with the same filters, or omit it to start over"}
 
 func decodeCursor(text string) (c cursor, ok bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
 		return cursor{}, false
 	}
-	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil || (record.CheckID(c.ID) == nil) == (len(c.Key) > 0) || len(c.Key) > index.MaxKeyBytes {
+	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil || c.Store == "" {
 		return cursor{}, false
 	}
 	again, err := json.Marshal(c)

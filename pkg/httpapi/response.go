@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -81,18 +82,21 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 }
 
 // listResponse returns a page of a list. It takes synced_until from next and, if more records
-// follow, turns next into the cursor that leads to them.
+// follow, turns next into the cursor that leads to them. err is the error of the store.
 func listResponse[T any](r *request, found record.Page[T], next cursor, err error) (response, error) {
-	if err != nil {
+	switch {
+	case errors.Is(err, record.ErrCursor):
+		return response{}, badParameters(record.Fields{badCursor})
+	case err != nil:
 		return response{}, err
 	}
 	out := response{status: http.StatusOK, records: len(found.Records)}
 	body := page[T]{data: found.Records, syncedUntil: next.SyncedUntil}
-	if !found.More {
+	if found.Next == "" {
 		out.body = body
 		return out, nil
 	}
-	next.Route, next.Workspace = r.route.Name, r.workspace
+	next.Route, next.Workspace, next.Store = r.route.Name, r.workspace, found.Next
 	text, err := next.encode()
 	if err != nil {
 		return response{}, err

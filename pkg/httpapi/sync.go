@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 
 	"sluice/pkg/entity"
@@ -21,7 +22,7 @@ func listEntityChanges(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	page, err := entity.ListChanges(r.Context(), s.stores.Entities, r.workspace, q, s.Now())
-	return listResponse(r, page, next.at(page.Last), err)
+	return listResponse(r, page, next, err)
 }
 
 // listEventChanges serves GET /event with created_since: events sorted by creation time.
@@ -39,7 +40,7 @@ func listEventChanges(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	page, err := event.ListChanges(r.Context(), s.stores.Events, r.workspace, q, s.Now())
-	return listResponse(r, page, next.at(page.Last), err)
+	return listResponse(r, page, next, err)
 }
 
 // needsDeleted rejects a filter without include_deleted. The list of changes would otherwise omit
@@ -51,7 +52,7 @@ func (p *parameters) needsDeleted(filter string, included bool) {
 }
 
 // sync reads the parameters that both lists of changes share, and stores them in q. The caller
-// must read the filters first. sync returns the next page's cursor, still without a position.
+// must read the filters first. sync returns the next page's cursor, still without Store.
 func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQuery) cursor {
 	q.Limit = p.limit(r.maxPage())
 	q.Descending = p.choice("order", "asc", "desc")
@@ -60,11 +61,11 @@ func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQu
 		return cursor{}
 	}
 	q.Since = *from
-	c := p.cursor(r, cursorShape{timed: true, synced: !q.Descending})
-	q.After = c.position()
-	if q.Until = c.SyncedUntil; q.Until == nil && !q.Descending {
+	c := p.cursor(r)
+	q.Cursor = c.Store
+	if !q.Descending {
 		until := record.SyncedUntil(q.Since, s.Now())
-		q.Until = &until
+		q.Until = cmp.Or(c.SyncedUntil, &until)
 	}
 	return cursor{Filters: p.filters.Encode(), SyncedUntil: q.Until}
 }

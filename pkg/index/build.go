@@ -99,9 +99,9 @@ type Keeper interface {
 	// CountType returns the approximate number of entities of a type.
 	CountType(ctx context.Context, workspace, typ string) (int64, error)
 
-	// BuildKeys adds keys of d to at most limit entities of d.Type, in order of id, starting with
-	// the first id > after. If it fails, some of the keys may already be stored.
-	BuildKeys(ctx context.Context, d Declaration, after string, limit int) (Step, error)
+	// BuildKeys adds keys of d to at most limit entities of d.Type, starting at cursor, which is the
+	// Next of an earlier Step or "". If it fails, some of the keys may already be stored.
+	BuildKeys(ctx context.Context, d Declaration, cursor record.Cursor, limit int) (Step, error)
 
 	// ClearKeys removes up to limit keys of d. found is how many keys it found; 0 means that
 	// none are left.
@@ -109,9 +109,8 @@ type Keeper interface {
 }
 
 type Step struct {
-	Indexed, Absent, Unfit int64  // as in Build
-	Last                   string // id of the last entity that was read; "" for none
-	More                   bool   // whether more entities may follow
+	Indexed, Absent, Unfit int64         // as in Build
+	Next                   record.Cursor // where the next step starts; "" if no more entities follow
 }
 
 // Count counts an entity according to the results of Declaration.Key.
@@ -233,9 +232,8 @@ func (b *Builder) build(ctx context.Context, d *Declaration) error {
 	d.Build.Absent += step.Absent
 	d.Build.Unfit += step.Unfit
 	d.Build.Read += step.Indexed + step.Absent + step.Unfit
-	d.Build.Checkpoint = cmp.Or(step.Last, d.Build.Checkpoint)
-	if !step.More {
-		d.State, d.Build.Checkpoint = Ready, ""
+	if d.Build.Checkpoint = step.Next; step.Next == "" {
+		d.State = Ready
 	}
 	return nil
 }

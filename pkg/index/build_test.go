@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"sluice/pkg/record"
 )
 
 type oneStore struct {
@@ -26,9 +28,13 @@ type fewKeys struct{ pages int }
 
 func (k *fewKeys) CountType(context.Context, string, string) (int64, error) { return 2, nil }
 
-func (k *fewKeys) BuildKeys(context.Context, Declaration, string, int) (Step, error) {
+func (k *fewKeys) BuildKeys(context.Context, Declaration, record.Cursor, int) (Step, error) {
 	k.pages--
-	return Step{Indexed: 1, More: k.pages > 0}, nil
+	step := Step{Indexed: 1}
+	if k.pages > 0 {
+		step.Next = "more"
+	}
+	return step, nil
 }
 
 func (k *fewKeys) ClearKeys(context.Context, Declaration, int) (int, error) {

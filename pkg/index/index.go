@@ -57,12 +57,12 @@ type Declaration struct {
 
 // Build is an index build, which gives keys to entities that existed before the declaration.
 type Build struct {
-	Checkpoint string `json:"checkpoint,omitzero"` // id of the last entity that was read
-	Expected   int64  `json:"expected"`            // approximate number of entities of the type
-	Read       int64  `json:"read"`                // Indexed + Absent + Unfit
-	Indexed    int64  `json:"indexed"`             // entities with a key
-	Absent     int64  `json:"absent,omitzero"`     // entities without the attribute
-	Unfit      int64  `json:"unfit,omitzero"`      // entities with a value that cannot be indexed
+	Checkpoint record.Cursor `json:"checkpoint,omitzero"` // where the next step starts; "" before the first and after the last
+	Expected   int64         `json:"expected"`            // approximate number of entities of the type
+	Read       int64         `json:"read"`                // Indexed + Absent + Unfit
+	Indexed    int64         `json:"indexed"`             // entities with a key
+	Absent     int64         `json:"absent,omitzero"`     // entities without the attribute
+	Unfit      int64         `json:"unfit,omitzero"`      // entities with a value that cannot be indexed
 }
 
 // Done returns the completed share of the build, from 0 to 1.

@@ -123,7 +123,7 @@ func wantFound(t *testing.T, kind Kind, value, key string, more map[Operator]boo
 		if err := q.Where(Condition{op, value}); err != nil {
 			t.Fatalf("%s %q: %v", op, value, err)
 		}
-		if low, high := q.Bounds(); (low < key && key < high) != selects || low == key || key == high {
+		if low, high, err := q.Bounds(); err != nil || (low < key && key < high) != selects || low == key || key == high {
 			t.Errorf("%q [%s] selects from %q to %q; whether it selects %q should be %v", value, op, low, high, key, selects)
 		}
 	}

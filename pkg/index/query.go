@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -42,8 +43,8 @@ func Cut(name string) (attribute string, op Operator) {
 type Query struct {
 	Declaration Declaration
 	Descending  bool
-	After       string // key after which the page starts; "" for the first page
-	Limit       int    // at least 1
+	Cursor      record.Cursor // Next of the previous page; "" for the first page
+	Limit       int           // at least 1
 
 	low, high string // bounds of the matching keys; no key equals either bound
 }
@@ -79,20 +80,30 @@ func (q *Query) Where(c Condition) error {
 	return nil
 }
 
+// CursorAfter returns the cursor of a page that starts after a key.
+func CursorAfter(key string) record.Cursor {
+	return record.Cursor(base64.RawURLEncoding.EncodeToString([]byte(key)))
+}
+
 // Bounds returns two texts that enclose exactly the keys that q selects. No key equals either
-// text. If q selects nothing, low may be greater than high.
-func (q Query) Bounds() (low, high string) {
+// text. If q selects nothing, low may be greater than high. The error is record.ErrCursor.
+func (q Query) Bounds() (low, high string, err error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(string(q.Cursor))
+	if err != nil || len(b) > MaxKeyBytes {
+		return "", "", record.ErrCursor
+	}
 	low, high = q.low, q.high
-	switch n := len(q.After) - 1; {
+	after := string(b)
+	switch n := len(after) - 1; {
 	case n < 0:
 	case !q.Descending:
-		low = max(low, q.After+"\x00")
-	case q.After[n] == 0:
-		high = min(high, q.After)
-	default: // lowering the last byte by one and adding \xff gives a bound above all keys before q.After
-		high = min(high, q.After[:n]+string([]byte{q.After[n] - 1})+last)
+		low = max(low, after+"\x00")
+	case after[n] == 0:
+		high = min(high, after)
+	default: // lowering the last byte by one and adding \xff gives a bound above all keys before after
+		high = min(high, after[:n]+string([]byte{after[n] - 1})+last)
 	}
-	return low, high
+	return low, high, nil
 }
 
 // Key returns an entity's key for the attribute of q, or "" if the entity has none.
@@ -104,8 +115,6 @@ func (q Query) Key(id string, attributes json.RawMessage) (key string) {
 // Finder finds entities by indexed attributes. It is safe for concurrent use.
 type Finder interface {
 	// Find returns the entities that q selects, with their current values. An entity changed a
-	// moment ago may be missing. As in entity.Store.List, a page may have fewer than q.Limit even if
-	// More is true. The next page starts after the index key Last.ID. The error may have kind
-	// Unavailable.
+	// moment ago may be missing. The page and the error are as in entity.Store.List.
 	Find(ctx context.Context, workspace string, q Query) (record.Page[entity.Entity], error)
 }

@@ -23,10 +23,10 @@ type Store interface {
 	// NotFound.
 	Get(ctx context.Context, workspace, id string) (Job, error)
 
-	// List returns at most limit jobs, newest first, without their Checkpoint. It starts after a
-	// position, or at the newest job if after is nil. A page may have fewer jobs even if More is
-	// true.
-	List(ctx context.Context, workspace string, after *record.Position, limit int) (record.Page[Job], error)
+	// List returns at most limit jobs, newest first, without their Checkpoint. cursor is the Next of
+	// the previous page, or "". A page may have fewer jobs even if more follow. The error may be
+	// record.ErrCursor.
+	List(ctx context.Context, workspace string, cursor record.Cursor, limit int) (record.Page[Job], error)
 }
 
 // Key identifies a job among the jobs of one kind.

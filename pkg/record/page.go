@@ -1,6 +1,9 @@
 package record
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // MaxPageBytes is the approximate size at which a page is full. A Lambda function can return 6
 // MB (6,291,556 bytes; see AWS Lambda quotas), and Lambda encodes the body as a JSON string, which
@@ -17,20 +20,30 @@ func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }
 
-// Page is one page of a list: its records, and where the next page starts.
-type Page[R any] struct {
-	Records []R
-	More    bool     // whether more records follow
-	Last    Position // position of the last record read, even if it is not in Records; the next page starts after it
+// Cursor says where a page of a list starts. Only the store that made it looks into it. It is
+// ASCII, and "" is the start of the list.
+type Cursor string
+
+// ErrCursor means that no page of the list can have the Cursor of a query as its Next.
+var ErrCursor = errors.New("not a cursor of this list")
+
+// ID returns the id after which the page starts, in a list whose cursors are ids.
+func (c Cursor) ID() (string, error) {
+	if c != "" && CheckID(string(c)) != nil {
+		return "", ErrCursor
+	}
+	return string(c), nil
 }
 
-// Filter keeps the records for which show returns true. A page may become empty even if More
-// is true; its Last still says where the next page starts.
-func Filter[R any](p Page[R], position func(R) Position, show func(R) bool) Page[R] {
-	kept := Page[R]{More: p.More}
-	if n := len(p.Records); n > 0 {
-		kept.Last = position(p.Records[n-1])
-	}
-	kept.Records = slices.DeleteFunc(p.Records, func(r R) bool { return !show(r) })
-	return kept
+// Page is one page of a list.
+type Page[R any] struct {
+	Records []R
+	Next    Cursor // where the next page starts; "" if no more records follow
+}
+
+// Filter keeps the records for which show returns true. None may be left even if Next is not
+// empty.
+func Filter[R any](p Page[R], show func(R) bool) Page[R] {
+	p.Records = slices.DeleteFunc(p.Records, func(r R) bool { return !show(r) })
+	return p
 }

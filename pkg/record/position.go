@@ -32,22 +32,25 @@ func ParsePosition(text string) (Position, error) {
 }
 
 // Bounds returns two texts. The positions between them are exactly those with a time in
-// [from, to) that follow *after in the direction of the list. A nil argument or an empty result
-// means no bound. No position equals a bound, so bounds may be inclusive or exclusive. If there
-// are no such positions, low may be greater than high.
-func Bounds(from, to *Time, after *Position, ascending bool) (low, high string) {
+// [from, to) that follow the cursor, the text of a position, in the direction of the list. A nil
+// time or an empty text means no bound. No position equals a bound, so bounds may be inclusive or
+// exclusive. If there are no such positions, low may be greater than high. The error is ErrCursor.
+func Bounds(from, to *Time, cursor Cursor, ascending bool) (low, high string, err error) {
 	if from != nil {
 		low = from.String() // sorts before all positions with this time
 	}
 	if to != nil {
 		high = to.String()
 	}
-	if after == nil {
-		return low, high
+	if cursor == "" {
+		return low, high, nil
 	}
-	text := after.String()
+	text := string(cursor)
+	if p, err := ParsePosition(text); err != nil || p.String() != text || CheckID(p.ID) != nil {
+		return "", "", ErrCursor
+	}
 	if ascending {
-		return max(low, text+"\x00"), high
+		return max(low, text+"\x00"), high, nil
 	}
 	// This text sorts just before the position: the last character is lowered by one, and \x7f
 	// follows, which sorts after every character of an id.
@@ -56,5 +59,5 @@ func Bounds(from, to *Time, after *Position, ascending bool) (low, high string) 
 	if high == "" || below < high {
 		high = below
 	}
-	return low, high
+	return low, high, nil
 }

@@ -52,14 +52,14 @@ const Filtered = "filter"
 // SyncQuery requests a page of records, ordered by their latest change and then by id. The
 // latest change of an event is its creation.
 type SyncQuery struct {
-	Since      Time      // only changes from this time on
-	Until      *Time     // only changes before this time; nil for no bound
-	Descending bool      // latest change first; otherwise oldest first
-	After      *Position // last record of the previous page; nil for the first page
-	Limit      int       // at least 1
+	Since      Time   // only changes from this time on
+	Until      *Time  // only changes before this time; nil for no bound
+	Descending bool   // latest change first; otherwise oldest first
+	Cursor     Cursor // Next of the previous page; "" for the first page
+	Limit      int    // at least 1
 }
 
 // Bounds returns the [Bounds] of the positions that q requests.
-func (q SyncQuery) Bounds() (low, high string) {
-	return Bounds(&q.Since, q.Until, q.After, !q.Descending)
+func (q SyncQuery) Bounds() (low, high string, err error) {
+	return Bounds(&q.Since, q.Until, q.Cursor, !q.Descending)
 }

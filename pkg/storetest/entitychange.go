@@ -139,7 +139,7 @@ func testChangesBytes(t *testing.T, s entityStore) {
 		all = append(all, e)
 	}
 	entityKind.fill(t, s, workspace, all...)
-	pages := changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}).walk(t, nil, 200)
+	pages := changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}).walk(t, "", 200)
 	got := slices.Concat(pages...)
 	if !slices.EqualFunc(got, all, func(c entity.Change, e entity.Entity) bool { return c.ID == e.ID }) || len(pages) != 2 {
 		t.Errorf("%d changes on %d pages, want %d on 2", len(got), len(pages), len(all))
@@ -184,7 +184,7 @@ func testEntityErase(t *testing.T, s entityStore) {
 
 func changesWith(t *testing.T, s entityStore, id string) []entity.Change {
 	t.Helper()
-	all := slices.Concat(changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: recordAt("0000-01-01T00:00:00Z")}).walk(t, nil, 200)...)
+	all := slices.Concat(changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: recordAt("0000-01-01T00:00:00Z")}).walk(t, "", 200)...)
 	return slices.DeleteFunc(all, func(c entity.Change) bool { return c.ID != id })
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -29,6 +30,11 @@ type IndexedEntities interface {
 func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) (IndexedEntities, index.Store)) {
 	indexed := new(index.Current)
 	s, declarations := open(t, indexed)
+	tooLong := record.Cursor(strings.Repeat("A", base64.RawURLEncoding.EncodedLen(index.MaxKeyBytes+1))) // DynamoDB rejects keys of more than 1,024 bytes
+	wantBadCursors(t, []record.Cursor{"A", "AB", "AA=", "A A", tooLong}, func(cursor record.Cursor) error {
+		_, err := s.Find(t.Context(), workspace, index.Query{Cursor: cursor, Limit: 1})
+		return err
+	})
 	checks := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		checks++
@@ -205,7 +211,7 @@ func (f *finding) find(rt *rapid.T) {
 				rt.Fatalf("%s: %s", e.ID, e.Attributes)
 			}
 		}
-		if q.After = page.Last.ID; !page.More {
+		if q.Cursor = page.Next; q.Cursor == "" {
 			break
 		}
 	}

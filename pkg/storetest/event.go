@@ -95,7 +95,8 @@ func Events(t *testing.T, open OpenEvents) {
 	eventKind.run(t, open.store)
 	runAll(t, open.store, []test[eventStore]{
 		{name: "a list is in order of time, then in byte order of id", run: testEventOrder},
-		{name: "a page starts after a position without an event", run: testAfterAbsentPosition},
+		{name: "a page may end at an event that is erased before the next page", run: testAfterErased},
+		{name: "a cursor that no page can have is rejected", run: testBadEventCursors},
 		{name: "events created between pages neither repeat nor hide others", run: testCreatesBetweenPages},
 		{name: "a list contains only the events of an entity and of a range of times", run: testFilters},
 		{name: "pages of one entity are in order and contain every event once", run: testEntityPages},
@@ -119,15 +120,10 @@ func listEvents(ctx context.Context, s eventStore, workspace string, q event.Que
 			}
 			return a.Position().Compare(b.Position())
 		},
-		page: func(after *event.Event, limit int) ([]event.Event, bool, error) {
+		page: func(cursor record.Cursor, limit int) (record.Page[event.Event], error) {
 			q := q
-			q.Limit = limit
-			if after != nil {
-				position := after.Position()
-				q.After = &position
-			}
-			page, err := s.List(ctx, workspace, q)
-			return page.Records, page.More, err
+			q.Cursor, q.Limit = cursor, limit
+			return s.List(ctx, workspace, q)
 		},
 	}
 }
@@ -160,35 +156,40 @@ func testEventOrder(t *testing.T, s eventStore) {
 	}
 }
 
-func testAfterAbsentPosition(t *testing.T, s eventStore) {
+// testAfterErased erases the event at which a page ended. Every event belongs to an entity of its own.
+func testAfterErased(t *testing.T, s eventStore) {
 	events := []event.Event{
 		plainEvent("x", first), plainEvent("b", eventNoon), plainEvent("d", eventNoon), plainEvent("a", laterEvent(time.Second)), plainEvent("x2", last),
 	}
+	for i := range events {
+		events[i].EntityID = event.OptionalID(events[i].ID)
+	}
 	eventKind.fill(t, s, workspace, events...)
-	for _, after := range []event.Event{
-		{OccurredAt: first, ID: ""},
-		{OccurredAt: first, ID: "x"},
-		{OccurredAt: first, ID: "x-"},
-		{OccurredAt: laterEvent(-time.Millisecond), ID: "z"},
-		{OccurredAt: eventNoon, ID: ""},
-		{OccurredAt: eventNoon, ID: "a"},
-		{OccurredAt: eventNoon, ID: "b"},
-		{OccurredAt: eventNoon, ID: "b."},
-		{OccurredAt: eventNoon, ID: "c"},
-		{OccurredAt: eventNoon, ID: "z"},
-		{OccurredAt: laterEvent(time.Millisecond), ID: "a"},
-		{OccurredAt: laterEvent(time.Second), ID: "a"},
-		{OccurredAt: last, ID: "x"},
-		{OccurredAt: last, ID: "x2"},
-		{OccurredAt: last, ID: "z"},
-	} {
-		for i, l := range eventKind.lists(t.Context(), s, workspace) {
-			want := slices.DeleteFunc(slices.SortedFunc(slices.Values(events), l.compare), func(e event.Event) bool { return l.compare(e, after) <= 0 })
-			if page, more := l.read(t, &after, 10); !slices.Equal(eventIDs(page), eventIDs(want)) || more {
-				t.Errorf("list %d after %v: got %v, more %v; want %v and no more", i, after.Position(), eventIDs(page), more, eventIDs(want))
+	for i, l := range eventKind.lists(t.Context(), s, workspace) {
+		sorted := slices.SortedFunc(slices.Values(events), l.compare)
+		for n := range len(sorted) - 1 {
+			_, next := l.read(t, "", n+1)
+			gone := sorted[n]
+			eraseAll(t, s, event.Erasure{EntityID: gone.ID, Until: last, Limit: 1})
+			if page, _ := l.read(t, next, 10); !slices.Equal(eventIDs(page), eventIDs(sorted[n+1:])) {
+				t.Errorf("list %d after %s: got %v, want %v", i, gone.ID, eventIDs(page), eventIDs(sorted[n+1:]))
 			}
+			eventKind.fill(t, s, workspace, gone)
 		}
 	}
+}
+
+func testBadEventCursors(t *testing.T, s eventStore) {
+	for _, l := range append(eventKind.lists(t.Context(), s, workspace), changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{})) {
+		wantBadCursors(t, notPositions, func(cursor record.Cursor) error {
+			_, err := l.page(cursor, 1)
+			return err
+		})
+	}
+	wantBadCursors(t, notPositions, func(cursor record.Cursor) error {
+		_, err := s.Erase(t.Context(), workspace, event.Erasure{EntityID: "a", Cursor: cursor, Limit: 1})
+		return err
+	})
 }
 
 func testCreatesBetweenPages(t *testing.T, s eventStore) {
@@ -198,9 +199,9 @@ func testCreatesBetweenPages(t *testing.T, s eventStore) {
 	}
 	eventKind.fill(t, s, workspace, old...)
 	l := listEvents(t.Context(), s, workspace, event.Query{})
-	page, more := l.read(t, nil, 3)
-	if want := []string{"old-5", "old-4", "old-3"}; !slices.Equal(eventIDs(page), want) || !more {
-		t.Fatalf("the first page has %v, more %v; want %v and more", eventIDs(page), more, want)
+	page, next := l.read(t, "", 3)
+	if want := []string{"old-5", "old-4", "old-3"}; !slices.Equal(eventIDs(page), want) || next == "" {
+		t.Fatalf("the first page has %v, next %q; want %v and a cursor", eventIDs(page), next, want)
 	}
 	after := page[2]
 	eventKind.fill(t, s, workspace,
@@ -210,7 +211,7 @@ func testCreatesBetweenPages(t *testing.T, s eventStore) {
 		plainEvent("late", laterEvent(1500*time.Millisecond)),
 		plainEvent("oldest", first),
 	)
-	got := eventIDs(slices.Concat(l.walk(t, &after, 2)...))
+	got := eventIDs(slices.Concat(l.walk(t, next, 2)...))
 	if want := []string{"a-late", "old-2", "late", "old-1", "old-0", "oldest"}; !slices.Equal(got, want) {
 		t.Errorf("the pages after the first have %v, want %v", got, want)
 	}
@@ -274,7 +275,6 @@ func testEventCount(t *testing.T, s eventStore) {
 	brief.EntityID, brief.CreatedAt, brief.ExpiresAt = "brief", eventNoon, laterEvent(time.Minute)
 	eventKind.fill(t, s, workspace, brief)
 	from, to := laterEvent(2*time.Minute), laterEvent(10*time.Minute)
-	after := events[5].Position()
 	for _, tt := range []struct {
 		workspace string
 		until     record.Time
@@ -285,7 +285,7 @@ func testEventCount(t *testing.T, s eventStore) {
 		{workspace, eventNoon, event.Query{}, 5},
 		{workspace, laterEvent(time.Millisecond), event.Query{}, 9},
 		{workspace, laterEvent(time.Hour), event.Query{}, 12},
-		{workspace, laterEvent(time.Hour), event.Query{After: &after, Limit: 1, Ascending: true}, 12},
+		{workspace, laterEvent(time.Hour), event.Query{Cursor: "ignored", Limit: 1, Ascending: true}, 12},
 		{workspace, laterEvent(time.Hour), event.Query{EntityID: "a"}, 4},
 		{workspace, eventNoon, event.Query{EntityID: "a"}, 2},
 		{workspace, laterEvent(time.Hour), event.Query{From: &from, To: &to}, 8},

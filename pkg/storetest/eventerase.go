@@ -14,18 +14,19 @@ import (
 // eraseAll erases an entity's events page by page, and returns how many there were.
 func eraseAll(t *testing.T, s eventStore, q event.Erasure) (n int64) {
 	t.Helper()
-	for more := true; more; {
+	for {
 		erased, err := s.Erase(t.Context(), workspace, q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n += erased.Events
-		if more = erased.More; more && (erased.Last == nil || q.After != nil && erased.Last.Compare(*q.After) <= 0) {
-			t.Fatalf("the page after %v ends at %v, and more are left", q.After, erased.Last)
+		if n += erased.Events; erased.Next == "" {
+			return n
 		}
-		q.After = erased.Last
+		if erased.Next == q.Cursor {
+			t.Fatalf("the page at %q leads to itself", q.Cursor)
+		}
+		q.Cursor = erased.Next
 	}
-	return n
 }
 
 // testEventErase erases the events of one of two entities. Some events belong to neither, and

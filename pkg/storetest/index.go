@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/pkg/index"
+	"sluice/pkg/record"
 )
 
 // Indexes tests an index.Store. open returns an empty store.
@@ -90,7 +91,7 @@ func testConcurrentIndexes(t *testing.T, s index.Store) {
 	for i := range writers {
 		wg.Go(func() {
 			d := stored
-			d.Build.Checkpoint = fmt.Sprint(i)
+			d.Build.Checkpoint = record.Cursor(fmt.Sprint(i))
 			_, errs[i] = s.Put(t.Context(), d)
 		})
 	}

@@ -105,8 +105,8 @@ func testJobWhole(t *testing.T, s job.Backlog) {
 	listed := fullJob("full")
 	listed.Checkpoint = nil
 	want := []job.Job{plainJob(strings.Repeat("x", record.MaxIDLength)), j, listed}
-	if page, err := s.List(t.Context(), workspace, nil, 10); err != nil || page.More || !reflect.DeepEqual(page.Records, want) {
-		t.Errorf("list: %+v, %v, error %v", page.Records, page.More, err)
+	if page, err := s.List(t.Context(), workspace, "", 10); err != nil || page.Next != "" || !reflect.DeepEqual(page.Records, want) {
+		t.Errorf("list: %+v, %q, error %v", page.Records, page.Next, err)
 	}
 }
 
@@ -181,12 +181,12 @@ func testJobWorkspaces(t *testing.T, s job.Backlog) {
 		putJob(t, s, j)
 	}
 	for i, w := range workspaces {
-		page, err := s.List(t.Context(), w, nil, 10)
-		if err != nil || len(page.Records) != 1 || page.More || !reflect.DeepEqual(page.Records[0].Details, encode(i)) || page.Records[0].Workspace != w {
+		page, err := s.List(t.Context(), w, "", 10)
+		if err != nil || len(page.Records) != 1 || page.Next != "" || !reflect.DeepEqual(page.Records[0].Details, encode(i)) || page.Records[0].Workspace != w {
 			t.Errorf("workspace %s lists %+v, error %v", w, page.Records, err)
 		}
 	}
-	if page, err := s.List(t.Context(), "nobody", nil, 10); err != nil || len(page.Records) != 0 || page.More {
+	if page, err := s.List(t.Context(), "nobody", "", 10); err != nil || len(page.Records) != 0 || page.Next != "" {
 		t.Errorf("a workspace without jobs lists %+v, error %v", page.Records, err)
 	}
 }
@@ -221,27 +221,24 @@ func testJobPages(t *testing.T, s job.Backlog) {
 	slices.SortFunc(all, func(a, b job.Job) int { return b.Position().Compare(a.Position()) })
 	for _, limit := range []int{1, 2, 5, 6, 7} {
 		var got []job.Job
-		for after := (*record.Position)(nil); ; {
-			page, err := s.List(t.Context(), workspace, after, limit)
+		for cursor := record.Cursor(""); ; {
+			page, err := s.List(t.Context(), workspace, cursor, limit)
 			if err != nil || len(page.Records) == 0 || len(page.Records) > limit {
-				t.Fatalf("limit %d: after %v there is %+v, error %v", limit, after, page.Records, err)
+				t.Fatalf("limit %d: at %q there is %+v, error %v", limit, cursor, page.Records, err)
 			}
 			got = append(got, page.Records...)
-			if !page.More {
+			if cursor = page.Next; cursor == "" {
 				break
 			}
-			last := page.Records[len(page.Records)-1].Position()
-			after = &last
 		}
 		if !reflect.DeepEqual(got, all) {
 			t.Errorf("limit %d: got %+v", limit, got)
 		}
 	}
-	between := record.Position{At: record.TimeOf(jobsCreatedAt), ID: "a00"} // no job has this position
-	page, err := s.List(t.Context(), workspace, &between, 1)
-	if err != nil || len(page.Records) != 1 || page.Records[0].ID != "a0" || !page.More {
-		t.Errorf("after a position without a job: %+v, error %v", page.Records, err)
-	}
+	wantBadCursors(t, notPositions, func(cursor record.Cursor) error {
+		_, err := s.List(t.Context(), workspace, cursor, 1)
+		return err
+	})
 }
 
 // testJobQuota creates 50 jobs concurrently, each of them twice.
@@ -340,8 +337,8 @@ func testJobUncounted(t *testing.T, s job.Backlog) {
 		putJob(t, s, j)
 		replaceJob(t, s, reports.Finish(j, job.Succeeded, jobsCreatedAt))
 	}
-	page, err := s.List(t.Context(), workspace, nil, 10)
-	if err != nil || len(page.Records) != 3 || page.More {
+	page, err := s.List(t.Context(), workspace, "", 10)
+	if err != nil || len(page.Records) != 3 || page.Next != "" {
 		t.Errorf("list: %+v, error %v", page.Records, err)
 	}
 }

@@ -36,7 +36,7 @@ func testJobConcurrentRequests(t *testing.T, s job.Backlog) {
 	if err != nil || j.Status != job.Queued || j.Until != record.TimeOf(jobsCreatedAt.Add(7*time.Millisecond)) {
 		t.Errorf("%+v, error %v; want it queued with the latest bound", j, err)
 	}
-	if page, err := s.List(t.Context(), workspace, nil, 10); err != nil || !reflect.DeepEqual(page.Records, []job.Job{j}) {
+	if page, err := s.List(t.Context(), workspace, "", 10); err != nil || !reflect.DeepEqual(page.Records, []job.Job{j}) {
 		t.Errorf("list: %+v, error %v", page.Records, err)
 	}
 }
@@ -69,7 +69,7 @@ func testJobRequest(t *testing.T, s job.Backlog) {
 		t.Errorf("after the end: got %+v, want %+v", again, want)
 	}
 	wantJob(t, s, again)
-	if page, err := s.List(t.Context(), workspace, nil, 10); err != nil || page.More || !reflect.DeepEqual(page.Records, []job.Job{again}) {
+	if page, err := s.List(t.Context(), workspace, "", 10); err != nil || page.Next != "" || !reflect.DeepEqual(page.Records, []job.Job{again}) {
 		t.Errorf("list: %+v, error %v", page.Records, err)
 	}
 }
@@ -82,7 +82,7 @@ func testJobCancelled(t *testing.T, s job.Backlog) {
 	next.Revision = 2
 	_, _, createErr := s.Put(ctx, plainJob("b"))
 	_, getErr := s.Get(ctx, workspace, "a")
-	_, listErr := s.List(ctx, workspace, nil, 1)
+	_, listErr := s.List(ctx, workspace, "", 1)
 	_, _, replaceErr := s.Put(ctx, next)
 	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "replace": replaceErr} {
 		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {

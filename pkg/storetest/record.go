@@ -37,7 +37,7 @@ type recordKind[R any, S recordStore[R]] struct {
 
 type recordList[R any] struct {
 	compare func(a, b R) int // orders records as the list does
-	page    func(after *R, limit int) (page []R, more bool, err error)
+	page    func(cursor record.Cursor, limit int) (record.Page[R], error)
 }
 
 // changesOf returns the list that q requests. changes reads a page, as a store's Changes does.
@@ -49,54 +49,54 @@ func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Contex
 			}
 			return a.SyncPosition().Compare(b.SyncPosition())
 		},
-		page: func(after *R, limit int) ([]R, bool, error) {
-			q.Limit = limit
-			if q.After = nil; after != nil {
-				position := (*after).SyncPosition()
-				q.After = &position
-			}
-			page, err := changes(ctx, workspace, q)
-			return page.Records, page.More, err
+		page: func(cursor record.Cursor, limit int) (record.Page[R], error) {
+			q.Cursor, q.Limit = cursor, limit
+			return changes(ctx, workspace, q)
 		},
 	}
 }
 
-// read returns the page after a record, or the first page if after is nil. It fails the test
-// if the page is not in order, or is empty although more is true.
-func (l recordList[R]) read(t *testing.T, after *R, limit int) (page []R, more bool) {
+// read returns a page and the cursor of the next one. It fails the test if the page is not in
+// order, or is empty although it has a cursor.
+func (l recordList[R]) read(t *testing.T, cursor record.Cursor, limit int) (records []R, next record.Cursor) {
 	t.Helper()
-	page, more, err := l.page(after, limit)
+	page, err := l.page(cursor, limit)
+	records = page.Records
 	switch {
 	case err != nil:
 		t.Fatal(err)
-	case len(page) > limit:
-		t.Fatalf("a page with limit %d has %d records", limit, len(page))
-	case more && len(page) == 0:
-		t.Fatal("more is true, but the page is empty")
+	case len(records) > limit:
+		t.Fatalf("a page with limit %d has %d records", limit, len(records))
+	case page.Next != "" && len(records) == 0:
+		t.Fatalf("the page is empty, but has the cursor %q", page.Next)
 	}
-	for i := range page {
-		if after != nil && l.compare(*after, page[i]) >= 0 {
-			t.Fatalf("%+v comes after %+v", page[i], *after)
-		}
-		after = &page[i]
-	}
-	return page, more
+	l.inOrder(t, records)
+	return records, page.Next
 }
 
-// walk returns all pages after a record, or the whole list if after is nil. It fails the test
-// if a page is empty although more was true on the previous page.
-func (l recordList[R]) walk(t *testing.T, after *R, limit int) (pages [][]R) {
+func (l recordList[R]) inOrder(t *testing.T, records []R) {
+	t.Helper()
+	for i := 1; i < len(records); i++ {
+		if l.compare(records[i-1], records[i]) >= 0 {
+			t.Fatalf("%+v comes after %+v", records[i], records[i-1])
+		}
+	}
+}
+
+// walk returns all pages from a cursor on. It fails the test if a page is empty although the
+// previous page had a cursor.
+func (l recordList[R]) walk(t *testing.T, cursor record.Cursor, limit int) (pages [][]R) {
 	t.Helper()
 	for {
-		page, more := l.read(t, after, limit)
+		page, next := l.read(t, cursor, limit)
 		if len(pages) > 0 && len(page) == 0 {
-			t.Fatal("the page is empty although more was true on the previous page")
+			t.Fatal("the page is empty although the previous page had a cursor")
 		}
-		pages = append(pages, page)
-		if !more {
+		if pages = append(pages, page); next == "" {
+			l.inOrder(t, slices.Concat(pages...))
 			return pages
 		}
-		after = &page[len(page)-1]
+		cursor = next
 	}
 }
 
@@ -106,7 +106,7 @@ func (l recordList[R]) check(t *testing.T, want []R, limits ...int) {
 	t.Helper()
 	want = slices.SortedFunc(slices.Values(want), l.compare)
 	for _, limit := range limits {
-		pages := l.walk(t, nil, limit)
+		pages := l.walk(t, "", limit)
 		got := slices.Concat(pages...)
 		for i := range min(len(got), len(want)) {
 			if !reflect.DeepEqual(got[i], want[i]) {
@@ -187,10 +187,10 @@ func (k recordKind[R, S]) want(t *testing.T, s S, workspace string, want ...R) {
 		}
 	}
 	for _, l := range k.lists(t.Context(), s, workspace) {
-		page, more := l.read(t, nil, 200)
+		page, next := l.read(t, "", 200)
 		want := slices.SortedFunc(slices.Values(want), l.compare)
-		if more || !slices.EqualFunc(page, want, func(a, b R) bool { return reflect.DeepEqual(a, b) }) {
-			t.Errorf("list of workspace %s, more %v:\n got %+v\nwant %+v", workspace, more, page, want)
+		if next != "" || !slices.EqualFunc(page, want, func(a, b R) bool { return reflect.DeepEqual(a, b) }) {
+			t.Errorf("list of workspace %s, next %q:\n got %+v\nwant %+v", workspace, next, page, want)
 		}
 	}
 }
@@ -208,6 +208,21 @@ func recordAt(text string) record.Time {
 		panic(err)
 	}
 	return t
+}
+
+// Cursors that no page of a list in order of position, or in order of id, can have.
+var (
+	notPositions = []record.Cursor{"x", "2026-01-02T12:00:00Z#a", "2026-01-02T12:00:00.000Z", "2026-01-02T12:00:00.000Z#", "2026-01-02T12:00:00.000Z#a b", "2026-01-02T12:00:00.000Z#\xff"}
+	notIDs       = []record.Cursor{"a b", "é", "..", record.Cursor(strings.Repeat("x", record.MaxIDLength+1))}
+)
+
+func wantBadCursors(t *testing.T, cursors []record.Cursor, list func(record.Cursor) error) {
+	t.Helper()
+	for _, cursor := range cursors {
+		if err := list(cursor); !errors.Is(err, record.ErrCursor) {
+			t.Errorf("at %q: error %v, want %v", cursor, err, record.ErrCursor)
+		}
+	}
 }
 
 // samples returns records with many kinds of content.
@@ -337,7 +352,7 @@ func (k recordKind[R, S]) testPageBytes(t *testing.T, s S) {
 	for _, l := range k.lists(t.Context(), s, workspace) {
 		want := slices.SortedFunc(slices.Values(records), l.compare)
 		for _, limit := range []int{4, 10, 200} {
-			pages := l.walk(t, nil, limit)
+			pages := l.walk(t, "", limit)
 			if got := slices.Concat(pages...); !slices.EqualFunc(got, want, func(a, b R) bool { return k.id(a) == k.id(b) }) {
 				t.Errorf("limit %d: %d records, which are too few or in the wrong order", limit, len(got))
 			}
@@ -364,7 +379,7 @@ func (k recordKind[R, S]) testCancelled(t *testing.T, s S) {
 	calls := k.others(ctx, s)
 	_, _, calls["create"] = s.create(ctx, workspace, k.plain("b"))
 	_, calls["get"] = s.Get(ctx, workspace, "a")
-	_, _, calls["list"] = k.lists(ctx, s, workspace)[0].page(nil, 1)
+	_, calls["list"] = k.lists(ctx, s, workspace)[0].page("", 1)
 	for call, err := range calls {
 		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)

@@ -93,7 +93,7 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (job.Job, error) 
 }
 
 // List always fails.
-func (s *Store) List(context.Context, string, *record.Position, int) (record.Page[job.Job], error) {
+func (s *Store) List(context.Context, string, record.Cursor, int) (record.Page[job.Job], error) {
 	return record.Page[job.Job]{}, errors.ErrUnsupported
 }
 

@@ -319,10 +319,9 @@ func walkPages[R any](r *reader, noun int, mayStop bool, list func(record.SyncQu
 		for _, c := range page.Records {
 			apply(c)
 		}
-		if !page.More {
+		if q.Cursor = page.Next; q.Cursor == "" {
 			break
 		}
-		q.After = &page.Last
 		if mayStop {
 			if r.rng.IntN(10) == 0 {
 				r.walks = append(r.walks, walk{latest: latest})

@@ -122,8 +122,8 @@ func (s *service) copyOf(t *testing.T, resource record.Resource, keep func(event
 	}
 	if resource == record.Entity {
 		page, err := s.entities.List(t.Context(), workspace, entity.Query{Limit: 10_000})
-		if err != nil || page.More {
-			t.Fatal(err, page.More)
+		if err != nil || page.Next != "" {
+			t.Fatal(err, page.Next)
 		}
 		for _, e := range page.Records {
 			add(e)
@@ -131,8 +131,8 @@ func (s *service) copyOf(t *testing.T, resource record.Resource, keep func(event
 		return string(b)
 	}
 	page, err := s.events.List(t.Context(), workspace, event.Query{Limit: 10_000})
-	if err != nil || page.More {
-		t.Fatal(err, page.More)
+	if err != nil || page.Next != "" {
+		t.Fatal(err, page.Next)
 	}
 	lines := make(map[string]event.Event)
 	for _, e := range page.Records {
