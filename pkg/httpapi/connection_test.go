@@ -206,10 +206,12 @@ func TestAMalformedRequestIsChargedLikeItsRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev := sample(t, "create-event")
-	resp := serve(t, h.Malformed("create-event"), ev)
-	if resp.StatusCode != 400 || !strings.Contains(resp.Body, `"malformed_request"`) || resp.Headers["RateLimit"] != `"imports";r=199;t=1, "requests";r=199;t=1` {
-		t.Errorf("%d %v %s", resp.StatusCode, resp.Headers, resp.Body)
+	for method, limits := range map[string]string{"POST": `"imports";r=199;t=1, "requests";r=199;t=1`, "PATCH": `"requests";r=199;t=1`} {
+		ev := sample(t, "create-event")
+		resp := serve(t, h.Malformed("create-event", method), ev)
+		if resp.StatusCode != 400 || !strings.Contains(resp.Body, `"malformed_request"`) || resp.Headers["RateLimit"] != limits {
+			t.Errorf("%s: %d %v %s", method, resp.StatusCode, resp.Headers, resp.Body)
+		}
+		checkDescribed(t, ev, resp)
 	}
-	checkDescribed(t, ev, resp)
 }

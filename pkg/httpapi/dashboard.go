@@ -45,8 +45,6 @@ func getDashboard(s *service, r *request) (response, error) {
 	switch {
 	case name == "":
 		name, body, cacheControl = dashboardPage, s.stores.Dashboard[dashboardPage], "no-cache"
-	case name == "session":
-		return response{}, methodNotAllowed(r.Method, r.URL.Path, []string{http.MethodDelete, http.MethodPost})
 	case !ok:
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	}

@@ -190,7 +190,7 @@ func TestARefusedPageLoadsItselfAgain(t *testing.T) {
 		checkPolicy(t, tt.path, resp.Headers["Content-Security-Policy"])
 	}
 	for _, tt := range []struct{ path, accept string }{
-		{"/dashboard", "*/*"}, {"/dashboard", ""}, {"/dashboard", "application/json, text/html"}, {"/dashboard/" + asset(t, "app.js"), browser}, {"/dashboard/session", browser},
+		{"/dashboard", "*/*"}, {"/dashboard", ""}, {"/dashboard", "application/json, text/html"}, {"/dashboard/" + asset(t, "app.js"), browser},
 	} {
 		resp := a.invoke(t, "dashboard", dashboardEvent(tt.path, "", tt.accept))
 		if resp.StatusCode != 429 || code(t, resp) != "rate_limit_exceeded" || resp.Headers["Refresh"] != "" || resp.Headers["Content-Type"] != "application/problem+json" {

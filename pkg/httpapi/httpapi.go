@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,7 +60,7 @@ type Options struct {
 // API serves the routes of the service. It is safe for concurrent use.
 type API struct {
 	service  service
-	mux      *http.ServeMux // the routes and, under "/", the default route
+	mux      *http.ServeMux // the paths and, under "/", the default route
 	fallback http.Handler   // the default route
 }
 
@@ -103,17 +104,38 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 		opts.Now = time.Now
 	}
 	a := &API{service: service{limiter: limiter, stores: stores, Options: opts}, mux: http.NewServeMux()}
+	a.fallback = a.handler(defaultRoute, notFound)
+	a.mux.Handle("/", a.fallback)
+	byPath := make(map[string]pathHandler)
 	for _, r := range routes {
 		if err := r.check(stores, opts); err != nil {
 			return nil, err
 		}
-		if r.Method != "" {
-			a.mux.Handle(r.pattern(), a.handler(r, r.action))
+		if r.Method == "" {
+			continue
+		}
+		p, known := byPath[r.Path]
+		if !known {
+			p = pathHandler{methods: make(map[string]http.Handler), fallback: a.fallback}
+			byPath[r.Path] = p
+			a.mux.Handle(r.pattern(), p)
+		}
+		for _, method := range r.methods() {
+			p.methods[method] = a.handler(r, r.action)
 		}
 	}
-	a.fallback = a.handler(defaultRoute, notFound)
-	a.mux.Handle("/", a.fallback)
 	return a, nil
+}
+
+// pathHandler serves the requests to one path. The default route serves the methods that the path does
+// not have.
+type pathHandler struct {
+	methods  map[string]http.Handler
+	fallback http.Handler
+}
+
+func (p pathHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	cmp.Or(p.methods[r.Method], p.fallback).ServeHTTP(w, r)
 }
 
 func (a *API) handler(r Route, act action) http.Handler {
@@ -121,14 +143,16 @@ func (a *API) handler(r Route, act action) http.Handler {
 }
 
 // Malformed returns a handler for Lambda events that cannot be converted to HTTP requests. The
-// handler charges and authenticates them like requests to the named function, and responds with
-// 400.
-func (a *API) Malformed(name string) http.Handler {
+// handler charges and authenticates them like requests with the given method to the named function,
+// and responds with 400.
+func (a *API) Malformed(name, method string) http.Handler {
 	route := defaultRoute
-	if named := routesNamed(name); len(named) > 0 {
-		route = named[0]
-		route.body = 0
+	for _, r := range routesNamed(name) {
+		if slices.Contains(r.methods(), method) {
+			route = r
+		}
 	}
+	route.body = 0
 	return a.handler(route, func(*service, *request) (response, error) {
 		return response{}, badRequest("malformed_request", "the request's URL or body encoding cannot be read; percent-encode the path and the query")
 	})

@@ -26,26 +26,34 @@ type Route struct {
 	body   int64  // maximum size of the body in bytes; 0 if the route takes none
 }
 
-// Keys returns API Gateway's route keys for r, such as "GET /entity". A GET route also serves
-// HEAD, which needs a route key of its own.
-func (r Route) Keys() []string {
-	switch r.Method {
-	case "":
-		return []string{r.Path}
-	case http.MethodGet:
-		return []string{"GET " + r.Path, "HEAD " + r.Path}
-	default:
-		return []string{r.Method + " " + r.Path}
+// Key returns API Gateway's route key for the path of r, such as "ANY /entity". Routes with the
+// same path share it, and have the same name.
+func (r Route) Key() string {
+	if r.Method == "" {
+		return r.Path
 	}
+	return "ANY " + r.Path
+}
+
+// String returns the method and the path, such as "GET /entity", or "$default".
+func (r Route) String() string { return strings.TrimSpace(r.Method + " " + r.Path) }
+
+// methods returns the methods that r serves. A GET route also serves HEAD.
+func (r Route) methods() []string {
+	if r.Method == http.MethodGet {
+		return []string{http.MethodGet, http.MethodHead}
+	}
+	return []string{r.Method}
 }
 
 func (r Route) limited() ratelimit.Route { return ratelimit.Route{Name: r.Name, Class: r.Class} }
 
+// pattern returns the path of r in the syntax of [http.ServeMux].
 func (r Route) pattern() string {
 	if r.Path == "/" {
-		return r.Method + " /{$}"
+		return "/{$}"
 	}
-	return r.Method + " " + strings.Replace(r.Path, "+}", "...}", 1)
+	return strings.Replace(r.Path, "+}", "...}", 1)
 }
 
 // check fails if stores or opts lack something that the route needs.
@@ -108,13 +116,14 @@ func getOpenAPI(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, raw: s.stores.OpenAPI}, nil
 }
 
-// notFound serves the default route. It responds with 405 if the path has a route with another
-// method, and otherwise with 404. OPTIONS gets 204 if the path has a route: browsers send it before
-// they let a page from another origin call that route. API Gateway adds the CORS headers.
+// notFound serves the default route, and requests whose method the path does not have. It responds
+// with 405 if the path has routes, and otherwise with 404. OPTIONS gets 204 if the path has routes:
+// browsers send it before they let a page from another origin call them. API Gateway adds the CORS
+// headers.
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0 || slices.Contains(allow, r.Method): // allow has r.Method if the adapter normalized the path after API Gateway had found no route
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // allow has r.Method if only the decoded path matches a route: API Gateway matches the path as sent
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil
@@ -123,39 +132,32 @@ func notFound(_ *service, r *request) (response, error) {
 	}
 }
 
-// allRoutes only matches patterns; its handlers are never called.
-var allRoutes = sync.OnceValue(func() *http.ServeMux {
-	mux := http.NewServeMux()
+// paths maps the patterns of all paths to the methods of their routes. Its mux only finds the
+// pattern of a request; its handlers are never called.
+var paths = sync.OnceValue(func() (all struct {
+	mux     *http.ServeMux
+	methods map[string][]string
+}) {
+	all.mux, all.methods = http.NewServeMux(), make(map[string][]string)
 	for _, r := range Routes() {
-		if r.Method != "" {
-			mux.Handle(r.pattern(), http.NotFoundHandler())
+		if r.Method == "" {
+			continue
 		}
+		if all.methods[r.pattern()] == nil {
+			all.mux.Handle(r.pattern(), http.NotFoundHandler())
+		}
+		all.methods[r.pattern()] = append(all.methods[r.pattern()], r.methods()...)
 	}
-	return mux
+	return all
 })
 
-// allowedMethods returns the methods of the routes with r's path. A route with {proxy+} counts
-// only if no other route matches.
-func allowedMethods(r *http.Request) []string {
-	if !isClean(r.URL.EscapedPath()) {
+// allowedMethods returns the methods of the routes with hr's path.
+func allowedMethods(hr *http.Request) []string {
+	if !isClean(hr.URL.EscapedPath()) {
 		return nil
 	}
-	var exact, greedy []string
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
-		probe := r.Clone(r.Context())
-		probe.Method = method
-		switch _, pattern := allRoutes().Handler(probe); {
-		case pattern == "":
-		case strings.HasSuffix(pattern, "...}"):
-			greedy = append(greedy, method)
-		default:
-			exact = append(exact, method)
-		}
-	}
-	if len(exact) > 0 {
-		return exact
-	}
-	return greedy
+	_, pattern := paths().mux.Handler(hr)
+	return slices.Clip(paths().methods[pattern])
 }
 
 // isClean reports whether ServeMux serves an escaped path without a redirect.

@@ -31,24 +31,20 @@ const maxBody = maxResponse - 64<<10
 // decoded path, the request id, the source address and the maximum size of a response.
 type function struct {
 	routes    *httpadapter.HandlerAdapterV2
-	malformed *httpadapter.HandlerAdapterV2 // for events that cannot be converted to HTTP requests
+	malformed func(method string) http.Handler // for events that cannot be converted to HTTP requests
 }
 
-func adapt(routes, malformed http.Handler) *function {
-	return &function{
-		routes:    httpadapter.NewV2(fromGateway(routes)),
-		malformed: httpadapter.NewV2(fromGateway(malformed)),
-	}
+func adapt(routes http.Handler, malformed func(method string) http.Handler) *function {
+	return &function{routes: httpadapter.NewV2(fromGateway(routes)), malformed: malformed}
 }
 
 // Invoke is the handler for lambda.Start.
 func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
-	routes := f.routes
-	ev, ok := convertible(ctx, ev)
+	converted, ok := convertible(ctx, ev)
 	if !ok {
-		routes = f.malformed
+		return httpadapter.NewV2(fromGateway(f.malformed(ev.RequestContext.HTTP.Method))).ProxyWithContext(ctx, converted)
 	}
-	return routes.ProxyWithContext(ctx, ev)
+	return f.routes.ProxyWithContext(ctx, converted)
 }
 
 // convertible returns ev in a form that the adapter can convert to an HTTP request. If that is
@@ -103,6 +99,7 @@ func fits(body []byte) bool {
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
+		r.Method = event.HTTP.Method // the adapter changes it to upper case
 		r.RemoteAddr = net.JoinHostPort(event.HTTP.SourceIP, "0")
 		r.URL.Path = trimStage(r.URL.Path, event.Stage)
 		r.URL.RawPath = ""

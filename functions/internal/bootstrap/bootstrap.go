@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -102,7 +103,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err := connect(ctx, counters, id, stores.Indexes, connections[name]); err != nil {
 		logger.Warn("init could not connect to DynamoDB", "error", err.Error())
 	}
-	return adapt(api, api.Malformed(name)), nil
+	return adapt(api, func(method string) http.Handler { return api.Malformed(name, method) }), nil
 }
 
 // connections is how many connections a function opens during init. A function that is not listed

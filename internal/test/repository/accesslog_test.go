@@ -15,7 +15,7 @@ import (
 var logged = map[string][]string{ // variable → values
 	"requestId":                     {"JKJaXmPLvHcESHA="},
 	"identity.sourceIp":             {"192.0.2.1", "2001:db8::1"},
-	"routeKey":                      {"GET /entity/{id}", "$default"},
+	"routeKey":                      {"ANY /entity/{id}", "$default"},
 	"status":                        {"200", "503"},
 	"responseLatency":               {"12", "-"},
 	"integration.integrationStatus": {"200", "-"}, // status from Lambda

@@ -3,7 +3,6 @@ package repository_test
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -52,7 +51,8 @@ func TestTheEdgeStopsAClientBeforeItFillsARoute(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(read(t, "edge.yaml")), &e); err != nil {
 		t.Fatal(err)
 	}
-	admitted := int(gatewayRoutes(t, render(t)["prod"])[0].rate)
+	rate, _ := throttle(t, render(t, "prod")["prod"])
+	admitted := int(rate)
 	isBatch := func(r httpapi.Route) bool { return slices.Contains(batches, r.Name) }
 	selected := map[string]func(httpapi.Route) bool{ // rule → routes that it is meant for
 		"batches":  isBatch,
@@ -70,9 +70,8 @@ func TestTheEdgeStopsAClientBeforeItFillsARoute(t *testing.T) {
 			t.Errorf("%s transforms the path by %v, so /%%75psert_entities, which API Gateway decodes, may pass", rule.Name, ts)
 		}
 		for _, r := range httpapi.Routes() {
-			_, path, _ := strings.Cut(r.Keys()[0], " ")
-			if got, want := scope.MatchString(path), selected[rule.Name](r); got != want {
-				t.Errorf("the rule %s applies to %s: %t, want %t", rule.Name, path, got, want)
+			if got, want := scope.MatchString(r.Path), selected[rule.Name](r); got != want {
+				t.Errorf("the rule %s applies to %s: %t, want %t", rule.Name, r, got, want)
 			}
 		}
 		limit := e.Parameters[rate.Limit.Value].Default

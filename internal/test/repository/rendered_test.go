@@ -265,8 +265,11 @@ func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 				continue
 			}
 			route := templatetest.Route{Method: strings.ToUpper(method), Path: path}
-			if path == templatetest.Default.Path {
+			switch {
+			case path == templatetest.Default.Path:
 				route = templatetest.Default
+			case method == "x-amazon-apigateway-any-method":
+				route.Method = "ANY"
 			}
 			deployed = append(deployed, m[1]+" "+route.Key())
 		}

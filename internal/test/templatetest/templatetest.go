@@ -38,7 +38,7 @@ type Route struct {
 // Default serves requests that match no other route.
 var Default = Route{Path: "$default"}
 
-// Key returns the route key of API Gateway, such as "GET /entity" or "$default".
+// Key returns the route key of API Gateway, such as "ANY /entity" or "$default".
 func (r Route) Key() string {
 	if r == Default {
 		return r.Path
