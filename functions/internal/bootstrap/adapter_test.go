@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +17,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"sluice/internal/test/boltstores"
+	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/entity"
@@ -73,23 +72,10 @@ func (s *service) invoke(t *testing.T, name string, ev events.APIGatewayV2HTTPRe
 	return resp
 }
 
-// sample returns a function's sample event from events/, whose files are for `sam local invoke`.
-func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../../events", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &ev); err != nil {
-		t.Fatal(err)
-	}
-	return ev
-}
-
 func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	s := newService(t)
 	for _, r := range httpapi.Routes() {
-		ev := sample(t, r.Name)
+		ev := lambdatest.Sample(t, r.Name)
 		resp := s.invoke(t, r.Name, ev)
 		lost := strings.Contains(resp.Body, `"code":"no_such_route"`) || resp.StatusCode == http.StatusMethodNotAllowed
 		if resp.StatusCode >= 500 || lost != (r.Method == "") {
@@ -107,7 +93,7 @@ func TestSampleEventsReachTheirRoutes(t *testing.T) {
 // API Gateway would forward the body of a response to HEAD, so the function must return none.
 func TestAResponseToHEADHasNoBody(t *testing.T) {
 	s := newService(t)
-	ev := sample(t, "openapi")
+	ev := lambdatest.Sample(t, "openapi")
 	get := s.invoke(t, "openapi", ev)
 	ev.RequestContext.HTTP.Method = "HEAD"
 	head := s.invoke(t, "openapi", ev)
@@ -119,14 +105,14 @@ func TestAResponseToHEADHasNoBody(t *testing.T) {
 func TestAStageIsNotPartOfThePath(t *testing.T) {
 	s := newService(t)
 	for path, status := range map[string]int{"/v1/entity": 405, "/v1": 405, "/v1/nowhere": 404, "/v10/entity": 404, "/entity": 405} {
-		ev := sample(t, "not-found")
+		ev := lambdatest.Sample(t, "not-found")
 		ev.RequestContext.Stage, ev.RawPath, ev.RequestContext.HTTP.Method = "v1", path, "PATCH"
 		if resp := s.invoke(t, "not-found", ev); resp.StatusCode != status {
 			t.Errorf("%s: %d %s, want %d", path, resp.StatusCode, resp.Body, status)
 		}
 	}
 	for _, path := range []string{"/v1/dashboard", "/v1/dashboard/0123456789abcdef/app.js"} {
-		ev := sample(t, "dashboard")
+		ev := lambdatest.Sample(t, "dashboard")
 		ev.RequestContext.Stage, ev.RawPath = "v1", path
 		if resp := s.invoke(t, "dashboard", ev); resp.StatusCode != 200 {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, resp.Body)
@@ -137,12 +123,12 @@ func TestAStageIsNotPartOfThePath(t *testing.T) {
 func TestALinkKeepsTheStage(t *testing.T) {
 	s := newService(t)
 	for _, id := range []string{"a", "b"} {
-		ev := sample(t, "create-entity")
+		ev := lambdatest.Sample(t, "create-entity")
 		ev.Body = `{"id":"` + id + `"}`
 		s.invoke(t, "create-entity", ev)
 	}
 	for stage, prefix := range map[string]string{"$default": "</entity?", "v1": "</v1/entity?"} {
-		ev := sample(t, "list-entity")
+		ev := lambdatest.Sample(t, "list-entity")
 		ev.RequestContext.Stage, ev.RawQueryString = stage, "limit=1"
 		if stage != "$default" {
 			ev.RawPath = "/" + stage + ev.RawPath
@@ -167,13 +153,13 @@ var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
 func TestMalformedEventsGet400(t *testing.T) {
 	s := newService(t)
 	for name, change := range malformed {
-		ev := sample(t, "create-event")
+		ev := lambdatest.Sample(t, "create-event")
 		change(&ev)
 		if resp := s.invoke(t, "create-event", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, `"malformed_request"`) {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, resp.Body)
 		}
 	}
-	ev := sample(t, "create-event")
+	ev := lambdatest.Sample(t, "create-event")
 	ev.RequestContext.HTTP.SourceIP = ""
 	if resp := s.invoke(t, "create-event", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, `"invalid_client_address"`) {
 		t.Errorf("no source address: %d %s", resp.StatusCode, resp.Body)
@@ -192,7 +178,7 @@ func TestMalformedEventsAreChargedAndNeedAKey(t *testing.T) {
 	keys[key.ID] = key
 	left := int64(200)
 	for authorization, want := range map[string]int{"": 401, "Bearer " + token.Reveal(): 400} {
-		ev := sample(t, "create-event")
+		ev := lambdatest.Sample(t, "create-event")
 		malformed["a body that is not base64"](&ev)
 		ev.Headers["authorization"] = authorization
 		resp := s.invoke(t, "create-event", ev)
@@ -206,15 +192,15 @@ func TestMalformedEventsAreChargedAndNeedAKey(t *testing.T) {
 func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 	s := newService(t)
 	s.opts.ClientIPHeader = "X-Client-Ip"
-	ev := sample(t, "usage")
+	ev := lambdatest.Sample(t, "usage")
 	ev.RawQueryString, ev.QueryStringParameters = "", nil
 	ev.Headers["x-client-ip"] = "192.0.2.9, 192.0.2.2"
 	if resp := s.invoke(t, "usage", ev); resp.StatusCode != 200 || !strings.Contains(resp.Body, `"address":"192.0.2.2"`) {
 		t.Errorf("%d %s", resp.StatusCode, resp.Body)
 	}
 	s.opts.ClientIPHeader = ""
-	etag := s.invoke(t, "dashboard", sample(t, "dashboard"))
-	ev = sample(t, "dashboard")
+	etag := s.invoke(t, "dashboard", lambdatest.Sample(t, "dashboard"))
+	ev = lambdatest.Sample(t, "dashboard")
 	ev.Headers["if-none-match"] = `"other", ` + etag.Headers["Etag"]
 	if resp := s.invoke(t, "dashboard", ev); etag.Headers["Etag"] == "" || resp.StatusCode != 304 {
 		t.Errorf("%d %v", resp.StatusCode, resp.Headers)
@@ -225,7 +211,7 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 // tell the client to use the very method that it used.
 func TestAPathThatMatchesARouteOnlyAfterDecodingIs404(t *testing.T) {
 	s := newService(t)
-	ev := sample(t, "not-found")
+	ev := lambdatest.Sample(t, "not-found")
 	ev.RequestContext.HTTP.Method, ev.RawPath = "GET", "/entity"
 	if resp := s.invoke(t, "not-found", ev); resp.StatusCode != 404 || resp.Headers["Allow"] != "" {
 		t.Errorf("%d %s", resp.StatusCode, resp.Body)
@@ -236,7 +222,7 @@ func TestAPathThatMatchesARouteOnlyAfterDecodingIs404(t *testing.T) {
 func TestAWrongMethodIs405(t *testing.T) {
 	s := newService(t)
 	for _, method := range []string{"DELETE", "get"} {
-		ev := sample(t, "list-entity")
+		ev := lambdatest.Sample(t, "list-entity")
 		ev.RequestContext.HTTP.Method = method
 		if resp := s.invoke(t, "list-entity", ev); resp.StatusCode != 405 || resp.Headers["Allow"] != "GET, HEAD" {
 			t.Errorf("%s: %d %v %s", method, resp.StatusCode, resp.Headers, resp.Body)
@@ -246,9 +232,9 @@ func TestAWrongMethodIs405(t *testing.T) {
 
 func TestAResponseWithoutABodyHasNoContentType(t *testing.T) {
 	s := newService(t)
-	options := sample(t, "list-entity")
+	options := lambdatest.Sample(t, "list-entity")
 	options.RequestContext.HTTP.Method = "OPTIONS"
-	signOut := sample(t, "dashboard")
+	signOut := lambdatest.Sample(t, "dashboard")
 	signOut.RequestContext.HTTP.Method, signOut.RawPath = "DELETE", "/dashboard/session"
 	for name, ev := range map[string]events.APIGatewayV2HTTPRequest{"list-entity": options, "dashboard": signOut} {
 		resp := s.invoke(t, name, ev)
@@ -261,7 +247,7 @@ func TestAResponseWithoutABodyHasNoContentType(t *testing.T) {
 func TestAContentCodingCombinedWithIdentityIsRejected(t *testing.T) {
 	s := newService(t)
 	for coding, status := range map[string]int{"identity": 201, "identity, gzip": 415, "gzip, identity": 415} {
-		ev := sample(t, "create-event")
+		ev := lambdatest.Sample(t, "create-event")
 		ev.Body = `{"name":"n"}`
 		ev.Headers["content-encoding"] = coding
 		if resp := s.invoke(t, "create-event", ev); resp.StatusCode != status {
@@ -276,7 +262,7 @@ func asRuntime(t *testing.T, body []byte) int {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write(body) //nolint:errcheck // the writer is a buffer
 	})
-	ev, err := json.Marshal(sample(t, "list-entity"))
+	ev, err := json.Marshal(lambdatest.Sample(t, "list-entity"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +300,7 @@ func TestABodyFitsIfLambdaAcceptsIt(t *testing.T) {
 func TestALargeListOfMarkupIsReturned(t *testing.T) {
 	s := newService(t)
 	markup := strings.Repeat("<p>&", 6_000)
-	upsert := sample(t, "upsert-entities")
+	upsert := lambdatest.Sample(t, "upsert-entities")
 	delete(upsert.Headers, "accept-encoding")
 	for i := range 3 { // a request is limited to 1 MB
 		var entities []string
@@ -331,7 +317,7 @@ func TestALargeListOfMarkupIsReturned(t *testing.T) {
 		again = append(again, fmt.Sprintf(`{"id":"e-%03d","attributes":{"n":1}}`, n))
 	}
 	upsert.Body = `{"entities":[` + strings.Join(again, ",") + `]}`
-	list := sample(t, "list-entity")
+	list := lambdatest.Sample(t, "list-entity")
 	list.RawQueryString = "limit=200"
 	delete(list.Headers, "accept-encoding")
 	for name, resp := range map[string]events.APIGatewayV2HTTPResponse{
@@ -358,7 +344,7 @@ func TestAResponseThatLambdaRejectsIsA500(t *testing.T) {
 	s.stores.Entities = giant{}
 	var log bytes.Buffer
 	s.opts.Logger = slog.New(slog.NewJSONHandler(&log, nil))
-	ev := sample(t, "get-entity")
+	ev := lambdatest.Sample(t, "get-entity")
 	delete(ev.Headers, "accept-encoding")
 	resp := s.invoke(t, "get-entity", ev)
 	if resp.StatusCode != 500 || !strings.Contains(resp.Body, "the response is too large") || !strings.Contains(resp.Headers["RateLimit"], `"records";r=200`) {

@@ -100,23 +100,29 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
-	if err := connect(ctx, counters, id, stores.Indexes, connections[name]); err != nil {
+	if err := connect(ctx, counters, id, stores.Indexes, Connections(name)); err != nil {
 		logger.Warn("init could not connect to DynamoDB", "error", err.Error())
 	}
 	return adapt(api, func(method string) http.Handler { return api.Malformed(name, method) }), nil
 }
 
-// connections is how many connections a function opens during init. A function that is not listed
-// opens one. Each connection costs a write unit, and a thousand instances may start at once, so a
-// batch opens more connections, up to httpapi.BatchWriters, only when it needs them.
-var connections = map[string]int{
-	"create-events":   10,
-	"upsert-entities": 10,
-	"usage":           dynamo.UsageReaders,
+// Connections returns how many connections a function opens during init: one, unless its first
+// request makes concurrent calls. Each connection costs a write unit, and a thousand instances may
+// start at once, so the most is 10 (see docs/quotas.md). A batch opens more, up to
+// httpapi.BatchWriters, only when it needs them.
+func Connections(function string) int {
+	switch function {
+	case "create-events", "upsert-entities":
+		return 10
+	case "usage":
+		return dynamo.UsageReaders
+	default:
+		return 1
+	}
 }
 
-// connect opens count connections to DynamoDB for the first request, or one if count is 0. It
-// uses one of them to read the service's id and then the indexed attributes.
+// connect opens count connections to DynamoDB for the first request. It uses one of them to read
+// the service's id and then the indexed attributes.
 func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"sluice/internal/test/lambdatest"
 )
 
 func compressed(t *testing.T, text string) []byte {
@@ -27,7 +29,7 @@ func compressed(t *testing.T, text string) []byte {
 func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	s := newService(t)
 	for i := range 10 {
-		ev := sample(t, "create-entity")
+		ev := lambdatest.Sample(t, "create-entity")
 		body := compressed(t, fmt.Sprintf(`{"id":"e-%d","attributes":{"a":%q}}`, i, strings.Repeat("word ", 40)))
 		ev.Body, ev.IsBase64Encoded = base64.StdEncoding.EncodeToString(body), true
 		ev.Headers["content-encoding"] = "gzip"
@@ -35,7 +37,7 @@ func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 			t.Fatalf("%d %s", resp.StatusCode, resp.Body)
 		}
 	}
-	ev := sample(t, "list-entity")
+	ev := lambdatest.Sample(t, "list-entity")
 	ev.RawQueryString, ev.QueryStringParameters = "", nil
 	delete(ev.Headers, "accept-encoding")
 	plain := s.invoke(t, "list-entity", ev)

@@ -227,6 +227,19 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 	}
 }
 
+// Sample returns a function's sample event, which is for `sam local invoke`.
+func Sample(t testing.TB, function string) (ev events.APIGatewayV2HTTPRequest) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(child.ModuleRoot(t), "events", function+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &ev); err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
 // Event returns the event that API Gateway would send for a request. target is the path and
 // the query. body, if there is one, is JSON.
 func Event(method, target, sourceIP, body string) events.APIGatewayV2HTTPRequest {
