@@ -42,6 +42,11 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
+// maxHeaderBytes bounds the headers and the request line together. net/http reads 4 KB more, and
+// 8 KB more if it is not the first request of a connection, so the bound is 12 or 16 KB. API
+// Gateway's is 10 KB.
+const maxHeaderBytes = 8 << 10
+
 type Options struct {
 	Addr string // host:port to listen on
 
@@ -101,7 +106,10 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		return err
 	}
 	greet(stdout, listener.Addr(), b, cfg)
-	return serve(ctx, newServer(jobs.beside(handler), logger), listener, stdout)
+	server := newServer(jobs.beside(handler), logger)
+	bounded := newListener(listener, descriptors(), cfg, logger)
+	bounded.attach(server, handler.UnchargedHeaders)
+	return serve(ctx, server, bounded, stdout)
 }
 
 // loadConfig is like httpapi.LoadConfig, except that API keys are off by default and no metrics are
@@ -142,7 +150,7 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 // If API keys are off, a server on a loopback address accepts only loopback host names.
 // Otherwise a web page could read all records by DNS rebinding, that is, by making its host
 // name resolve to the loopback address.
-func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
+func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (*httpapi.API, error) {
 	rows, err := ratelimit.NewRowCache(b.limits, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {
 		return nil, err
@@ -167,6 +175,7 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 
 		// Without this, net/http itself would respond to "OPTIONS *".

@@ -158,6 +158,14 @@ func (a *API) Malformed(name, method string) http.Handler {
 	})
 }
 
+// UnchargedHeaders returns the rate limit headers for a response to a request that could not be
+// read, and so has no route and is not charged.
+func (a *API) UnchargedHeaders() http.Header {
+	header := make(http.Header)
+	a.service.limiter.Uncharged(defaultRoute.limited()).SetHeaders(header)
+	return header
+}
+
 // ServeHTTP implements [http.Handler]. If [http.ServeMux] would redirect a path, the default
 // route serves the request instead, as in API Gateway. A HEAD request is served and charged like
 // a GET request, and net/http's server or the Lambda adapter omits the body.
