@@ -23,6 +23,7 @@ import (
 // the quota allows. After these jobs are cancelled, the instances can create as many again.
 func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
+	quota := int64(exportjob.Kind.Quota)
 	x := deployExports(t, dynamolocal.Shared(t), 1)
 	creators, cancel := x.start(t, "create-export-job", 5), x.start(t, "cancel-export-job", 1)[0]
 	for round := range 2 {
@@ -44,11 +45,11 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if created.Load() != exportjob.DefaultQuota || refused.Load() != 50-exportjob.DefaultQuota {
+		if created.Load() != quota || refused.Load() != 50-quota {
 			t.Fatalf("round %d: %d were created, %d refused", round, created.Load(), refused.Load())
 		}
 		keys, err := x.jobs.Unfinished(t.Context())
-		if err != nil || len(keys) != exportjob.DefaultQuota {
+		if err != nil || len(keys) != int(quota) {
 			t.Fatalf("the unfinished jobs are %v, error %v", keys, err)
 		}
 		for i, key := range keys {

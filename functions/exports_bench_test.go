@@ -45,7 +45,7 @@ func BenchmarkExport(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		order := api.ExportOrder{ID: fmt.Sprint(n), Resource: record.Event, Format: record.NDJSON}
-		_, _, err := exportjob.Create(b.Context(), jobs, "default", order, exportjob.DefaultQuota, time.Now())
+		_, _, err := exportjob.Create(b.Context(), jobs, "default", order, exportjob.Kind.Quota, time.Now())
 		check(err)
 		check(w.Run(b.Context(), "default", order.ID))
 		n++

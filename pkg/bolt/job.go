@@ -80,7 +80,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 		case j.Status.Final():
 			err = jobs.sweep(*j.FinishedAt)
 		case begins && j.Quota > 0 && countUnfinished(jobs) >= j.Quota:
-			err = s.kind.TooManyError(j.Quota)
+			err = &job.QuotaError{Kind: s.kind, Quota: j.Quota}
 		}
 		stored = j
 		return errors.Join(err, jobs.put(j))

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -64,7 +63,7 @@ func NewJobs(client JobsClient, kind job.Kind, table string) (*Jobs, error) {
 // OpenJobs opens the table that an environment variable names, such as REPORT_JOBS_TABLE for
 // report jobs.
 func OpenJobs(client JobsClient, kind job.Kind, getenv func(string) string) (*Jobs, error) {
-	variable := strings.ToUpper(kind.Name) + "_JOBS_TABLE"
+	variable := kind.Variable("TABLE")
 	s, err := NewJobs(client, kind, getenv(variable))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", variable, err)
@@ -119,7 +118,7 @@ var passing = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThr
 func counts(j job.Job) bool { return j.Quota > 0 && (j.StartedAt == nil || j.Status.Final()) }
 
 // write makes one attempt to put j, encoded as item. If a condition is false, it returns the
-// stored item, or an error of kind NotFound or TooMany. If the response to a transaction was
+// stored item, or an error of kind NotFound or a *job.QuotaError. If the response to a transaction was
 // lost, the SDK retries with the same token, and DynamoDB reports success without writing
 // again.
 func (s *Jobs) write(ctx context.Context, j job.Job, item attributeValues) (there attributeValues, err error) {
@@ -159,7 +158,7 @@ func (s *Jobs) write(ctx context.Context, j job.Job, item attributeValues) (ther
 	case hasCode(ofJob, "ConditionalCheckFailed"):
 		return nil, s.kind.NotFoundError(j.ID)
 	case hasCode(ofCount, "ConditionalCheckFailed"):
-		return nil, s.kind.TooManyError(j.Quota)
+		return nil, &job.QuotaError{Kind: s.kind, Quota: j.Quota}
 	}
 	return nil, err
 }

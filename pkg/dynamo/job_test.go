@@ -136,7 +136,6 @@ func TestWritesThatConflictAreRepeated(t *testing.T) {
 		"another transaction writes the count":       {100, 3, []string{"None", "TransactionConflict"}, 0},
 		"throttled":                                  {100, 2, []string{"ThrottlingError", "ProvisionedThroughputExceeded"}, 0},
 		"the quota is reached but the job may exist": {100, 1, []string{"TransactionConflict", "ConditionalCheckFailed"}, 0},
-		"the quota is reached":                       {100, 1, []string{"None", "ConditionalCheckFailed"}, record.TooMany},
 		"every attempt conflicts":                    {100, 100, []string{"None", "TransactionConflict"}, record.Unavailable},
 		"a put and a transaction":                    {0, 3, nil, 0},
 		"every put conflicts":                        {0, 100, nil, record.Unavailable},
@@ -146,6 +145,11 @@ func TestWritesThatConflictAreRepeated(t *testing.T) {
 		if put != (tt.kind == 0) || record.KindOf(err) != tt.kind {
 			t.Errorf("%s: put %v, error %v", name, put, err)
 		}
+	}
+	client.left, client.codes = 1, []string{"None", "ConditionalCheckFailed"}
+	_, put, err := s.Put(t.Context(), report("full", 100, time.Now()))
+	if full, ok := errors.AsType[*job.QuotaError](err); put || !ok || full.Quota != 100 {
+		t.Errorf("the quota is reached: put %v, error %v", put, err)
 	}
 	client.left, client.codes = 1, []string{"ValidationError", "None"}
 	if _, _, err := s.Put(t.Context(), report("a", 1, time.Now())); err == nil || client.left != 0 {

@@ -15,10 +15,7 @@ import (
 	"sluice/pkg/record"
 )
 
-var Kind = job.Kind{Name: "export", Keep: 180 * 24 * time.Hour}
-
-// DefaultQuota is how many unfinished jobs a workspace may have by default.
-const DefaultQuota = 10
+var Kind = job.Kind{Name: "export", Keep: 180 * 24 * time.Hour, Quota: 10}
 
 // state is what a job stores about its work.
 type state struct {

@@ -15,8 +15,8 @@ import (
 
 // Create queues a job for an order. If a job with the same order exists, created is false and
 // Create returns that job, even if the quota is used up. The error has kind Conflict if a job with
-// the same id but a different order exists, and kind TooMany if the workspace already has as many
-// unfinished jobs as quota allows.
+// the same id but a different order exists. It is a *job.QuotaError if the workspace already has as
+// many unfinished jobs as quota allows.
 func Create(ctx context.Context, s job.Store, workspace string, o api.ExportOrder, quota int, now time.Time) (j api.ExportJob, created bool, err error) {
 	if err := o.Validate(); err != nil {
 		return api.ExportJob{}, false, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
 	"sluice/pkg/ratelimit"
 )
 
@@ -20,7 +21,7 @@ type Config struct {
 	FailOpen           bool             // whether FAILURE_MODE is "open"; the default is "closed"
 	Service            string           // SERVICE_NAME: value of the metric dimension Service; "" for no metrics
 	AccessOff          bool             // whether AUTH_MODE is "none"; the default is "api-key"
-	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs in a workspace, 1 to 100; exportjob.DefaultQuota by default
+	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs in a workspace, 1 to 100; 10 by default
 	EventRetentionDays int              // EVENT_RETENTION_DAYS: how many days new events are kept, up to 36,500; 0 (the default) means forever
 	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of cached limits, 1s to 60s; 60s by default
 }
@@ -42,7 +43,7 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		FailOpen:           e.choice("FAILURE_MODE", "closed", "open"),
 		Service:            getenv("SERVICE_NAME"),
 		AccessOff:          e.choice("AUTH_MODE", "api-key", "none"),
-		ExportJobs:         int(e.number("EXPORT_JOBS_PER_WORKSPACE", exportjob.DefaultQuota, 1, 100)),
+		ExportJobs:         e.quota(exportjob.Kind),
 		EventRetentionDays: int(e.number("EVENT_RETENTION_DAYS", 0, 0, 36_500)),
 		LimitsMaxAge:       e.duration("LIMITS_MAX_AGE", ratelimit.MaxRowAge, time.Second, ratelimit.MaxRowAge),
 	}
@@ -89,6 +90,11 @@ func (e *environment) duration(name string, otherwise, least, most time.Duration
 		e.fail("%s=%q must be a duration from %v to %v", name, text, least, most)
 	}
 	return d
+}
+
+// quota reads how many unfinished jobs of a kind a workspace may have, from 1 to 100.
+func (e *environment) quota(kind job.Kind) int {
+	return int(e.number(kind.Variable("PER_WORKSPACE"), int64(kind.Quota), 1, 100))
 }
 
 // choice reports whether a variable is set to otherValue. An empty variable counts as

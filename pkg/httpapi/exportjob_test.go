@@ -86,7 +86,7 @@ func TestTooManyExportJobs(t *testing.T) {
 		}
 		return resp.Body
 	}
-	for i := range exportjob.DefaultQuota {
+	for i := range exportjob.Kind.Quota {
 		create(fmt.Sprint(i), 201)
 	}
 	if body := create("more", 409); !strings.Contains(body, `"code":"too_many_export_jobs"`) || !strings.Contains(body, "has 10 export jobs") {
@@ -103,7 +103,7 @@ func TestExportJobsAreListedNewestFirst(t *testing.T) {
 	a := newAPI(t)
 	for i := range 5 {
 		o := api.ExportOrder{ID: fmt.Sprint(i), Resource: record.Event, Format: record.NDJSON}
-		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, "default", o, exportjob.DefaultQuota, now().Add(time.Duration(i)*time.Second)); err != nil {
+		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, "default", o, exportjob.Kind.Quota, now().Add(time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -94,7 +94,7 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 		return nil, errors.New("httpapi: a limiter is required")
 	}
 	opts.IPv6Prefix = cmp.Or(opts.IPv6Prefix, ratelimit.DefaultIPv6Prefix)
-	opts.ExportJobs = cmp.Or(opts.ExportJobs, exportjob.DefaultQuota)
+	opts.ExportJobs = cmp.Or(opts.ExportJobs, exportjob.Kind.Quota)
 	stores.BatchWriters = cmp.Or(stores.BatchWriters, BatchWriters)
 	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.RequestID == nil {

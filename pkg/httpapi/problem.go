@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"sluice/pkg/api"
+	"sluice/pkg/job"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -135,7 +136,6 @@ var kinds = map[record.Kind]apiError{
 	record.Invalid:     {status: http.StatusUnprocessableEntity, code: "invalid_body"},
 	record.NotFound:    {status: http.StatusNotFound, code: "not_found"},
 	record.Conflict:    {status: http.StatusConflict, code: "conflict"},
-	record.TooMany:     {status: http.StatusConflict, code: "too_many_export_jobs"}, // only export jobs have a quota
 	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable"},
 }
 
@@ -144,6 +144,9 @@ var kinds = map[record.Kind]apiError{
 func asAPIError(err error) *apiError {
 	if known, ok := errors.AsType[*apiError](err); ok {
 		return known
+	}
+	if full, ok := errors.AsType[*job.QuotaError](err); ok {
+		return &apiError{status: http.StatusConflict, code: full.Code(), detail: full.Error()}
 	}
 	if re, ok := errors.AsType[*record.Error](err); ok {
 		if e, ok := kinds[re.Kind]; ok {

@@ -11,6 +11,7 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/pkg/api"
@@ -20,6 +21,7 @@ import (
 type Kind struct {
 	Name   string        // one lowercase word for messages, such as "report" for "report job"
 	Keep   time.Duration // how long a job is kept after its end
+	Quota  int           // how many unfinished jobs a workspace may have, unless the operator chooses another number; 0 for no limit
 	Advice string        // added to the error of a job that failed because its runs made no progress; may be empty
 }
 
@@ -29,10 +31,23 @@ func (k Kind) String() string { return k.Name + " job" }
 // NotFoundError returns the error for a job that does not exist.
 func (k Kind) NotFoundError(id string) error { return record.NotFoundError(k.String(), id) }
 
-// TooManyError returns the error for a workspace that has reached its quota.
-func (k Kind) TooManyError(quota int) error {
-	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d %ss that are queued or running, which is the maximum; wait until one has ended, or cancel one", quota, k)}
+// Variable returns the name of an environment variable for jobs of this kind, such as
+// "REPORT_JOBS_TABLE" for "TABLE".
+func (k Kind) Variable(what string) string { return strings.ToUpper(k.Name) + "_JOBS_" + what }
+
+// QuotaError means that a workspace already has as many unfinished jobs of a kind as it may
+// have. Nothing was written.
+type QuotaError struct {
+	Kind  Kind
+	Quota int
 }
+
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("the workspace has %d %ss that are queued or running, which is the maximum; wait until one has ended, or cancel one", e.Quota, e.Kind)
+}
+
+// Code is the error's code in the API, such as "too_many_report_jobs".
+func (e *QuotaError) Code() string { return "too_many_" + e.Kind.Name + "_jobs" }
 
 // An ended job stays as it is unless [Request] replaces it.
 type Status = api.JobStatus

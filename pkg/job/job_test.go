@@ -66,10 +66,10 @@ func TestCreateGetAndCancel(t *testing.T) {
 	}
 }
 
-func TestTooManyErrorSaysWhatToDo(t *testing.T) {
+func TestAQuotaErrorNamesItsKind(t *testing.T) {
 	t.Parallel()
 	const want = "the workspace has 10 report jobs that are queued or running, which is the maximum; wait until one has ended, or cancel one"
-	if err := reports.TooManyError(10); record.KindOf(err) != record.TooMany || err.Error() != want {
-		t.Errorf("error %v", err)
+	if err := (&job.QuotaError{Kind: reports, Quota: 10}); err.Error() != want || err.Code() != "too_many_report_jobs" {
+		t.Errorf("%s: %v", err.Code(), err)
 	}
 }

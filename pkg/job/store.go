@@ -14,9 +14,9 @@ type Store interface {
 	// such job and j.Revision is 1. It returns the job that is stored after the call, and whether
 	// that job is j.
 	//
-	// The error has kind NotFound if j.Revision is greater than 1 and there is no such job, and
-	// kind TooMany if j is new and its workspace already has j.Quota unfinished jobs. That count
-	// is exact, because it changes in the same atomic step as the job.
+	// The error has kind NotFound if j.Revision is greater than 1 and there is no such job. It is a
+	// *QuotaError if j is new and its workspace already has j.Quota unfinished jobs. That count is
+	// exact, because it changes in the same atomic step as the job.
 	Put(ctx context.Context, j Job) (stored Job, put bool, err error)
 
 	// Get returns a job with every change made before the call, or a *record.Error of kind

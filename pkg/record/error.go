@@ -14,7 +14,6 @@ const (
 	Invalid     Kind = iota + 1 // Fields lists the invalid fields; nothing was written
 	NotFound                    // the workspace has no record with this id
 	Conflict                    // a record with this id has different content, or the job has already ended; nothing was written
-	TooMany                     // the quota of unfinished export jobs is reached; nothing was written
 	Malformed                   // the text is not a JSON object; nothing was written
 	Unavailable                 // the store did not respond in time, or other requests kept changing the record; the write may have happened
 )

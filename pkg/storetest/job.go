@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -241,6 +242,11 @@ func testJobPages(t *testing.T, s job.Backlog) {
 	})
 }
 
+func isFull(err error) bool {
+	_, full := errors.AsType[*job.QuotaError](err)
+	return full
+}
+
 // testJobQuota creates 50 jobs concurrently, each of them twice.
 func testJobQuota(t *testing.T, s job.Backlog) {
 	const quota, count = 10, 50
@@ -260,7 +266,7 @@ func testJobQuota(t *testing.T, s job.Backlog) {
 				switch {
 				case put && err == nil:
 					created.Add(1)
-				case record.KindOf(err) == record.TooMany:
+				case isFull(err):
 					refused.Add(1)
 				case err != nil:
 					t.Errorf("create: %v", err)
@@ -290,7 +296,7 @@ func testJobCount(t *testing.T, s job.Backlog) {
 		j := plainJob(id)
 		j.Quota = quota
 		_, put, err := s.Put(t.Context(), j)
-		if put == (err != nil) || err != nil && record.KindOf(err) != record.TooMany {
+		if put == (err != nil) || err != nil && !isFull(err) {
 			t.Fatalf("create %s: put %v, error %v", id, put, err)
 		}
 		return !put
@@ -325,7 +331,7 @@ func testJobCount(t *testing.T, s job.Backlog) {
 		t.Error("a job that has ended was subtracted from the count twice")
 	}
 	j.Status, j.FinishedAt, j.ExpiresAt, j.Quota, j.Revision = job.Queued, nil, nil, 1, j.Revision+1
-	if _, put, err := s.Put(t.Context(), j); put || record.KindOf(err) != record.TooMany {
+	if _, put, err := s.Put(t.Context(), j); put || !isFull(err) {
 		t.Errorf("a job that begins again at the quota: put %v, error %v", put, err)
 	}
 }
