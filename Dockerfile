@@ -1,6 +1,6 @@
 # The program sluice, which by default serves the API with its data in /data. It listens on every
 # address, because the container decides who can reach it. So it requires API keys.
-FROM golang:1.26.8 AS build
+FROM golang:1.26.11 AS build
 ARG GOPROXY
 WORKDIR /src
 COPY go.mod go.sum ./

@@ -2,7 +2,7 @@ module sluice
 
 go 1.26
 
-toolchain go1.26.8
+toolchain go1.26.11
 
 require (
 	github.com/aws/aws-lambda-go v1.55.1

@@ -2,7 +2,7 @@ module sluice/bench/pocketbase
 
 go 1.26
 
-toolchain go1.26.8
+toolchain go1.26.11
 
 require (
 	github.com/pocketbase/dbx v1.12.0
