@@ -212,7 +212,7 @@ func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
 			t.Errorf("window %d: %d attempts with %d refused, want 200", w, got.admitted, got.refused)
 		}
-		key := ratelimit.Key{Identity: address, Scope: "import", Window: w}
+		key := ratelimit.Key{Identity: address, Group: "import", Window: w}
 		if imports, requests := d.counter(t, key, "imports"), d.counter(t, key, "r_create_event"); imports != int64(got.admitted) || requests != imports {
 			t.Errorf("window %d: the counters hold %d imports and %d requests after %d attempts", w, imports, requests, got.admitted)
 		}

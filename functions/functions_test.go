@@ -176,7 +176,7 @@ func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 
 	out, err := dynamolocal.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{
 		TableName: &d.counters, ConsistentRead: aws.Bool(true),
 		Key: map[string]types.AttributeValue{
-			"pk":     &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", key.Identity, key.Scope, key.Window/60*60)},
+			"pk":     &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", key.Identity, key.Group, key.Window/60*60)},
 			"second": &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(key.Window), 10)},
 		},
 	})
@@ -247,7 +247,7 @@ func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	windows := flood(t, d.start(t, "create-event", processes), demand{full: windowsWanted, event: func(worker, n int) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
 	}})
-	total := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Scope: "import"}, "imports", limit, processes)
+	total := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Group: "import"}, "imports", limit, processes)
 	if n := count(t, d.events); n != total {
 		t.Errorf("%d events are stored after %d were admitted", n, total)
 	}
@@ -265,7 +265,7 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 		},
 		cost: func(resp events.APIGatewayV2HTTPResponse) int64 { return int64(strings.Count(resp.Body, `"id":`)) },
 	})
-	admitted := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Scope: "export"}, "records", 196, processes)
+	admitted := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: address, Group: "export"}, "records", 196, processes)
 	// Each instance reads the indexed attributes when it starts, and may read one extra page per
 	// window before it knows that the limit is exhausted.
 	if most := admitted + (len(windows)+1)*processes; calls.reads > most {

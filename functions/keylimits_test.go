@@ -62,7 +62,7 @@ func TestAKeyIsLimitedOverAllAddressesAcrossProcesses(t *testing.T) {
 	}})
 	stop()
 	others := <-ended
-	total := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: identityOf(team), Scope: "import"}, "imports", limit, processes)
+	total := d.wantWindows(t, windows, calls, ratelimit.Key{Identity: identityOf(team), Group: "import"}, "imports", limit, processes)
 	t.Logf("%d imports with the key and %d with another one", total, others)
 	if n := count(t, d.events); n != total+others {
 		t.Errorf("%d events are stored after %d were admitted", n, total+others)
@@ -141,7 +141,7 @@ func TestForgedTokensCountForTheirAddress(t *testing.T) {
 			t.Errorf("window %d: %d attempts with status 401 and %d with 429, want %d", w, got.admitted, got.refused, limit)
 		}
 		for identity, want := range map[string]int{address: got.admitted, identityOf(token): 0} {
-			if n := d.counter(t, ratelimit.Key{Identity: identity, Scope: "import", Window: w}, "imports"); n != int64(want) {
+			if n := d.counter(t, ratelimit.Key{Identity: identity, Group: "import", Window: w}, "imports"); n != int64(want) {
 				t.Errorf("window %d: the counter of %s is %d, want %d", w, identity, n, want)
 			}
 		}

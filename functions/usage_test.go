@@ -58,23 +58,23 @@ func useEveryRoute(t *testing.T, d deployment, address string) {
 	cost := func(policy, counter string) ratelimit.Cost {
 		return ratelimit.Cost{Rule: ratelimit.Rule{Policy: policy, Counter: counter, Limit: ratelimit.NoLimit}, Amount: 200}
 	}
-	costs := make(map[ratelimit.Scope][]ratelimit.Cost)
+	costs := make(map[ratelimit.Group][]ratelimit.Cost)
 	for _, r := range httpapi.Routes() {
-		scope := ratelimit.Route{Name: r.Name, Class: r.Class}.Scope()
-		if len(costs[scope]) == 0 && r.Class == ratelimit.Export {
-			costs[scope] = append(costs[scope], cost(ratelimit.PolicyRecords, "records"))
+		group := ratelimit.Route{Name: r.Name, Class: r.Class}.Group()
+		if len(costs[group]) == 0 && r.Class == ratelimit.Export {
+			costs[group] = append(costs[group], cost(ratelimit.PolicyRecords, "records"))
 		}
-		if len(costs[scope]) == 0 && r.Class == ratelimit.Import {
-			costs[scope] = append(costs[scope], cost(ratelimit.PolicyImports, "imports"))
+		if len(costs[group]) == 0 && r.Class == ratelimit.Import {
+			costs[group] = append(costs[group], cost(ratelimit.PolicyImports, "imports"))
 		}
-		if counter := "r_" + strings.ReplaceAll(r.Name, "-", "_"); r.Class != ratelimit.General || len(costs[scope]) == 0 {
-			costs[scope] = append(costs[scope], cost(ratelimit.PolicyRequests, counter))
+		if counter := "r_" + strings.ReplaceAll(r.Name, "-", "_"); r.Class != ratelimit.General || len(costs[group]) == 0 {
+			costs[group] = append(costs[group], cost(ratelimit.PolicyRequests, counter))
 		}
 	}
 	now := ratelimit.WindowAt(time.Now())
 	for w := now - ratelimit.Window(ratelimit.UsageWindows); w < now+10; w++ {
-		for scope, costs := range costs {
-			if _, err := store.Charge(t.Context(), ratelimit.Key{Identity: address, Scope: scope, Window: w}, costs); err != nil {
+		for group, costs := range costs {
+			if _, err := store.Charge(t.Context(), ratelimit.Key{Identity: address, Group: group, Window: w}, costs); err != nil {
 				t.Fatal(err)
 			}
 		}

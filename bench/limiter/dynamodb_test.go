@@ -266,7 +266,7 @@ func rules() [2]rule {
 	one := func(policy, counter string) rule {
 		return rule{
 			key: func(n int) ratelimit.Key {
-				return ratelimit.Key{Identity: address(n), Scope: ratelimit.Scope(policy), Window: window}
+				return ratelimit.Key{Identity: address(n), Group: ratelimit.Group(policy), Window: window}
 			},
 			cost: []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: policy, Counter: counter, Limit: unlimited}, Amount: 1}},
 		}

@@ -32,13 +32,13 @@ type CountersClient interface {
 //
 // An item holds the counters of one ratelimit.Key:
 //
-//	pk          S  partition key: identity#scope#minute, with the minute's start as Unix time
+//	pk          S  partition key: identity#group#minute, with the minute's start as Unix time
 //	second      N  sort key: the window, as Unix time
 //	records, imports, r_list_entity, …
 //	            N  the counters
 //	expires_at  N  when the item may be deleted, as Unix time; the table's TTL attribute
 //
-// With the minute in the partition key, one Query reads all windows of a scope and minute.
+// With the minute in the partition key, one Query reads all windows of a group and minute.
 // Each window has its own item, so counts do not depend on when old items are deleted.
 //
 // A charge is one UpdateItem that adds all costs, on the condition that all of them fit.
@@ -195,13 +195,13 @@ func readCounters(item attributeValues) (map[string]int64, error) {
 
 func counterKey(key ratelimit.Key) attributeValues {
 	return attributeValues{
-		"pk":     counterPartition(key.Identity, key.Scope, minuteOf(key.Window)),
+		"pk":     counterPartition(key.Identity, key.Group, minuteOf(key.Window)),
 		"second": number(int64(key.Window)),
 	}
 }
 
-func counterPartition(identity string, scope ratelimit.Scope, minute ratelimit.Window) types.AttributeValue {
-	return text(fmt.Sprintf("%s#%s#%d", identity, scope, minute))
+func counterPartition(identity string, group ratelimit.Group, minute ratelimit.Window) types.AttributeValue {
+	return text(fmt.Sprintf("%s#%s#%d", identity, group, minute))
 }
 
 const windowsPerMinute = ratelimit.Window(time.Minute / ratelimit.WindowLength)

@@ -51,7 +51,7 @@ func TestAChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := ratelimit.Key{Identity: "2001:db8:1234:5678::/64", Scope: "usage", Window: 1_800_000_000}
+	key := ratelimit.Key{Identity: "2001:db8:1234:5678::/64", Group: "usage", Window: 1_800_000_000}
 	// One write unit covers 1 KB, enough for more routes than the service has.
 	for i := range 20 {
 		costs := append(one("records", 200), one("r_create_export_job_"+string(rune('a'+i)), 200)...)

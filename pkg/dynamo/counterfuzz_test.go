@@ -17,16 +17,16 @@ func FuzzItemKey(f *testing.F) {
 	f.Add("2001:db8::1", byte(0), int64(11), "2001:db8:0:1::", byte(0), int64(1))
 	f.Add("2001:db8::", byte(2), int64(-1), "2001:db8::1", byte(2), int64(1))
 	f.Add("1.2.3.4", byte(0), int64(0), "::102:304", byte(0), int64(0))
-	scopes := []ratelimit.Scope{"export", "import", "usage", "not-found"}
-	f.Fuzz(func(t *testing.T, s1 string, scope1 byte, window1 int64, s2 string, scope2 byte, window2 int64) {
+	groups := []ratelimit.Group{"export", "import", "usage", "not-found"}
+	f.Fuzz(func(t *testing.T, s1 string, group1 byte, window1 int64, s2 string, group2 byte, window2 int64) {
 		for _, prefix := range []int{64, 128} {
 			a1, err1 := ratelimit.ParseAddress(s1, prefix)
 			a2, err2 := ratelimit.ParseAddress(s2, prefix)
 			if err1 != nil || err2 != nil {
 				return
 			}
-			k1 := ratelimit.Key{Identity: ratelimit.AddressIdentity(a1), Scope: scopes[int(scope1)%len(scopes)], Window: ratelimit.Window(window1)}
-			k2 := ratelimit.Key{Identity: ratelimit.AddressIdentity(a2), Scope: scopes[int(scope2)%len(scopes)], Window: ratelimit.Window(window2)}
+			k1 := ratelimit.Key{Identity: ratelimit.AddressIdentity(a1), Group: groups[int(group1)%len(groups)], Window: ratelimit.Window(window1)}
+			k2 := ratelimit.Key{Identity: ratelimit.AddressIdentity(a2), Group: groups[int(group2)%len(groups)], Window: ratelimit.Window(window2)}
 			if i1, i2 := counterKey(k1), counterKey(k2); (k1 == k2) != reflect.DeepEqual(i1, i2) {
 				t.Errorf("the item of %+v is %v, that of %+v is %v", k1, i1, k2, i2)
 			}
@@ -36,7 +36,7 @@ func FuzzItemKey(f *testing.F) {
 
 func TestAMinuteSharesAPartitionKey(t *testing.T) {
 	key := func(w ratelimit.Window) any {
-		return counterKey(ratelimit.Key{Identity: "192.0.2.1", Scope: "export", Window: w})["pk"]
+		return counterKey(ratelimit.Key{Identity: "192.0.2.1", Group: "export", Window: w})["pk"]
 	}
 	for _, begin := range []ratelimit.Window{1_800_000_000, 0, -60} {
 		if !reflect.DeepEqual(key(begin), key(begin+59)) || reflect.DeepEqual(key(begin), key(begin-1)) || reflect.DeepEqual(key(begin), key(begin+60)) {

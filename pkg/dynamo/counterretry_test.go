@@ -113,7 +113,7 @@ func (s *script) store(t *testing.T) *Counters {
 }
 
 func charge(ctx context.Context, s *Counters) (ratelimit.Result, error) {
-	return s.Charge(ctx, ratelimit.Key{Identity: "192.0.2.1", Scope: "import", Window: 1_800_000_000}, one("imports", 200))
+	return s.Charge(ctx, ratelimit.Key{Identity: "192.0.2.1", Group: "import", Window: 1_800_000_000}, one("imports", 200))
 }
 
 // A charge is retried at most once, and only if it cannot have been applied.

@@ -33,22 +33,22 @@ func NewUsage(client querier, table string) (*Usage, error) {
 	return &Usage{client: client, table: table}, nil
 }
 
-// Used implements ratelimit.UsageStore with one Query for each scope and minute; the windows
+// Used implements ratelimit.UsageStore with one Query for each group and minute; the windows
 // span one or two minutes. A Query takes half a read unit per 4 KB that it finds, at least
 // half a unit.
-func (s *Usage) Used(ctx context.Context, identity string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
+func (s *Usage) Used(ctx context.Context, identity string, groups []ratelimit.Group, last ratelimit.Window) ([]map[string]int64, error) {
 	used := make([]map[string]int64, ratelimit.UsageWindows)
 	for i := range used {
 		used[i] = make(map[string]int64)
 	}
 	first := ratelimit.FirstUsageWindow(last)
 	var mu sync.Mutex // guards used
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(UsageReaders)
-	for _, scope := range scopes {
+	queries, ctx := errgroup.WithContext(ctx)
+	queries.SetLimit(UsageReaders)
+	for _, group := range groups {
 		for minute := minuteOf(first); minute <= last; minute += windowsPerMinute {
-			group.Go(func() error {
-				items, err := s.query(ctx, counterPartition(identity, scope, minute), first, last)
+			queries.Go(func() error {
+				items, err := s.query(ctx, counterPartition(identity, group, minute), first, last)
 				if err != nil {
 					return err
 				}
@@ -61,7 +61,7 @@ func (s *Usage) Used(ctx context.Context, identity string, scopes []ratelimit.Sc
 			})
 		}
 	}
-	if err := group.Wait(); err != nil {
+	if err := queries.Wait(); err != nil {
 		return nil, err
 	}
 	return used, nil

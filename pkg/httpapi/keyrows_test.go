@@ -39,7 +39,7 @@ func (g keyRows) charged(t *testing.T, identity string) string {
 	t.Helper()
 	all := make(map[string]int64)
 	for _, r := range httpapi.Routes() {
-		used, err := g.counters.Used(t.Context(), identity, []ratelimit.Scope{ratelimit.Route{Name: r.Name, Class: r.Class}.Scope()}, ratelimit.WindowAt(now()))
+		used, err := g.counters.Used(t.Context(), identity, []ratelimit.Group{ratelimit.Route{Name: r.Name, Class: r.Class}.Group()}, ratelimit.WindowAt(now()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,20 +7,20 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// chargesPerPartition returns the maximum number of charges per second on each scope's partition
+// chargesPerPartition returns the maximum number of charges per second on each group's partition
 // key: the sum of its routes' request limits. For imports, limits.Imports caps that sum.
-func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
-	charges := make(map[ratelimit.Scope]int64)
+func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Group]int64 {
+	charges := make(map[ratelimit.Group]int64)
 	seen := make(map[string]bool) // routes with the same name share a counter
 	for _, r := range httpapi.Routes() {
 		if seen[r.Name] {
 			continue
 		}
 		seen[r.Name] = true
-		scope := ratelimit.Route{Name: r.Name, Class: r.Class}.Scope()
-		charges[scope] += limits.Requests
+		group := ratelimit.Route{Name: r.Name, Class: r.Class}.Group()
+		charges[group] += limits.Requests
 		if r.Class == ratelimit.Import {
-			charges[scope] = min(charges[scope], limits.Imports)
+			charges[group] = min(charges[group], limits.Imports)
 		}
 	}
 	return charges
@@ -28,10 +28,10 @@ func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 
 func TestDefaultLimitsFitThePartitions(t *testing.T) {
 	defaults := ratelimit.Limits{Requests: ratelimit.DefaultLimit, Imports: ratelimit.DefaultLimit}
-	for scope, n := range chargesPerPartition(defaults) {
-		t.Logf("%-20s %d charges a second", scope, n)
+	for group, n := range chargesPerPartition(defaults) {
+		t.Logf("%-20s %d charges a second", group, n)
 		if n > ratelimit.SafePerPartition {
-			t.Errorf("%s: one partition key may have to admit %d charges per second, want at most %d", scope, n, ratelimit.SafePerPartition)
+			t.Errorf("%s: one partition key may have to admit %d charges per second, want at most %d", group, n, ratelimit.SafePerPartition)
 		}
 	}
 }

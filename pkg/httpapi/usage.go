@@ -44,7 +44,7 @@ func getUsage(s *service, r *request) (response, error) {
 			return response{}, err
 		}
 	}
-	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, scopes(), ratelimit.WindowAt(s.Now()))
+	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, groups(), ratelimit.WindowAt(s.Now()))
 	if err != nil {
 		return response{}, record.UnavailableError("usage", err)
 	}
@@ -75,11 +75,11 @@ func callerOf(r *request) api.Caller {
 	return c
 }
 
-func scopes() (scopes []ratelimit.Scope) {
+func groups() (groups []ratelimit.Group) {
 	for _, r := range Routes() {
-		if s := r.limited().Scope(); !slices.Contains(scopes, s) {
-			scopes = append(scopes, s)
+		if g := r.limited().Group(); !slices.Contains(groups, g) {
+			groups = append(groups, g)
 		}
 	}
-	return scopes
+	return groups
 }

@@ -121,7 +121,7 @@ func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Co
 
 type silentUsage struct{}
 
-func (silentUsage) Used(context.Context, string, []ratelimit.Scope, ratelimit.Window) ([]map[string]int64, error) {
+func (silentUsage) Used(context.Context, string, []ratelimit.Group, ratelimit.Window) ([]map[string]int64, error) {
 	return nil, context.DeadlineExceeded
 }
 

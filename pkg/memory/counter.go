@@ -76,7 +76,7 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 }
 
 // Used implements ratelimit.UsageStore. It fails only if ctx is done.
-func (s *Counters) Used(ctx context.Context, identity string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
+func (s *Counters) Used(ctx context.Context, identity string, groups []ratelimit.Group, last ratelimit.Window) ([]map[string]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func (s *Counters) Used(ctx context.Context, identity string, scopes []ratelimit
 	for i := range used {
 		used[i] = make(map[string]int64)
 		w := ratelimit.FirstUsageWindow(last) + ratelimit.Window(i)
-		for _, scope := range scopes {
-			maps.Copy(used[i], s.windows[w][ratelimit.Key{Identity: identity, Scope: scope, Window: w}])
+		for _, group := range groups {
+			maps.Copy(used[i], s.windows[w][ratelimit.Key{Identity: identity, Group: group, Window: w}])
 		}
 	}
 	return used, nil

@@ -22,7 +22,7 @@ func TestUsage(t *testing.T) {
 }
 
 func keyAt(address int, w ratelimit.Window) ratelimit.Key {
-	return ratelimit.Key{Identity: fmt.Sprint(address), Scope: "import", Window: w}
+	return ratelimit.Key{Identity: fmt.Sprint(address), Group: "import", Window: w}
 }
 
 func counting(counter string) []ratelimit.Cost {
@@ -109,7 +109,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 		}
 	}
 	last := keyAt(-1, ratelimit.Window(ratelimit.UsageWindows+9))
-	used, err := s.Used(t.Context(), last.Identity, []ratelimit.Scope{last.Scope}, last.Window)
+	used, err := s.Used(t.Context(), last.Identity, []ratelimit.Group{last.Group}, last.Window)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestAKeyHoldsAnyNumberOfCounters(t *testing.T) {
 			}
 		}
 	}
-	used, err := s.Used(t.Context(), keyAt(1, 109).Identity, []ratelimit.Scope{keyAt(1, 109).Scope}, 109)
+	used, err := s.Used(t.Context(), keyAt(1, 109).Identity, []ratelimit.Group{keyAt(1, 109).Group}, 109)
 	if err != nil || len(used[50]) != names || len(used[59]) != names {
 		t.Errorf("%v, error %v", used, err)
 	}

@@ -145,7 +145,7 @@ func (l *Limiter) Uncharged(route Route) Decision {
 }
 
 func (l *Limiter) key(r Request) Key {
-	return Key{Identity: r.Subject.Identity, Scope: r.Route.Scope(), Window: l.window()}
+	return Key{Identity: r.Subject.Identity, Group: r.Route.Group(), Window: l.window()}
 }
 
 func (l *Limiter) window() Window { return WindowAt(l.now()) }

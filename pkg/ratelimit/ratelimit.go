@@ -30,7 +30,7 @@ func WindowAt(t time.Time) Window { return Window(t.Unix()) }
 // Reset returns the Unix time, in seconds, at which the window ends.
 func (w Window) Reset() int64 { return int64(w) + int64(WindowLength/time.Second) }
 
-// Class is a group of routes with the same rules.
+// Class says which rules apply to a route.
 type Class string
 
 const (
@@ -52,15 +52,15 @@ type Route struct {
 	Class Class
 }
 
-// Scope returns the scope of the route's counters. All export routes share one scope, because
+// Group returns the group of the route's counters. All export routes share one group, because
 // their records are counted together. All import routes share another, because their imports
-// are counted together. The scope of a general route is its name.
-func (r Route) Scope() Scope {
+// are counted together. Each general route has a group of its own.
+func (r Route) Group() Group {
 	switch r.Class {
 	case Export, Import:
-		return Scope(r.Class)
+		return Group(r.Class)
 	default:
-		return Scope(r.Name)
+		return Group(r.Name)
 	}
 }
 
@@ -83,15 +83,15 @@ type Request struct {
 	Records int64 // number of records in the response; ignored unless the class is Export
 }
 
-// Scope names a group of an identity's counters that are charged together: "export", "import"
-// or the name of a general route.
-type Scope string
+// Group names the counters of an identity that are stored together: "export", "import" or the name
+// of a general route.
+type Group string
 
-// Key identifies the counters of one identity in one scope and window. A Store keeps these
+// Key identifies the counters of one identity in one group and window. A Store keeps these
 // counters together and changes them atomically.
 type Key struct {
 	Identity string // of the Subject that is counted
-	Scope    Scope
+	Group    Group
 	Window   Window
 }
 

@@ -567,11 +567,11 @@ func (c *call) refused() bool { return c.responded && !c.result.Admitted }
 
 // keyNow returns the key under which a Limiter must charge c now. The caller holds w.mu.
 func (w *world) keyNow(c *call) ratelimit.Key {
-	scope := ratelimit.Scope(c.class)
+	group := ratelimit.Group(c.class)
 	if c.class == ratelimit.General {
-		scope = ratelimit.Scope(c.route)
+		group = ratelimit.Group(c.route)
 	}
-	return ratelimit.Key{Identity: c.req.Subject.Identity, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
+	return ratelimit.Key{Identity: c.req.Subject.Identity, Group: group, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
 }
 
 // serve handles a request as a Lambda function does. An export that Precheck does not refuse is

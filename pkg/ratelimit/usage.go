@@ -15,11 +15,11 @@ func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) +
 
 // UsageStore reads the counters of a Store. Implementations must be safe for concurrent use.
 type UsageStore interface {
-	// Used returns an identity's counters in the listed scopes for each of the UsageWindows windows
+	// Used returns an identity's counters in the listed groups for each of the UsageWindows windows
 	// that end with last, oldest first. Each window has a map from counter name to value; the map
-	// is nil or empty if there are no counters. No two scopes share a counter name. The most
+	// is nil or empty if there are no counters. No two groups share a counter name. The most
 	// recent charges may be missing.
-	Used(ctx context.Context, identity string, scopes []Scope, last Window) ([]map[string]int64, error)
+	Used(ctx context.Context, identity string, groups []Group, last Window) ([]map[string]int64, error)
 }
 
 // WindowUsage is what an identity used in one window.
@@ -30,11 +30,11 @@ type WindowUsage struct {
 	Requests map[string]int64 // by route name, such as list-entity; never nil
 }
 
-// Usage returns what an identity has used on the routes of the listed scopes in each of the
+// Usage returns what an identity has used on the routes of the listed groups in each of the
 // UsageWindows windows that end with last, oldest first. Refused requests do not count, and
 // the most recent charges may be missing. Usage fails if the store does.
-func Usage(ctx context.Context, store UsageStore, identity string, scopes []Scope, last Window) ([]WindowUsage, error) {
-	used, err := store.Used(ctx, identity, scopes, last)
+func Usage(ctx context.Context, store UsageStore, identity string, groups []Group, last Window) ([]WindowUsage, error) {
+	used, err := store.Used(ctx, identity, groups, last)
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}

@@ -23,11 +23,11 @@ type step struct {
 }
 
 var (
-	here = ratelimit.Key{Identity: "192.0.2.1", Scope: "export", Window: 1_800_000_000}
+	here = ratelimit.Key{Identity: "192.0.2.1", Group: "export", Window: 1_800_000_000}
 
-	otherAddress = ratelimit.Key{Identity: "192.0.2.2", Scope: "export", Window: 1_800_000_000}
-	otherScope   = ratelimit.Key{Identity: "192.0.2.1", Scope: "import", Window: 1_800_000_000}
-	nextWindow   = ratelimit.Key{Identity: "192.0.2.1", Scope: "export", Window: 1_800_000_001}
+	otherAddress = ratelimit.Key{Identity: "192.0.2.2", Group: "export", Window: 1_800_000_000}
+	otherGroup   = ratelimit.Key{Identity: "192.0.2.1", Group: "import", Window: 1_800_000_000}
+	nextWindow   = ratelimit.Key{Identity: "192.0.2.1", Group: "export", Window: 1_800_000_001}
 )
 
 // sequences are charges that run in order, each sequence on a store of its own.
@@ -81,10 +81,10 @@ var sequences = []struct {
 		{here, []ratelimit.Cost{cost("a", 10, 8), cost("b", 9, 1)}, true, []int64{8, 1}},
 		{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{8, 2}},
 	}},
-	{"addresses, scopes and windows are counted separately", []step{
+	{"addresses, groups and windows are counted separately", []step{
 		{here, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 		{otherAddress, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
-		{otherScope, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
+		{otherGroup, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 		{nextWindow, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 		{here, []ratelimit.Cost{cost("a", 1, 1)}, false, []int64{1}},
 	}},

@@ -38,12 +38,12 @@ func chargeLikeArithmetic(t *testing.T, s ratelimit.Store, sequences *atomic.Int
 		for step := range rapid.IntRange(1, mostSteps).Draw(rt, "steps") {
 			at := place{
 				address: rapid.IntRange(1, 2).Draw(rt, "address"),
-				scope:   rapid.SampledFrom([]ratelimit.Scope{"export", "usage"}).Draw(rt, "scope"),
+				group:   rapid.SampledFrom([]ratelimit.Group{"export", "usage"}).Draw(rt, "group"),
 				window:  here.Window + ratelimit.Window(rapid.IntRange(0, 2).Draw(rt, "window")),
 			}
 			costs := drawCosts(rt, rapid.SampledFrom([]int64{1, 5, 10, 200}))
 			want := m.charge(at, costs)
-			key := ratelimit.Key{Identity: fmt.Sprintf("192.0.2.%d of %d", at.address, sequence), Scope: at.scope, Window: at.window}
+			key := ratelimit.Key{Identity: fmt.Sprintf("192.0.2.%d of %d", at.address, sequence), Group: at.group, Window: at.window}
 			got, err := s.Charge(t.Context(), key, costs)
 			if err != nil {
 				rt.Fatalf("step %d: %v", step, err)
@@ -66,7 +66,7 @@ func chargeLikeArithmetic(t *testing.T, s ratelimit.Store, sequences *atomic.Int
 func chargeWithoutLoss(t *testing.T, s ratelimit.Store, sequences *atomic.Int64) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		key := ratelimit.Key{Identity: fmt.Sprintf("192.0.2.3 of %d", sequences.Add(1)), Scope: "usage", Window: here.Window}
+		key := ratelimit.Key{Identity: fmt.Sprintf("192.0.2.3 of %d", sequences.Add(1)), Group: "usage", Window: here.Window}
 		limit := rapid.SampledFrom([]int64{1, 5, 10, 200}).Draw(rt, "limit")
 		charges := make([][]ratelimit.Cost, rapid.IntRange(2, mostAtOnce).Draw(rt, "charges"))
 		for i := range charges {
@@ -127,7 +127,7 @@ func neverFits(c ratelimit.Cost) bool { return c.Amount > c.Rule.Limit }
 // place is a ratelimit.Key whose address is a number.
 type place struct {
 	address int
-	scope   ratelimit.Scope
+	group   ratelimit.Group
 	window  ratelimit.Window
 }
 

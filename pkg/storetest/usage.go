@@ -16,18 +16,18 @@ func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.Usa
 	t.Run("counters are returned by window and name", func(t *testing.T) { usageByWindow(t, open) })
 
 	for _, offset := range []ratelimit.Window{0, 1, 59} {
-		t.Run(fmt.Sprintf("a whole minute of every scope is kept and returned, from second %d", offset), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a whole minute of every group is kept and returned, from second %d", offset), func(t *testing.T) {
 			t.Parallel()
 			s, u := open(t)
 			first := here.Window + offset
 			last := first + ratelimit.Window(ratelimit.UsageWindows) - 1
 			for w := first; w <= last; w++ {
 				n := int64(w-first) + 1
-				charge(t, s, ratelimit.Key{Identity: here.Identity, Scope: "export", Window: w}, cost("records", 200, 2*n), cost("r_list_event", 200, n))
-				charge(t, s, ratelimit.Key{Identity: here.Identity, Scope: "import", Window: w}, cost("imports", 200, 3), cost("r_create_event", 200, 3))
-				charge(t, s, ratelimit.Key{Identity: here.Identity, Scope: "not-found", Window: w}, cost("r_not_found", 200, 4))
+				charge(t, s, ratelimit.Key{Identity: here.Identity, Group: "export", Window: w}, cost("records", 200, 2*n), cost("r_list_event", 200, n))
+				charge(t, s, ratelimit.Key{Identity: here.Identity, Group: "import", Window: w}, cost("imports", 200, 3), cost("r_create_event", 200, 3))
+				charge(t, s, ratelimit.Key{Identity: here.Identity, Group: "not-found", Window: w}, cost("r_not_found", 200, 4))
 			}
-			usage, err := ratelimit.Usage(t.Context(), u, here.Identity, []ratelimit.Scope{"export", "import", "not-found"}, last)
+			usage, err := ratelimit.Usage(t.Context(), u, here.Identity, []ratelimit.Group{"export", "import", "not-found"}, last)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,29 +55,29 @@ func usageByWindow(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratel
 	charge(t, s, here, cost("records", 10, 7), cost("r_list_entity", 10, 1))
 	charge(t, s, here, cost("records", 10, 2), cost("r_get_entity", 10, 1))
 	charge(t, s, here, cost("records", 10, 2), cost("r_get_entity", 10, 1)) // refused
-	charge(t, s, otherScope, cost("imports", 10, 1), cost("r_create_event", 10, 1))
+	charge(t, s, otherGroup, cost("imports", 10, 1), cost("r_create_event", 10, 1))
 	charge(t, s, otherAddress, cost("records", 10, 1), cost("r_get_event", 10, 1))
 	charge(t, s, nextWindow, cost("records", 10, 3), cost("r_list_entity", 10, 1))
 	for _, tt := range []struct {
-		scopes []ratelimit.Scope
+		groups []ratelimit.Group
 		last   ratelimit.Window
 		want   []map[string]int64 // counters of the last two windows
 	}{
-		{[]ratelimit.Scope{here.Scope, otherScope.Scope}, nextWindow.Window, []map[string]int64{
+		{[]ratelimit.Group{here.Group, otherGroup.Group}, nextWindow.Window, []map[string]int64{
 			{"records": 9, "r_list_entity": 1, "r_get_entity": 1, "imports": 1, "r_create_event": 1}, {"records": 3, "r_list_entity": 1}}},
-		{[]ratelimit.Scope{otherScope.Scope}, nextWindow.Window, []map[string]int64{{"imports": 1, "r_create_event": 1}, nil}},
-		{[]ratelimit.Scope{here.Scope}, here.Window, []map[string]int64{nil, {"records": 9, "r_list_entity": 1, "r_get_entity": 1}}},
+		{[]ratelimit.Group{otherGroup.Group}, nextWindow.Window, []map[string]int64{{"imports": 1, "r_create_event": 1}, nil}},
+		{[]ratelimit.Group{here.Group}, here.Window, []map[string]int64{nil, {"records": 9, "r_list_entity": 1, "r_get_entity": 1}}},
 		{nil, here.Window, []map[string]int64{nil, nil}},
 	} {
-		got, err := u.Used(t.Context(), here.Identity, tt.scopes, tt.last)
+		got, err := u.Used(t.Context(), here.Identity, tt.groups, tt.last)
 		if err != nil || len(got) != ratelimit.UsageWindows {
 			t.Fatalf("%d windows, error %v", len(got), err)
 		}
 		if got := got[len(got)-2:]; !slices.EqualFunc(got, tt.want, maps.Equal) {
-			t.Errorf("%v up to %d: %v, want %v", tt.scopes, tt.last, got, tt.want)
+			t.Errorf("%v up to %d: %v, want %v", tt.groups, tt.last, got, tt.want)
 		}
 		if !slices.EqualFunc(got[:len(got)-2], make([]map[string]int64, len(got)-2), maps.Equal) {
-			t.Errorf("%v up to %d: earlier windows hold %v", tt.scopes, tt.last, got)
+			t.Errorf("%v up to %d: earlier windows hold %v", tt.groups, tt.last, got)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func usageByWindow(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratel
 func usageOfNobody(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
 	t.Parallel()
 	_, u := open(t)
-	usage, err := ratelimit.Usage(t.Context(), u, "192.0.2.99", []ratelimit.Scope{here.Scope}, here.Window)
+	usage, err := ratelimit.Usage(t.Context(), u, "192.0.2.99", []ratelimit.Group{here.Group}, here.Window)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func usageCancelled(t *testing.T, open func(t *testing.T) (ratelimit.Store, rate
 	_, u := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := u.Used(ctx, here.Identity, []ratelimit.Scope{here.Scope}, here.Window); err == nil {
+	if _, err := u.Used(ctx, here.Identity, []ratelimit.Group{here.Group}, here.Window); err == nil {
 		t.Error("no error")
 	}
 }
