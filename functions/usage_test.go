@@ -55,20 +55,20 @@ func useEveryRoute(t *testing.T, d deployment, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cost := func(policy, counter string) ratelimit.Cost {
-		return ratelimit.Cost{Rule: ratelimit.Rule{Policy: policy, Counter: counter, Limit: ratelimit.NoLimit}, Amount: 200}
+	cost := func(rule, counter string) ratelimit.Cost {
+		return ratelimit.Cost{Rule: ratelimit.Rule{Name: rule, Counter: counter, Limit: ratelimit.NoLimit}, Amount: 200}
 	}
 	costs := make(map[ratelimit.Group][]ratelimit.Cost)
 	for _, r := range httpapi.Routes() {
 		group := ratelimit.Route{Name: r.Name, Class: r.Class}.Group()
 		if len(costs[group]) == 0 && r.Class == ratelimit.Export {
-			costs[group] = append(costs[group], cost(ratelimit.PolicyRecords, "records"))
+			costs[group] = append(costs[group], cost(ratelimit.RuleRecords, "records"))
 		}
 		if len(costs[group]) == 0 && r.Class == ratelimit.Import {
-			costs[group] = append(costs[group], cost(ratelimit.PolicyImports, "imports"))
+			costs[group] = append(costs[group], cost(ratelimit.RuleImports, "imports"))
 		}
 		if counter := "r_" + strings.ReplaceAll(r.Name, "-", "_"); r.Class != ratelimit.General || len(costs[group]) == 0 {
-			costs[group] = append(costs[group], cost(ratelimit.PolicyRequests, counter))
+			costs[group] = append(costs[group], cost(ratelimit.RuleRequests, counter))
 		}
 	}
 	now := ratelimit.WindowAt(time.Now())

@@ -263,15 +263,15 @@ type rule struct {
 
 func rules() [2]rule {
 	window := ratelimit.WindowAt(time.Now())
-	one := func(policy, counter string) rule {
+	one := func(name, counter string) rule {
 		return rule{
 			key: func(n int) ratelimit.Key {
-				return ratelimit.Key{Identity: address(n), Group: ratelimit.Group(policy), Window: window}
+				return ratelimit.Key{Identity: address(n), Group: ratelimit.Group(name), Window: window}
 			},
-			cost: []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: policy, Counter: counter, Limit: unlimited}, Amount: 1}},
+			cost: []ratelimit.Cost{{Rule: ratelimit.Rule{Name: name, Counter: counter, Limit: unlimited}, Amount: 1}},
 		}
 	}
-	return [2]rule{one(ratelimit.PolicyImports, "imports"), one(ratelimit.PolicyRequests, "r_create_event")}
+	return [2]rule{one(ratelimit.RuleImports, "imports"), one(ratelimit.RuleRequests, "r_create_event")}
 }
 
 func prepareTwoUpdates(b *testing.B, client *dynamodb.Client, clients int) decider {

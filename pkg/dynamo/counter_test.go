@@ -24,7 +24,7 @@ func openCounters(t *testing.T) ratelimit.Store {
 }
 
 func one(counter string, limit int64) []ratelimit.Cost {
-	return []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: counter, Counter: counter, Limit: limit}, Amount: 1}}
+	return []ratelimit.Cost{{Rule: ratelimit.Rule{Name: counter, Counter: counter, Limit: limit}, Amount: 1}}
 }
 
 func TestCounters(t *testing.T) { storetest.Counters(t, openCounters) }

@@ -118,8 +118,8 @@ func metrics(service string, r *request) []slog.Attr {
 		count("Blocked")
 	case !failed:
 		count("Refused")
-		for _, policy := range d.Violated() {
-			count(refusedBy[policy])
+		for _, rule := range d.Violated() {
+			count(refusedBy[rule])
 		}
 	}
 	if d.Observed {
@@ -153,7 +153,7 @@ func metrics(service string, r *request) []slog.Attr {
 }
 
 var refusedBy = map[string]string{
-	ratelimit.PolicyRecords:  "RefusedByRecords",
-	ratelimit.PolicyImports:  "RefusedByImports",
-	ratelimit.PolicyRequests: "RefusedByRequests",
+	ratelimit.RuleRecords:  "RefusedByRecords",
+	ratelimit.RuleImports:  "RefusedByImports",
+	ratelimit.RuleRequests: "RefusedByRequests",
 }

@@ -103,19 +103,19 @@ func (d Decision) tightest() Count {
 	})
 }
 
-// Violated returns the policies whose limits the request exceeds, in the order of Counts. It
-// returns nil if the request is blocked, or if it is allowed and Observed is false.
+// Violated returns the names of the rules whose limits the request exceeds, in the order of
+// Counts. It returns nil if the request is blocked, or if it is allowed and Observed is false.
 func (d Decision) Violated() []string {
 	if d.Allowed && !d.Observed || d.Blocked {
 		return nil
 	}
-	var policies []string
+	var rules []string
 	for _, c := range d.Counts {
 		if !c.fits() {
-			policies = append(policies, c.Rule.Policy)
+			rules = append(rules, c.Rule.Name)
 		}
 	}
-	return policies
+	return rules
 }
 
 // In RateLimit-Policy, w is the length of the window. In RateLimit, t is the time until the
@@ -135,9 +135,9 @@ var (
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {
-		policies = append(policies, strconv.Quote(c.Rule.Policy)+";q="+strconv.FormatInt(c.Rule.Limit, 10)+windowParameter)
+		policies = append(policies, strconv.Quote(c.Rule.Name)+";q="+strconv.FormatInt(c.Rule.Limit, 10)+windowParameter)
 		if !c.Unknown {
-			states = append(states, strconv.Quote(c.Rule.Policy)+";r="+strconv.FormatInt(c.remaining(), 10)+resetParameter)
+			states = append(states, strconv.Quote(c.Rule.Name)+";r="+strconv.FormatInt(c.remaining(), 10)+resetParameter)
 		}
 	}
 	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(d.tightest().Rule.Limit, 10)}

@@ -87,8 +87,8 @@ func FuzzHeaders(f *testing.F) {
 			Allowed: allowed,
 			Window:  ratelimit.Window(number(window, -maxFieldInteger, maxFieldInteger-1)),
 			Counts: []ratelimit.Count{
-				{Rule: ratelimit.Rule{Policy: ratelimit.PolicyRecords, Limit: number(limit1, 1, maxFieldInteger)}, Cost: number(cost1, 0, 1<<62), Used: number(used1, 0, 1<<62)},
-				{Rule: ratelimit.Rule{Policy: ratelimit.PolicyRequests, Limit: number(limit2, 1, maxFieldInteger)}, Cost: number(cost2, 0, 1<<62), Used: number(used2, 0, 1<<62)},
+				{Rule: ratelimit.Rule{Name: ratelimit.RuleRecords, Limit: number(limit1, 1, maxFieldInteger)}, Cost: number(cost1, 0, 1<<62), Used: number(used1, 0, 1<<62)},
+				{Rule: ratelimit.Rule{Name: ratelimit.RuleRequests, Limit: number(limit2, 1, maxFieldInteger)}, Cost: number(cost2, 0, 1<<62), Used: number(used2, 0, 1<<62)},
 			},
 		}
 		h := make(http.Header)
@@ -117,10 +117,10 @@ func FuzzHeaders(f *testing.F) {
 		}
 		for i, c := range d.Counts {
 			p, s := policies[i], states[i]
-			if p.name != c.Rule.Policy || len(p.parameters) != 2 || p.parameters["q"] != c.Rule.Limit || p.parameters["w"] != 1 {
+			if p.name != c.Rule.Name || len(p.parameters) != 2 || p.parameters["q"] != c.Rule.Limit || p.parameters["w"] != 1 {
 				t.Errorf("policy %+v of %+v", p, c)
 			}
-			if left := max(0, c.Rule.Limit-c.Used); s.name != c.Rule.Policy || len(s.parameters) != 2 || s.parameters["r"] != left || s.parameters["t"] < 1 || remaining > left {
+			if left := max(0, c.Rule.Limit-c.Used); s.name != c.Rule.Name || len(s.parameters) != 2 || s.parameters["r"] != left || s.parameters["t"] < 1 || remaining > left {
 				t.Errorf("state %+v of %+v, remaining %d", s, c, remaining)
 			}
 		}

@@ -47,7 +47,7 @@ func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused 
 	for i, c := range costs {
 		s, ok := k.counters[counterID{key, c.Rule.Counter}]
 		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Used: s.used, Unknown: !ok || s.unseen}
-		counts := !unread || s.refused || c.Rule.Policy != PolicyRecords
+		counts := !unread || s.refused || c.Rule.Name != RuleRecords
 		refused = refused || ok && counts && !d.Counts[i].fits()
 	}
 	return d, refused

@@ -152,12 +152,12 @@ func (l *Limiter) window() Window { return WindowAt(l.now()) }
 
 func costs(r Request) []Cost {
 	limits := r.Subject.Limits
-	requests := Cost{Rule{PolicyRequests, r.Route.counter(), limits.Requests}, 1}
+	requests := Cost{Rule{RuleRequests, r.Route.counter(), limits.Requests}, 1}
 	switch r.Route.Class {
 	case Export:
-		return []Cost{{Rule{PolicyRecords, PolicyRecords, limits.Records}, r.Records}, requests}
+		return []Cost{{Rule{RuleRecords, RuleRecords, limits.Records}, r.Records}, requests}
 	case Import:
-		return []Cost{{Rule{PolicyImports, PolicyImports, limits.Imports}, 1}, requests}
+		return []Cost{{Rule{RuleImports, RuleImports, limits.Imports}, 1}, requests}
 	default:
 		return []Cost{requests}
 	}

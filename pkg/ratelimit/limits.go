@@ -59,7 +59,7 @@ func (l Limits) Check(exportRoutes int) (warning string, err error) {
 		switch {
 		case limit.value < 0:
 			return "", fmt.Errorf("the limit of %s, %d, is negative; a limit is at least 1, or 0 for the default", limit.name, limit.value)
-		case limit.value > MaxPerPartition && limit.name != PolicyRecords:
+		case limit.value > MaxPerPartition && limit.name != RuleRecords:
 			return "", fmt.Errorf("the limit of %s, %d, is above %d: each call writes to the same DynamoDB partition, which accepts 1,000 writes per second",
 				limit.name, limit.value, MaxPerPartition)
 		}

@@ -34,16 +34,16 @@ func (w Window) Reset() int64 { return int64(w) + int64(WindowLength/time.Second
 type Class string
 
 const (
-	General Class = "general" // routes that are neither Export nor Import; rule: PolicyRequests
-	Export  Class = "export"  // routes that read records; rules: PolicyRecords and PolicyRequests
-	Import  Class = "import"  // routes that write records; rules: PolicyImports and PolicyRequests
+	General Class = "general" // routes that are neither Export nor Import; rule: RuleRequests
+	Export  Class = "export"  // routes that read records; rules: RuleRecords and RuleRequests
+	Import  Class = "import"  // routes that write records; rules: RuleImports and RuleRequests
 )
 
-// The names of the rules in the RateLimit headers.
+// The names of the rules, which clients see in headers and problems.
 const (
-	PolicyRecords  = "records"  // counted per identity, across all export routes
-	PolicyImports  = "imports"  // counted per identity, across all import routes
-	PolicyRequests = "requests" // counted per identity and route
+	RuleRecords  = "records"  // counted per identity, across all export routes
+	RuleImports  = "imports"  // counted per identity, across all import routes
+	RuleRequests = "requests" // counted per identity and route
 )
 
 // Route describes a route of the service to a Limiter. Each route has its own request counter.
@@ -97,7 +97,7 @@ type Key struct {
 
 // Rule is a limit on a counter.
 type Rule struct {
-	Policy  string // name of the rule in the RateLimit headers
+	Name    string // one of RuleRecords, RuleImports and RuleRequests
 	Counter string // name of the counter within its Key
 	Limit   int64  // highest value that the counter may reach, at least 1, or NoLimit
 }

@@ -46,7 +46,7 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 }
 
 // judgeRefusal checks a refusal, or a decision that would be a refusal without ActionObserve.
-// full lists the policies whose limits the request exceeded at the time.
+// full lists the names of the rules whose limits the request exceeded at the time.
 func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
 		w.fail("refused although it fits: %+v; the counters are %v", d, w.applied)
@@ -62,9 +62,9 @@ func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, f
 	if len(violated) == 0 {
 		w.fail("a refusal without violated rules: %+v", d)
 	}
-	for _, policy := range violated {
-		if !slices.Contains(full, policy) {
-			w.fail("refused by %s, but the request exceeds only %v: %+v", policy, full, d)
+	for _, name := range violated {
+		if !slices.Contains(full, name) {
+			w.fail("refused by %s, but the request exceeds only %v: %+v", name, full, d)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (w *world) judgeResponse(c *call, d ratelimit.Decision) {
 	left := int64(1 << 62)
 	for i, r := range c.rules {
 		if d.Counts[i].Used != c.result.Used[i] || d.Counts[i].Unknown {
-			w.fail("%s is %d, the decision is %+v", r.name, c.result.Used[i], d)
+			w.fail("%s is %d, the decision is %+v", r.counter, c.result.Used[i], d)
 		}
 		left = min(left, max(0, r.limit-c.result.Used[i]))
 	}
@@ -169,18 +169,19 @@ func (w *world) judgeResponse(c *call, d ratelimit.Decision) {
 
 func sameRules(rules []rule, d ratelimit.Decision) bool {
 	return slices.EqualFunc(rules, d.Counts, func(r rule, c ratelimit.Count) bool {
-		return c.Rule == ratelimit.Rule{Policy: r.policy, Counter: r.name, Limit: r.limit} && c.Cost == r.cost
+		return c.Rule == ratelimit.Rule{Name: r.name, Counter: r.counter, Limit: r.limit} && c.Cost == r.cost
 	})
 }
 
-// violatedBy returns the policies whose limits the charge exceeds according to the store's result.
-func violatedBy(c *call) (policies []string) {
+// violatedBy returns the names of the rules whose limits the charge exceeds according to the store's
+// result.
+func violatedBy(c *call) (names []string) {
 	for i, r := range c.rules {
 		if r.cost > 0 && c.result.Used[i]+r.cost > r.limit {
-			policies = append(policies, r.policy)
+			names = append(names, r.name)
 		}
 	}
-	return policies
+	return names
 }
 
 // judgeLost checks the decision on a charge that got no response from the store.
@@ -230,7 +231,7 @@ func (k *knowledge) learn(c *call, current ratelimit.Window) {
 		*k = knowledge{window: current, used: make(ledger), refused: make(map[counterID]bool)}
 	}
 	for i, r := range c.rules {
-		id := counterID{c.key, r.name}
+		id := counterID{c.key, r.counter}
 		if used, told := k.used[id]; told || full {
 			k.used[id] = max(used, c.result.Used[i])
 		}
@@ -243,7 +244,7 @@ func (k *knowledge) learn(c *call, current ratelimit.Window) {
 // excludes reports whether at least one cost does not fit, according to the counters in k.
 func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
-		used, told := k.used[counterID{key, r.name}]
+		used, told := k.used[counterID{key, r.counter}]
 		return told && r.cost > 0 && used+r.cost > r.limit
 	})
 }
@@ -251,7 +252,7 @@ func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 	for _, r := range rules {
 		if k.excludes(key, []rule{r}) {
-			k.refused[counterID{key, r.name}] = true
+			k.refused[counterID{key, r.counter}] = true
 		}
 	}
 }
@@ -268,9 +269,9 @@ func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	c.acked = true
 	w.acked.add(c.key, c.rules)
 	for _, r := range c.rules {
-		id := counterID{c.key, r.name}
+		id := counterID{c.key, r.counter}
 		if n := w.acked[id]; n > w.highest[id] {
-			w.fail("%d of %s admitted in window %d, want at most the highest limit, %d", n, r.name, c.key.Window, w.highest[id])
+			w.fail("%d of %s admitted in window %d, want at most the highest limit, %d", n, r.counter, c.key.Window, w.highest[id])
 		}
 	}
 }
@@ -295,7 +296,7 @@ func (w *world) audit() {
 		if want[id] != n {
 			w.fail("%v: %d applied, want %d, the sum of acknowledged and lost charges", id, n, want[id])
 		}
-		w.checkStored(id.key, []rule{{name: id.name}})
+		w.checkStored(id.key, []rule{{counter: id.name}})
 	}
 }
 
@@ -303,7 +304,7 @@ func (w *world) audit() {
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 	costs := make([]ratelimit.Cost, len(rules))
 	for i, r := range rules {
-		costs[i].Rule = ratelimit.Rule{Counter: r.name, Limit: 1}
+		costs[i].Rule = ratelimit.Rule{Counter: r.counter, Limit: 1}
 	}
 	result, err := w.store.Charge(context.Background(), key, costs)
 	if err != nil {
@@ -311,8 +312,8 @@ func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 		return
 	}
 	for i, r := range rules {
-		if want := w.applied[counterID{key, r.name}]; result.Used[i] != want {
-			w.fail("%v: %s is %d, want %d", key, r.name, result.Used[i], want)
+		if want := w.applied[counterID{key, r.counter}]; result.Used[i] != want {
+			w.fail("%v: %s is %d, want %d", key, r.counter, result.Used[i], want)
 		}
 	}
 }

@@ -185,25 +185,25 @@ type ledger map[counterID]int64
 
 func (l ledger) add(key ratelimit.Key, rules []rule) {
 	for _, r := range rules {
-		l[counterID{key, r.name}] += r.cost
+		l[counterID{key, r.counter}] += r.cost
 	}
 }
 
-// full returns the policies whose limits the costs would exceed.
-func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
+// full returns the names of the rules whose limits the costs would exceed.
+func (l ledger) full(key ratelimit.Key, rules []rule) (names []string) {
 	for _, r := range rules {
-		if r.cost > 0 && l[counterID{key, r.name}] > r.limit-r.cost {
-			policies = append(policies, r.policy)
+		if r.cost > 0 && l[counterID{key, r.counter}] > r.limit-r.cost {
+			names = append(names, r.name)
 		}
 	}
-	return policies
+	return names
 }
 
 // rule is one limit on a request, and the cost of the request under that limit. The simulation
 // derives both from the specification, without the code under test.
 type rule struct {
-	policy, name string
-	cost, limit  int64
+	name, counter string
+	cost, limit   int64
 }
 
 // world is one simulated service. mu guards the fields below it.
@@ -715,7 +715,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) ratelimit.Result {
 	rules := c.chargedRules()
 	same := slices.EqualFunc(costs, rules, func(got ratelimit.Cost, want rule) bool {
-		return got == ratelimit.Cost{Rule: ratelimit.Rule{Policy: want.policy, Counter: want.name, Limit: want.limit}, Amount: want.cost}
+		return got == ratelimit.Cost{Rule: ratelimit.Rule{Name: want.name, Counter: want.counter, Limit: want.limit}, Amount: want.cost}
 	})
 	if !same {
 		w.fail("charged %+v, want %+v", costs, rules)
@@ -730,7 +730,7 @@ func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) rateli
 		c.applied = true
 		w.applied.add(key, rules)
 		for _, r := range rules {
-			id := counterID{key, r.name}
+			id := counterID{key, r.counter}
 			w.highest[id] = max(w.highest[id], r.limit)
 		}
 	}

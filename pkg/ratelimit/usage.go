@@ -51,9 +51,9 @@ func (u *WindowUsage) add(counters map[string]int64) {
 	for name, n := range counters {
 		switch route, ok := counterRoute(name); {
 		case n == 0:
-		case name == PolicyRecords:
+		case name == RuleRecords:
 			u.Records = n
-		case name == PolicyImports:
+		case name == RuleImports:
 			u.Imports = n
 		case ok:
 			u.Requests[route] = n

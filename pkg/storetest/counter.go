@@ -12,7 +12,7 @@ import (
 )
 
 func cost(name string, limit, amount int64) ratelimit.Cost {
-	return ratelimit.Cost{Rule: ratelimit.Rule{Policy: name, Counter: name, Limit: limit}, Amount: amount}
+	return ratelimit.Cost{Rule: ratelimit.Rule{Name: name, Counter: name, Limit: limit}, Amount: amount}
 }
 
 type step struct {

@@ -78,7 +78,7 @@ func ownMetrics(t *testing.T, r rendered) (metrics []cloudwatch.Metric) {
 	t.Helper()
 	service := "Service=" + r.Stack
 	for _, path := range []string{"pkg/httpapi/log.go", "pkg/httpapi/clockfault.go", "functions/internal/jobs/monitor.go"} {
-		found := regexp.MustCompile(`(?:count\(|metric\.\w+\(|ratelimit\.Policy\w+: +)"(\w+)"`).FindAllStringSubmatch(read(t, path), -1)
+		found := regexp.MustCompile(`(?:count\(|metric\.\w+\(|ratelimit\.Rule\w+: +)"(\w+)"`).FindAllStringSubmatch(read(t, path), -1)
 		if len(found) == 0 {
 			t.Fatalf("%s has no metrics, so this test reads the wrong thing", path)
 		}
