@@ -51,35 +51,38 @@ func NewExporter(entities Entities, events Events, files Files, cfg Config) (*Ex
 	return &Exporter{entities: entities, events: events, files: files, Config: cfg}, nil
 }
 
+// run is one run of an export job.
 type run struct {
-	*job.Run
-	*Exporter
-	state           // as last saved
-	saved time.Time // when the state was last saved
+	job      *job.Run
+	exporter *Exporter
+
+	details    details // as last saved
+	checkpoint checkpoint
+	savedAt    time.Time
 
 	counted atomic.Pointer[int64] // number of the job's records; nil until they have been counted
 }
 
 // Do implements [job.Work].
 func (x *Exporter) Do(ctx context.Context, running *job.Run) (any, error) {
-	r := &run{Run: running, Exporter: x}
-	if err := r.Job.Decode(&r.details, &r.checkpoint); err != nil {
+	r := &run{job: running, exporter: x}
+	if err := running.Job.Decode(&r.details, &r.checkpoint); err != nil {
 		return nil, err
 	}
-	r.RecordsWritten = r.Records // records that are in no part will be written again
-	defer func() { r.Log = r.Log.With("records", r.RecordsWritten) }()
-	if r.Format == record.CSV && !r.Survey.Done {
+	r.details.RecordsWritten = r.checkpoint.Records // records that are in no part will be written again
+	defer func() { running.Log = running.Log.With("records", r.details.RecordsWritten) }()
+	if r.details.Format == record.CSV && !r.checkpoint.Survey.Done {
 		if err := r.survey(ctx); err != nil {
 			return nil, err
 		}
 	}
 	err := r.writeFile(ctx)
 	if errors.Is(err, ErrUpload) { // the next run writes the file again from the first record
-		if err := r.files.Abort(r.Calls, r.upload()); err != nil {
+		if err := x.files.Abort(running.Calls, r.upload()); err != nil {
 			return nil, err
 		}
-		next := state{details{ExportOrder: r.ExportOrder, RecordsExpected: r.RecordsExpected}, checkpoint{Survey: r.Survey}}
-		if err := r.save(next, false); err != nil {
+		again := details{ExportOrder: r.details.ExportOrder, RecordsExpected: r.details.RecordsExpected}
+		if err := r.save(again, checkpoint{Survey: r.checkpoint.Survey}, false); err != nil {
 			return nil, err
 		}
 	}
@@ -97,43 +100,44 @@ func (x *Exporter) Clean(ctx context.Context, j job.Job) error {
 }
 
 // upload returns the job's file with the upload and parts that were last saved.
-func (r *run) upload() File { return fileOf(r.Job, r.details, r.Parts) }
+func (r *run) upload() File { return fileOf(r.job.Job, r.details, r.checkpoint.Parts) }
 
 func (r *run) writeFile(ctx context.Context) error {
-	if r.Upload == "" {
-		next := r.state
+	files := r.exporter.files
+	if r.details.Upload == "" {
+		next := r.details
 		var err error
-		if next.Upload, err = r.files.Start(r.Calls, r.upload()); err != nil {
+		if next.Upload, err = files.Start(r.job.Calls, r.upload()); err != nil {
 			return err
 		}
-		if err := r.save(next, false); err != nil {
-			_ = r.files.Abort(r.Calls, fileOf(r.Job, next.details, nil)) // no other run knows this upload
+		if err := r.save(next, r.checkpoint, false); err != nil {
+			_ = files.Abort(r.job.Calls, fileOf(r.job.Job, next, nil)) // no other run knows this upload
 			return err
 		}
 	}
-	if !r.Written {
+	if !r.checkpoint.Written {
 		if err := r.write(ctx); err != nil {
 			return err
 		}
 	}
-	if err := r.files.Complete(r.Calls, r.upload()); err != nil {
+	if err := files.Complete(r.job.Calls, r.upload()); err != nil {
 		return err
 	}
-	expires := record.TimeOf(r.Now().AddDate(0, 0, r.FileDays))
-	written := r.RecordsWritten
+	expires := record.TimeOf(r.job.Now().AddDate(0, 0, r.exporter.FileDays))
+	written := r.details.RecordsWritten
 	// RecordsExpected was too high if records were deleted during the export.
-	r.FileExpiresAt, r.RecordsExpected = &expires, &written
+	r.details.FileExpiresAt, r.details.RecordsExpected = &expires, &written
 	return nil
 }
 
-func (r *run) due() bool { return r.Now().Sub(r.saved) >= r.SaveEvery }
+func (r *run) due() bool { return r.job.Now().Sub(r.savedAt) >= r.exporter.SaveEvery }
 
-// save stores next and, if that succeeds, makes it the state of r.
-func (r *run) save(next state, further bool) error {
-	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
-	if err := r.Save(next.details, next.checkpoint, further); err != nil {
+// save stores d and c and, if that succeeds, keeps them in r.
+func (r *run) save(d details, c checkpoint, further bool) error {
+	d.RecordsExpected = cmp.Or(d.RecordsExpected, r.counted.Load())
+	if err := r.job.Save(d, c, further); err != nil {
 		return err
 	}
-	r.state, r.saved = next, r.Now()
+	r.details, r.checkpoint, r.savedAt = d, c, r.job.Now()
 	return nil
 }

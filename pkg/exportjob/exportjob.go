@@ -17,12 +17,6 @@ import (
 
 var Kind = job.Kind{Name: "export", Keep: 180 * 24 * time.Hour, Quota: 10}
 
-// state is what a job stores about its work.
-type state struct {
-	details
-	checkpoint
-}
-
 // details holds what lists show and what is needed after the job has ended.
 type details struct {
 	api.ExportOrder

@@ -138,6 +138,12 @@ func (l *life) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 	return l.Life.Put(ctx, j)
 }
 
+// state is all that a job stores about its work.
+type state struct {
+	details
+	checkpoint
+}
+
 func (w *world) state(j job.Job) (s state) {
 	w.t.Helper()
 	if err := j.Decode(&s.details, &s.checkpoint); err != nil {

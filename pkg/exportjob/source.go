@@ -46,20 +46,20 @@ type row struct {
 }
 
 func (r *run) source() source {
-	if r.Resource == record.Entity {
+	if r.details.Resource == record.Entity {
 		return r.entitySource()
 	}
 	return r.eventSource()
 }
 
 func (r *run) entitySource() source {
-	q := entity.Query{Type: r.Filters.Type, Limit: pageLength}
-	workspace, until := r.Job.Workspace, r.Job.Until
+	q := entity.Query{Type: r.details.Filters.Type, Limit: pageLength}
+	workspace, until := r.job.Job.Workspace, r.job.Job.Until
 	return source{
 		list: func(ctx context.Context, cursor record.Cursor) (page, error) {
 			q := q
 			q.Cursor = cursor
-			found, err := r.entities.List(ctx, workspace, q)
+			found, err := r.exporter.entities.List(ctx, workspace, q)
 			p := page{next: found.Next}
 			for _, e := range found.Records {
 				if e.CreatedAt.Compare(until) <= 0 {
@@ -68,19 +68,20 @@ func (r *run) entitySource() source {
 			}
 			return p, err
 		},
-		count: func(ctx context.Context) (int64, error) { return r.entities.Count(ctx, workspace, q, until) },
+		count: func(ctx context.Context) (int64, error) { return r.exporter.entities.Count(ctx, workspace, q, until) },
 	}
 }
 
 // eventSource leaves out events that had expired when the job was created.
 func (r *run) eventSource() source {
-	q := event.Query{EntityID: event.OptionalID(r.Filters.EntityID), From: r.Filters.From, To: r.Filters.To, Ascending: true, Limit: pageLength}
-	workspace, until, name := r.Job.Workspace, r.Job.Until, r.Filters.Name
+	filters := r.details.Filters
+	q := event.Query{EntityID: event.OptionalID(filters.EntityID), From: filters.From, To: filters.To, Ascending: true, Limit: pageLength}
+	workspace, until, name := r.job.Job.Workspace, r.job.Job.Until, filters.Name
 	s := source{
 		list: func(ctx context.Context, cursor record.Cursor) (page, error) {
 			q := q
 			q.Cursor = cursor
-			found, err := r.events.List(ctx, workspace, q)
+			found, err := r.exporter.events.List(ctx, workspace, q)
 			p := page{next: found.Next}
 			for _, e := range found.Records {
 				if e.CreatedAt.Compare(until) <= 0 && !e.Expired(until) && (name == "" || name == e.Name) {
@@ -89,7 +90,7 @@ func (r *run) eventSource() source {
 			}
 			return p, err
 		},
-		count: func(ctx context.Context) (int64, error) { return r.events.Count(ctx, workspace, q, until) },
+		count: func(ctx context.Context) (int64, error) { return r.exporter.events.Count(ctx, workspace, q, until) },
 	}
 	if name != "" {
 		s.count = s.countRows

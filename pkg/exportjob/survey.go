@@ -20,7 +20,7 @@ const (
 
 // survey finds the names of the attributes in the job's records, for the columns of a CSV file.
 func (r *run) survey(ctx context.Context) error {
-	s := r.Survey
+	s := r.checkpoint.Survey
 	found := newSurveyor(s)
 	err := r.source().eachPage(ctx, s.Cursor, func(p page) error {
 		for _, row := range p.rows {
@@ -41,14 +41,14 @@ func (r *run) survey(ctx context.Context) error {
 }
 
 func (r *run) saveSurvey(s survey, found *surveyor) error {
-	next := r.state
-	further := s.Done || s.Cursor != next.Survey.Cursor
+	d, c := r.details, r.checkpoint
+	further := s.Done || s.Cursor != c.Survey.Cursor
 	if s.Done {
-		next.RecordsExpected = &s.Records
+		d.RecordsExpected = &s.Records
 	}
 	s.Names = slices.Sorted(maps.Keys(found.names))
-	next.Survey = s
-	return r.save(next, further)
+	c.Survey = s
+	return r.save(d, c, further)
 }
 
 type surveyor struct {

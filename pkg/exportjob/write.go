@@ -18,12 +18,12 @@ import (
 func (r *run) write(ctx context.Context) error {
 	from := r.source()
 	defer r.count(ctx, from)()
-	part := newPart(r.PartBytes, len(r.Parts) == 0, r.Sum)
+	part := newPart(r.exporter.PartBytes, len(r.checkpoint.Parts) == 0, r.checkpoint.Sum)
 	to, err := r.newWriter(part)
 	if err != nil {
 		return err
 	}
-	cursor := r.Cursor
+	cursor := r.checkpoint.Cursor
 	err = from.eachPage(ctx, cursor, func(p page) error {
 		for _, row := range p.rows {
 			if err := part.add(to, row); err != nil {
@@ -39,7 +39,7 @@ func (r *run) write(ctx context.Context) error {
 				return err
 			}
 		}
-		if part.records > 0 && part.Len() >= r.PartBytes {
+		if part.records > 0 && part.Len() >= r.exporter.PartBytes {
 			return r.put(part, cursor, false)
 		}
 		return r.report(part, cursor)
@@ -56,7 +56,7 @@ func (r *run) write(ctx context.Context) error {
 // count starts counting the job's records in the background, unless they have been counted.
 // stop ends the counting.
 func (r *run) count(ctx context.Context, from source) (stop func()) {
-	if r.RecordsExpected != nil {
+	if r.details.RecordsExpected != nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -66,7 +66,7 @@ func (r *run) count(ctx context.Context, from source) (stop func()) {
 		if err == nil {
 			r.counted.Store(&n)
 		} else if ctx.Err() == nil {
-			r.Log.WarnContext(ctx, "counting the records of an export job failed", "error", err)
+			r.job.Log.WarnContext(ctx, "counting the records of an export job failed", "error", err)
 		}
 	})
 	return func() { cancel(); counting.Wait() }
@@ -78,12 +78,12 @@ func (r *run) report(part *part, cursor record.Cursor) error {
 	if !r.due() {
 		return nil
 	}
-	next := r.state
-	next.RecordsWritten = next.Records + part.records
+	d, c := r.details, r.checkpoint
+	d.RecordsWritten = c.Records + part.records
 	if part.records == 0 {
-		next.Cursor = cursor
+		c.Cursor = cursor
 	}
-	return r.save(next, next.Cursor != r.Cursor)
+	return r.save(d, c, c.Cursor != r.checkpoint.Cursor)
 }
 
 type recordWriter interface {
@@ -93,15 +93,15 @@ type recordWriter interface {
 // newWriter returns a writer that writes to part. For CSV, the survey must be complete, and
 // newWriter writes the header if it is called for the first part.
 func (r *run) newWriter(part *part) (recordWriter, error) {
-	if r.Format == record.NDJSON {
+	if r.details.Format == record.NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil
 	}
 	columns := event.Columns()
-	if r.Resource == record.Entity {
+	if r.details.Resource == record.Entity {
 		columns = entity.Columns()
 	}
-	w := recordfile.NewCSVWriter(part, columns, r.Survey.Names, r.CSVFormulas == api.KeepFormulas)
-	if len(r.Parts) > 0 {
+	w := recordfile.NewCSVWriter(part, columns, r.checkpoint.Survey.Names, r.details.CSVFormulas == api.KeepFormulas)
+	if len(r.checkpoint.Parts) > 0 {
 		return w, nil
 	}
 	return w, w.WriteHeader()
@@ -110,30 +110,30 @@ func (r *run) newWriter(part *part) (recordWriter, error) {
 // put uploads a part, and saves its ETag and the cursor of the next page. Only the last part may
 // be smaller than PartBytes, or have no records.
 func (r *run) put(part *part, cursor record.Cursor, last bool) error {
-	next := r.state
-	n := len(next.Parts) + 1
+	d, c, x := r.details, r.checkpoint, r.exporter
+	n := len(c.Parts) + 1
 	if part.records > 0 || last {
-		if n > r.MaxParts {
-			return job.Failure(fmt.Sprintf("The file would be larger than %d MB. Use filters to export fewer records.", int64(r.MaxParts)*int64(r.PartBytes)>>20))
+		if n > x.MaxParts {
+			return job.Failure(fmt.Sprintf("The file would be larger than %d MB. Use filters to export fewer records.", int64(x.MaxParts)*int64(x.PartBytes)>>20))
 		}
-		b, err := part.content(r.PartBytes, last)
+		b, err := part.content(x.PartBytes, last)
 		if err != nil {
 			return err
 		}
-		etag, err := r.files.Put(r.Calls, r.upload(), n, b)
+		etag, err := x.files.Put(r.job.Calls, r.upload(), n, b)
 		if err != nil {
 			return err
 		}
 		size := int64(len(b))
-		if next.SizeBytes != nil {
-			size += *next.SizeBytes
+		if d.SizeBytes != nil {
+			size += *d.SizeBytes
 		}
-		next.SizeBytes = &size
-		next.Parts = append(next.Parts[:n-1:n-1], etag)
-		next.Records, next.Sum = next.Records+part.records, part.sum
+		d.SizeBytes = &size
+		c.Parts = append(c.Parts[:n-1:n-1], etag)
+		c.Records, c.Sum = c.Records+part.records, part.sum
 	}
-	next.Cursor, next.Written, next.RecordsWritten = cursor, last, next.Records
-	if err := r.save(next, last || cursor != r.Cursor); err != nil {
+	c.Cursor, c.Written, d.RecordsWritten = cursor, last, c.Records
+	if err := r.save(d, c, last || cursor != r.checkpoint.Cursor); err != nil {
 		return err
 	}
 	part.reset()
