@@ -18,7 +18,6 @@ import (
 	"sluice/pkg/access"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/ratelimit"
 )
 
 // keyring is a deployment's table of API keys.
@@ -192,33 +191,6 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	invoke(t, instances[2], event(key), http.StatusUnauthorized)
 	if time.Since(start) < access.MaxAge {
 		invoke(t, instances[0], event(key), http.StatusOK) // the cached key still applies
-	}
-}
-
-// Requests with invalid keys are charged like all other requests: each window with a refusal
-// admits exactly 200 of them.
-func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
-	const address, processes, windowsWanted = "198.51.100.7", 8, 3
-	d := deploy(t, dynamolocal.Endpoint(t))
-	d.guard(t)
-	windows := flood(t, d.start(t, "create-event", processes), demand{full: windowsWanted, event: func(int, int) events.APIGatewayV2HTTPRequest {
-		_, token := secrettest.New(t, access.Key{Workspace: "mine", Scopes: access.Scopes()}, time.Now())
-		ev := lambdatest.Event("POST", "/create_event", address, `{"name":"n"}`)
-		ev.Headers["authorization"] = "Bearer " + token.Reveal()
-		return ev
-	}})
-	for w, got := range windows {
-		t.Logf("window %d: %d attempts with status 401, %d with 429", w, got.admitted, got.refused)
-		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
-			t.Errorf("window %d: %d attempts with %d refused, want 200", w, got.admitted, got.refused)
-		}
-		key := ratelimit.Key{Identity: address, Group: "import", Window: w}
-		if imports, requests := d.counter(t, key, "imports"), d.counter(t, key, "r_create_event"); imports != int64(got.admitted) || requests != imports {
-			t.Errorf("window %d: the counters hold %d imports and %d requests after %d attempts", w, imports, requests, got.admitted)
-		}
-	}
-	if n := count(t, d.events); n != 0 {
-		t.Errorf("%d events are stored", n)
 	}
 }
 

@@ -504,25 +504,3 @@ func TestConnectionsAreKept(t *testing.T) {
 		t.Logf("%d connections", n)
 	}
 }
-
-func TestUnreachableCountersCause503WithNothingDone(t *testing.T) {
-	t.Parallel()
-	d := deploy(t, dynamolocal.Endpoint(t))
-	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:9") // overrides the earlier value
-	for function, ev := range map[string]events.APIGatewayV2HTTPRequest{
-		"create-event": lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"name":"n"}`),
-		"list-entity":  lambdatest.Event("GET", "/entity", "192.0.2.1", ""),
-		"not-found":    lambdatest.Event("GET", "/nowhere", "192.0.2.1", ""),
-	} {
-		resp := invoke(t, d.start(t, function, 1)[0], ev, http.StatusServiceUnavailable)
-		if resp.Headers["Retry-After"] != "1" || resp.Headers["X-RateLimit-Remaining"] != "0" || !strings.HasPrefix(resp.Headers["Content-Type"], "application/problem+json") {
-			t.Errorf("%s: headers %v", function, resp.Headers)
-		}
-		if strings.Contains(resp.Body, "127.0.0.1") {
-			t.Errorf("%s: the body reveals the cause: %s", function, resp.Body)
-		}
-	}
-	if n := count(t, d.events); n != 0 {
-		t.Errorf("%d events were written", n)
-	}
-}

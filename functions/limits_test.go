@@ -242,32 +242,6 @@ func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []
 	}
 }
 
-// The test sets the maximum age, which is 60 seconds by default, to 3 seconds.
-func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
-	t.Parallel()
-	const address, processes, maxAge = "198.51.100.7", 3, 3 * time.Second
-	d := deploy(t, dynamolocal.Endpoint(t))
-	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String())
-	l := startLoad(t, d.start(t, "not-found", processes), nowhere(address), 50*time.Millisecond)
-	l.waitUntil(t, time.Time{})
-	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionBlock})
-	set := time.Now()
-	l.waitUntil(t, set.Add(maxAge))
-	last, blocked := time.Duration(0), 0
-	for _, e := range l.stop() {
-		switch {
-		case e.status == http.StatusForbidden:
-			blocked++
-		case e.begun.After(set):
-			last = max(last, e.begun.Sub(set))
-		}
-	}
-	t.Logf("the last request passed %v after the row was set", last)
-	if last > maxAge || blocked == 0 {
-		t.Errorf("a request passed %v after the address was blocked, %d were refused", last, blocked)
-	}
-}
-
 // Every request is admitted, and the metric Observed counts the requests above the limit.
 func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	t.Parallel()
@@ -301,30 +275,6 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	t.Logf("%d requests, %d of them above the limit", len(done), want)
 	if observed != want || want == 0 || refused != 0 {
 		t.Errorf("Observed is %d and Refused is %d, want %d (more than 0) and 0 for %d requests", observed, refused, want, len(done))
-	}
-}
-
-// The rows expire while the instance is frozen.
-func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
-	t.Parallel()
-	const maxAge = time.Second
-	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
-	d := deploy(t, proxy.URL)
-	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String())
-	instance := d.start(t, "not-found", 1)[0]
-	ev := lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
-	for limit := 10; limit < 12; limit++ {
-		if err := instance.Freeze(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Requests: int64(limit)})
-		<-time.After(maxAge) // a fixed time, because a frozen instance cannot report that its rows have expired
-		begin := time.Now()
-		resp := invoke(t, instance, ev, http.StatusNotFound)
-		if resp.Headers["X-RateLimit-Limit"] != strconv.Itoa(limit) {
-			t.Errorf("the first request after a thaw has the limit %s, want %d", resp.Headers["X-RateLimit-Limit"], limit)
-		}
-		t.Logf("the first request took %v", time.Since(begin))
 	}
 }
 

@@ -420,17 +420,6 @@ func TestInvalidKeysAreChargedAndNotReadAboveTheLimit(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutAKeyIs503IfItCannotBeCharged(t *testing.T) {
-	g := newGuarded(t)
-	var err error
-	if g.limiter, err = ratelimit.New(unreachable{}, ratelimit.Config{Now: now}); err != nil {
-		t.Fatal(err)
-	}
-	if resp := g.invoke(t, "create-event", "", sample(t, "create-event")); resp.StatusCode != 503 || code(t, resp) != "rate_limiter_unavailable" {
-		t.Errorf("%d %s", resp.StatusCode, resp.Body)
-	}
-}
-
 func TestKeysThatCannotBeReadAre503WithNothingDone(t *testing.T) {
 	for _, route := range httpapi.Routes() {
 		g := newGuarded(t)

@@ -31,20 +31,6 @@ func (s *charges) Charge(ctx context.Context, key ratelimit.Key, costs []ratelim
 	return s.Store.Charge(ctx, key, costs)
 }
 
-func TestRefusedImportsStoreNothing(t *testing.T) {
-	a := newAPI(t)
-	refused := 0
-	for i := range 250 {
-		if resp := a.post(t, "create-entity", fmt.Sprintf(`{"id":"e%03d"}`, i)); resp.StatusCode == 429 {
-			refused++
-		}
-	}
-	page, err := a.stores.Entities.List(t.Context(), "default", entity.Query{Limit: 250})
-	if err != nil || len(page.Records) != 200 || refused != 50 {
-		t.Errorf("%d entities after %d refusals, %v; want 200 after 50", len(page.Records), refused, err)
-	}
-}
-
 // An export whose action panics is charged for no records.
 func TestAPanicOfAnActionIsChargedOnce(t *testing.T) {
 	for route, want := range map[string]string{

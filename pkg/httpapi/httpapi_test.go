@@ -18,7 +18,6 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -261,24 +260,6 @@ func TestLoadConfig(t *testing.T) {
 	env = map[string]string{"LIMIT_RECORDS": "1", "LIMIT_IMPORTS": "900", "LIMIT_REQUESTS": "7", "CLIENT_IPV6_PREFIX": "128", "EXPORT_JOBS_PER_WORKSPACE": "100", "LIMITS_MAX_AGE": "2.5s"}
 	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 1, Imports: 900, Requests: 7}) || c.IPv6Prefix != 128 || c.ExportJobs != 100 || c.LimitsMaxAge != 2500*time.Millisecond {
 		t.Errorf("%+v, %v", c, err)
-	}
-}
-
-// A page with more records than the limit would always be refused.
-func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
-	a := newAPI(t)
-	a.createEntities(t, 11)
-	for query, want := range map[string]struct{ status, records int }{"": {200, 10}, "limit=9": {200, 9}, "limit=10": {200, 10}, "limit=11": {200, 10}, "limit=200": {200, 10}, "limit=201": {400, 0}} {
-		var err error
-		if a.limiter, err = ratelimit.New(memory.NewCounters(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 10}}); err != nil {
-			t.Fatal(err)
-		}
-		ev := sample(t, "list-entity")
-		ev.RawQueryString, ev.QueryStringParameters = query, nil
-		resp := a.invoke(t, "list-entity", ev)
-		if n := strings.Count(resp.Body, `"id":`); resp.StatusCode != want.status || n != want.records || (n > 0) != strings.Contains(resp.Body, `"next_cursor":"`) {
-			t.Errorf("%q: %d %s", query, resp.StatusCode, resp.Body)
-		}
 	}
 }
 

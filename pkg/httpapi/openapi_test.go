@@ -139,22 +139,3 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 		})
 	}
 }
-
-func TestInvalidIDs(t *testing.T) {
-	a := newAPI(t)
-	for _, route := range []string{"get-entity", "get-event"} {
-		ev := sample(t, route)
-		ev.RawPath = strings.TrimSuffix(ev.RawPath, ev.PathParameters["id"]) + "a%20b"
-		if resp := a.invoke(t, route, ev); resp.StatusCode != 400 {
-			t.Errorf("%s: %d %s", route, resp.StatusCode, resp.Body)
-		}
-	}
-	for _, route := range []string{"create-entity", "create-event"} {
-		a.invoke(t, route, sample(t, route))
-		ev := sample(t, route)
-		ev.Body = strings.Replace(ev.Body, `"attributes":{`, `"attributes":{"other":true,`, 1)
-		if resp := a.invoke(t, route, ev); resp.StatusCode != 409 {
-			t.Errorf("%s: %d %s", route, resp.StatusCode, resp.Body)
-		}
-	}
-}

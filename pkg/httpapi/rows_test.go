@@ -82,22 +82,6 @@ func TestABlockedAddressGets403OnEveryRoute(t *testing.T) {
 	}
 }
 
-func TestEachAddressInABlockHasItsOwnCounters(t *testing.T) {
-	a := withRows(t, memory.NewCounters(), rowsOf(ratelimit.Limits{Action: ratelimit.ActionLimit, Imports: 3, Requests: 2}, "192.0.2.0/24"))
-	for _, address := range []string{"192.0.2.1", "192.0.2.2", "198.51.100.1"} {
-		for i := range 3 {
-			resp := a.invoke(t, "create-event", lambdatest.Event("POST", "/create_event", address, `{"name":"n"}`))
-			limited := strings.HasPrefix(address, "192.0.2.")
-			if want := 201 + btoi(limited && i == 2)*228; resp.StatusCode != want {
-				t.Errorf("request %d of %s: %d %s", i, address, resp.StatusCode, resp.Body)
-			}
-			if want := map[bool]string{true: "2", false: "200"}[limited]; resp.Headers["X-RateLimit-Limit"] != want {
-				t.Errorf("%s: headers %v", address, resp.Headers)
-			}
-		}
-	}
-}
-
 func TestAPageIsCutToTheRecordsLimitInForce(t *testing.T) {
 	for _, tt := range []struct {
 		action  ratelimit.Action
@@ -116,33 +100,6 @@ func TestAPageIsCutToTheRecordsLimitInForce(t *testing.T) {
 		if n := strings.Count(resp.Body, `"id":`); resp.StatusCode != 200 || n != tt.records {
 			t.Errorf("%s, %s: %d with %d records, want %d", tt.action, tt.query, resp.StatusCode, n, tt.records)
 		}
-	}
-}
-
-// The same requests are sent with ActionLimit and with ActionObserve.
-func TestObserveReportsWhatALimitWouldHaveRefused(t *testing.T) {
-	const requests = 9
-	run := func(action ratelimit.Action) (refused, observed int) {
-		a := withRows(t, memory.NewCounters(), rowsOf(ratelimit.Limits{Action: action, Records: 10, Requests: 7}, "192.0.2.1/32"))
-		a.createEntities(t, 11)
-		for i := range requests {
-			resp, l := invokeLogged(t, a, "list-entity", lambdatest.Event("GET", fmt.Sprintf("/entity?limit=%d", i%5), "192.0.2.1", ""))
-			if resp.StatusCode == 429 {
-				refused++
-			}
-			if n := l.Metrics["Observed"]; n > 0 {
-				observed++
-				if l.Metrics["Allowed"] != 1 || l.Metrics["Refused"] != 0 || l.Metrics["LocalRefusals"] != 0 || l.WouldRefuse == "" {
-					t.Errorf("line %+v", l)
-				}
-			}
-		}
-		return refused, observed
-	}
-	refused, none := run(ratelimit.ActionLimit)
-	zero, observed := run(ratelimit.ActionObserve)
-	if refused == 0 || refused != observed || none != 0 || zero != 0 {
-		t.Errorf("a limit refuses %d and reports %d; observe refuses %d and reports %d", refused, none, zero, observed)
 	}
 }
 
