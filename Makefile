@@ -181,8 +181,8 @@ $(call ready,openapi-tools):
 	cp -r internal/test/openapitest/testdata/go .cache/openapi-tools/go && cd .cache/openapi-tools/go && go mod download
 	@touch $@
 
-lock: $(call ready,uv) ## write the hashes of tools again, after a version in requirements.in or package.json has changed
-	@for f in tools/*/requirements.in; do \
+lock: $(call ready,uv) ## write the hashes of tools again, after a version in a file *.in or package.json has changed
+	@for f in tools/*/*.in; do \
 		.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --only-binary :all: --generate-hashes --no-annotate \
 			--no-emit-index-url --custom-compile-command "make lock" -o "$${f%.in}.txt" "$$f" || exit 1; \
 	done
@@ -191,12 +191,15 @@ lock: $(call ready,uv) ## write the hashes of tools again, after a version in re
 	done
 
 # The tests install the client with the wheels of its dependencies, in new environments.
+# Python 3.10 needs older ones.
 $(call ready,python-client):
 	@echo "Installing tools/python-client into .cache/python-client"
 	@rm -rf .cache/python-client
 	@$(call pip,.cache/python-client,python-client)
-	@.cache/python-client/bin/pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
-		-d .cache/python-client/wheels -r tools/python-client/requirements.txt
+	@for f in requirements python3.10; do \
+		.cache/python-client/bin/pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
+			-d .cache/python-client/wheels -r tools/python-client/$$f.txt || exit 1; \
+	done
 	@touch $@
 
 connectors: connector-tools ## sync 25,000 records with each connector and report the throughput

@@ -6,15 +6,13 @@ import asyncio
 import inspect
 import json
 import pickle
-import subprocess
-import sys
 import unittest
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from types import MappingProxyType
 
-import httpx
+import httpx2
 
 import sluice_client as sluice
 from sluice_client import _json, _records
@@ -29,8 +27,8 @@ EVENT = {
 }
 
 
-def service(text: str) -> httpx.MockTransport:
-    return httpx.MockTransport(lambda _: httpx.Response(200, text=text))
+def service(text: str) -> httpx2.MockTransport:
+    return httpx2.MockTransport(lambda _: httpx2.Response(200, text=text))
 
 
 class Records(unittest.TestCase):
@@ -120,9 +118,9 @@ class Calls(unittest.TestCase):
 
     def test_tries_are_reported(self) -> None:
         tries: list[sluice.Try] = []
-        responses = iter([httpx.Response(500), httpx.Response(200, json=EVENT)])
+        responses = iter([httpx2.Response(500), httpx2.Response(200, json=EVENT)])
         config = sluice.Config(min_backoff=0, on_try=tries.append)
-        transport = httpx.MockTransport(lambda _: next(responses))
+        transport = httpx2.MockTransport(lambda _: next(responses))
         with sluice.Client("http://service", config=config, transport=transport) as client:
             client.get_event("e1")
         self.assertEqual(
@@ -131,7 +129,7 @@ class Calls(unittest.TestCase):
         )
 
     def test_errors_can_be_pickled_and_hide_the_key(self) -> None:
-        transport = httpx.MockTransport(lambda _: httpx.Response(403, json={"code": "no_scope"}))
+        transport = httpx2.MockTransport(lambda _: httpx2.Response(403, json={"code": "no_scope"}))
         with sluice.Client("http://service", "slc_1_secret", transport=transport) as client:
             with self.assertRaises(sluice.Error) as caught:
                 client.get_event("e1")
@@ -144,8 +142,8 @@ class Calls(unittest.TestCase):
             "": {"data": [EVENT, EVENT], "next_cursor": "c1"},
             "c1": {"data": [EVENT], "next_cursor": None, "synced_until": EVENT["created_at"]},
         }
-        transport = httpx.MockTransport(
-            lambda r: httpx.Response(200, json=pages[r.url.params.get("cursor", "")])
+        transport = httpx2.MockTransport(
+            lambda r: httpx2.Response(200, json=pages[r.url.params.get("cursor", "")])
         )
         with sluice.Client("http://service", transport=transport) as client:
             walk = client.new_events(datetime(2026, 1, 1, tzinfo=timezone.utc))
@@ -155,26 +153,19 @@ class Calls(unittest.TestCase):
             self.assertEqual("c1", walk.cursor)
             self.assertIsNotNone(walk.synced_until)
 
-    def test_the_blocking_client_leaves_the_modules_of_others_alone(self) -> None:
-        program = (
-            "import sys, sluice_client as s; s.Client('http://service'); "
-            "assert 'sniffio' not in sys.modules; s.AsyncClient('http://service')"
-        )
-        subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
-
     def test_a_canceled_call_does_not_stop_others(self) -> None:
         # Before the first response, the pacer sends one request at a time. The second call is
         # cancelled in the line, and the first one while it waits for its response.
         async def run() -> None:
             sent = asyncio.Event()
 
-            async def respond(_: httpx.Request) -> httpx.Response:
+            async def respond(_: httpx2.Request) -> httpx2.Response:
                 if not sent.is_set():
                     sent.set()
                     await asyncio.Event().wait()
-                return httpx.Response(200, json=EVENT)
+                return httpx2.Response(200, json=EVENT)
 
-            transport = httpx.MockTransport(respond)
+            transport = httpx2.MockTransport(respond)
             async with sluice.AsyncClient("http://service", transport=transport) as client:
                 calls = [asyncio.create_task(client.get_event("e1")) for _ in range(3)]
                 await sent.wait()

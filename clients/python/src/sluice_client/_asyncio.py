@@ -8,12 +8,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
-import httpx
+import httpx2
 
 from ._call import Call
 from ._engine import Config, Engine, Send, Steps, Wait
 from ._errors import Error
-from ._http import LIMITS, lost, skip_sniffio
+from ._http import LIMITS, lost
 from ._records import Page
 from ._walk import Walk
 
@@ -30,12 +30,11 @@ class Asyncio:
         key: str | None = None,
         config: Config | None = None,
         *,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         """See Client."""
         self._engine = Engine(url, key, config or Config())
-        skip_sniffio()
-        self._http = httpx.AsyncClient(transport=transport, limits=LIMITS)
+        self._http = httpx2.AsyncClient(transport=transport, limits=LIMITS)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -85,7 +84,7 @@ class Asyncio:
                     step.receiver.feed(chunk)
         except Error as e:
             step.receiver.fail(e)
-        except (httpx.HTTPError, httpx.InvalidURL) as e:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as e:
             step.receiver.fail(lost(e))
 
 

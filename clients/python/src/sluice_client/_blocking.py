@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
-import httpx
+import httpx2
 
 from ._call import Call
 from ._engine import Config, Engine, Send, Steps, Wait
@@ -30,7 +30,7 @@ class Blocking:
         key: str | None = None,
         config: Config | None = None,
         *,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx2.BaseTransport | None = None,
     ) -> None:
         """Create a client for a service, without sending a request.
 
@@ -38,13 +38,13 @@ class Blocking:
             url: Base URL, such as http://127.0.0.1:3000 or https://api.example.com/stage.
             key: API key; None to send none.
             config: Bounds and pacing.
-            transport: Sends the requests; by default, a transport of httpx.
+            transport: Sends the requests; by default, a transport of httpx2.
 
         Raises:
             ValueError: If the URL or the key is not valid.
         """
         self._engine = Engine(url, key, config or Config())
-        self._http = httpx.Client(transport=transport, limits=LIMITS)
+        self._http = httpx2.Client(transport=transport, limits=LIMITS)
 
     def close(self) -> None:
         """Close the connections."""
@@ -92,7 +92,7 @@ class Blocking:
                     step.receiver.feed(chunk)
         except Error as e:
             step.receiver.fail(e)
-        except (httpx.HTTPError, httpx.InvalidURL) as e:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as e:
             step.receiver.fail(lost(e))
 
 

@@ -17,7 +17,7 @@ MAX_RESPONSE_BYTES = 16 << 20
 
 
 class Response(Protocol):
-    """The part of httpx.Response that is known before the body."""
+    """The part of httpx2.Response that is known before the body."""
 
     @property
     def status_code(self) -> int: ...
@@ -53,7 +53,7 @@ class Reply:
 
     def begin(self, response: Response) -> None:
         """See Receiver."""
-        # A plain dict, because the pacer looks up many headers, and httpx decodes on every lookup.
+        # A plain dict, because the pacer looks up many headers, and httpx2 decodes on every lookup.
         self.status, self.headers = response.status_code, dict(response.headers.items())
 
     def feed(self, chunk: bytes) -> None:

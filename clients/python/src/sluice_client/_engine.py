@@ -44,7 +44,7 @@ class Send:
     url: str
     headers: dict[str, str]
     body: bytes | None
-    timeouts: dict[str, float]  # for the extension "timeout" of httpx
+    timeouts: dict[str, float]  # for the extension "timeout" of httpx2
     receiver: Receiver
 
 
@@ -54,7 +54,7 @@ Steps = Generator[Wait | Send, None, T]
 class Timeouts(dict[str, float]):
     """The timeouts of a request, which all end at the same time.
 
-    httpx passes them on to its transport. When a step (connect, write or read) begins, the
+    httpx2 passes them on to its transport. When a step (connect, write or read) begins, the
     transport asks for its timeout by calling the method get.
     """
 
