@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
@@ -43,30 +41,6 @@ func TestLibrariesAreAsPublished(t *testing.T) {
 		if !strings.Contains(string(read("vendor/"+library+".LICENSE")), "Permission is hereby granted") {
 			t.Errorf("%s has no license", library)
 		}
-	}
-}
-
-// A first visit loads no libraries. The page loads them when the user chooses a file.
-func TestThePageIsSmall(t *testing.T) {
-	const most = 60_000
-	total := 0
-	for name, content := range Files() {
-		if strings.HasSuffix(name, "/papaparse.js") || strings.HasSuffix(name, "/sha256.js") {
-			continue
-		}
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		if _, err := w.Write(content); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		total += b.Len()
-	}
-	t.Logf("%d bytes", total)
-	if total > most {
-		t.Errorf("the page has %d bytes, compressed, want at most %d", total, most)
 	}
 }
 

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"path"
@@ -41,25 +39,23 @@ func getRoot(_ *service, r *request) (response, error) {
 // getDashboard returns the page or an asset, and ignores the query.
 func getDashboard(s *service, r *request) (response, error) {
 	name := r.PathValue("proxy")
-	body, cacheControl, ok := findAsset(s.stores.Dashboard, name)
+	asset, cacheControl, ok := findAsset(s.dashboard, name)
 	switch {
 	case name == "":
-		name, body, cacheControl = dashboardPage, s.stores.Dashboard[dashboardPage], "no-cache"
+		name, asset, cacheControl = dashboardPage, s.dashboard[dashboardPage], "no-cache"
 	case !ok:
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	}
-	sum := sha256.Sum256(body)
-	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
-	out := response{status: http.StatusOK, raw: body, header: http.Header{
+	out := response{status: http.StatusOK, raw: asset.text, file: asset, header: http.Header{
 		"Content-Type":                 {dashboardTypes[path.Ext(name)]},
-		"Etag":                         {etag},
+		"Etag":                         {asset.etag()},
 		"Cache-Control":                {cacheControl},
 		"Content-Security-Policy":      {dashboardPolicy},
 		"Referrer-Policy":              {"no-referrer"},
 		"Cross-Origin-Opener-Policy":   {"same-origin"},
 		"Cross-Origin-Resource-Policy": {"same-origin"},
 	}}
-	if strings.Contains(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
+	if strings.Contains(strings.Join(r.Header.Values("If-None-Match"), ","), strings.TrimPrefix(asset.etag(), "W/")) {
 		out.status, out.raw = http.StatusNotModified, nil
 	}
 	return out, nil
@@ -68,14 +64,14 @@ func getDashboard(s *service, r *request) (response, error) {
 // findAsset returns one of the page's files and its Cache-Control. During a gradual deployment, a
 // page of one version may request assets from an instance of the other version. The page then
 // gets that instance's assets, which must not be cached.
-func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
-	if body, ok = files[name]; ok && name != dashboardPage {
-		return body, "public, max-age=31536000, immutable", true
+func findAsset(files map[string]*file, name string) (asset *file, cacheControl string, ok bool) {
+	if asset, ok = files[name]; ok && name != dashboardPage {
+		return asset, "public, max-age=31536000, immutable", true
 	}
-	version, file, _ := strings.Cut(name, "/")
-	for other, body := range files {
-		if otherVersion, otherFile, ok := strings.Cut(other, "/"); ok && otherFile == file && len(otherVersion) == len(version) {
-			return body, "no-store", true
+	version, base, _ := strings.Cut(name, "/")
+	for other, asset := range files {
+		if otherVersion, otherBase, ok := strings.Cut(other, "/"); ok && otherBase == base && len(otherVersion) == len(version) {
+			return asset, "no-store", true
 		}
 	}
 	return nil, "", false

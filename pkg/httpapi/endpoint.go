@@ -220,7 +220,7 @@ func (e *endpoint) act(ctx context.Context, r *request) (out response, err error
 		return response{}, err
 	}
 	err = out.encode(r.buffer)
-	if err == nil && e.route.Class != ratelimit.General {
+	if err == nil {
 		err = out.compress(r)
 	}
 	if err == nil && e.Fits != nil && !e.Fits(out.raw) {

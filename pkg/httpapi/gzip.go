@@ -3,6 +3,8 @@ package httpapi
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -62,13 +64,18 @@ func malformedGzip(err error) error {
 func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b")) }
 
 // compress compresses the response body if the client accepts gzip and the body has at least
-// minCompressed bytes. The compressed body follows the plain one in r.buffer.
+// minCompressed bytes. The compressed body follows the plain one in r.buffer, unless it is a file.
 func (out *response) compress(r *request) error {
 	if out.header == nil {
 		out.header = make(http.Header)
 	}
-	out.header.Set("Vary", "Accept-Encoding")
+	out.header.Add("Vary", "Accept-Encoding")
 	if len(out.raw) < minCompressed || !acceptsGzip(r.Header) {
+		return nil
+	}
+	out.header.Set("Content-Encoding", "gzip")
+	if out.file != nil {
+		out.raw = out.file.zipped()
 		return nil
 	}
 	start := r.buffer.Len()
@@ -82,8 +89,33 @@ func (out *response) compress(r *request) error {
 		return fmt.Errorf("compress response: %w", err)
 	}
 	out.raw = r.buffer.Bytes()[start:]
-	out.header.Set("Content-Encoding", "gzip")
 	return nil
+}
+
+// file is a response body that never changes.
+type file struct {
+	text   []byte
+	etag   func() string
+	zipped func() []byte
+}
+
+// newFile returns a file whose compressed form and ETag are computed when first needed, so that
+// they do not delay the start of a function. The ETag is weak, because it stands for both forms.
+func newFile(text []byte) *file {
+	return &file{
+		text: text,
+		etag: sync.OnceValue(func() string {
+			sum := sha256.Sum256(text)
+			return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
+		}),
+		zipped: sync.OnceValue(func() []byte {
+			var b bytes.Buffer
+			z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // fails only if the level is invalid
+			z.Write(text)                                         //nolint:errcheck // a buffer
+			z.Close()                                             //nolint:errcheck // a buffer
+			return b.Bytes()
+		}),
+	}
 }
 
 // Gzip writers are reused because each allocates about 1 MB.

@@ -243,6 +243,25 @@ func TestResponsesOfImportsAreCompressed(t *testing.T) {
 	}
 }
 
+func TestResponsesOfGeneralRoutesAreCompressed(t *testing.T) {
+	a := newAPI(t)
+	for _, tt := range []struct {
+		route, path string
+		most        int
+	}{{"usage", "/usage", 600}, {"openapi", "/openapi.yaml", 25_000}} {
+		ev := lambdatest.Event("GET", tt.path, "192.0.2.1", "")
+		plain := a.invoke(t, tt.route, ev)
+		ev.Headers["accept-encoding"] = "gzip"
+		resp := serve(t, newFunction(t, tt.route, a, options), ev)
+		if resp.Headers["Content-Encoding"] != "gzip" || resp.Headers["Vary"] != "Accept-Encoding" || len(resp.Body) > tt.most {
+			t.Errorf("%s: %d %v, %d bytes, plain %d", tt.route, resp.StatusCode, resp.Headers, len(resp.Body), len(plain.Body))
+		} else if resp.Body = decompressed(t, resp.Body); len(resp.Body) < len(plain.Body)-10 {
+			t.Errorf("%s: %d bytes, want %d", tt.route, len(resp.Body), len(plain.Body))
+		}
+		checkDescribed(t, ev, resp)
+	}
+}
+
 func TestCompressionChangesNeitherTheCostNorTheLinkOfAList(t *testing.T) {
 	a := newAPI(t)
 	for i := range 10 {

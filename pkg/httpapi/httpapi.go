@@ -66,8 +66,10 @@ type API struct {
 
 // service is the state that all routes share.
 type service struct {
-	limiter *ratelimit.Limiter
-	stores  Stores
+	limiter   *ratelimit.Limiter
+	stores    Stores
+	dashboard map[string]*file // Stores.Dashboard
+	openAPI   *file            // Stores.OpenAPI
 	Options
 }
 
@@ -104,6 +106,10 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 		opts.Now = time.Now
 	}
 	a := &API{service: service{limiter: limiter, stores: stores, Options: opts}, mux: http.NewServeMux()}
+	a.service.openAPI, a.service.dashboard = newFile(stores.OpenAPI), make(map[string]*file)
+	for name, text := range stores.Dashboard {
+		a.service.dashboard[name] = newFile(text)
+	}
 	a.fallback = a.handler(defaultRoute, notFound)
 	a.mux.Handle("/", a.fallback)
 	byPath := make(map[string]pathHandler)

@@ -20,7 +20,8 @@ type response struct {
 	header  http.Header // in addition to the headers that every response has; may be nil
 	body    any         // encoded as JSON; nil if raw is set or there is no body
 	raw     []byte
-	records int // number of records in the body; an export is charged for each of them
+	file    *file // whose text raw is; nil if raw is no file
+	records int   // number of records in the body; an export is charged for each of them
 }
 
 // encode appends out.body to buffer as JSON, and sets out.raw to that JSON. It does nothing if
