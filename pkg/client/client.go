@@ -155,41 +155,41 @@ type call struct {
 type route struct {
 	name   string
 	method string
-	class  string // imports, exports or general
+	class  string // selects the rules that apply
 }
 
-// Classes of routes. Each value is the name of the rule that all routes of the class share.
+// Classes of routes, as in the service.
 const (
-	imports = "imports"
-	exports = "records"
-	general = "" // no shared rule
+	classExport  = "export"
+	classImport  = "import"
+	classGeneral = "general"
 )
 
-// charges returns a charge for each rule that applies to the call. The call waits in the queue
-// (rule.line) of the last charge's rule.
-func (k call) charges() []charge {
-	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
+// costs returns what the call costs under each rule that applies to it. The call waits in the queue
+// (rule.line) of the last rule.
+func (k call) costs() []cost {
+	costs := []cost{{rule: "requests", key: "requests " + k.route.name, amount: 1}}
 	switch k.route.class {
-	case imports:
-		charges = append(charges, charge{rule: imports, key: imports, cost: 1})
-	case exports:
-		charges = append(charges, charge{rule: exports, key: exports, cost: cmp.Or(k.records, maxPage), step: k.records == 0})
+	case classImport:
+		costs = append(costs, cost{rule: "imports", key: "imports", amount: 1})
+	case classExport:
+		costs = append(costs, cost{rule: "records", key: "records", amount: cmp.Or(k.records, maxPage), step: k.records == 0})
 	}
-	return charges
+	return costs
 }
 
-// admit waits until the limits have room for k, and returns the charges with which k was
-// admitted. If k.paced is true, admit sets the query's limit to the number of records charged.
-func (c *Client) admit(ctx context.Context, k *call) (charges []charge, sent time.Duration, failure *Error) {
-	charges = k.charges()
-	if sent, failure = c.pace.enter(ctx, charges, c.cfg.MaxElapsed); failure != nil {
+// admit waits until the limits have room for k, and returns the costs with which k was admitted. If
+// k.paced is true, admit sets the query's limit to the cost in records.
+func (c *Client) admit(ctx context.Context, k *call) (costs []cost, sent time.Duration, failure *Error) {
+	costs = k.costs()
+	if sent, failure = c.pace.enter(ctx, costs, c.cfg.MaxElapsed); failure != nil {
 		failure.Route = k.route.name
 		return nil, 0, failure
 	}
 	if k.paced {
-		k.query.Set("limit", strconv.FormatInt(charges[len(charges)-1].cost, 10))
+		k.query.Set("limit", strconv.FormatInt(costs[len(costs)-1].amount, 10))
 	}
-	return charges, sent, nil
+	return costs, sent, nil
 }
 
 func (c *Client) do(ctx context.Context, k call, out any) (status int, err error) {

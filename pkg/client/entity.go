@@ -21,7 +21,7 @@ type EntityQuery struct {
 
 // ListEntities returns one page. Each entity on it counts as one record toward the rate limit.
 func (c *Client) ListEntities(ctx context.Context, q EntityQuery) (Page[entity.Entity], error) {
-	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", values("type", q.Type, "cursor", q.Cursor), q.Limit)
+	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, classExport}, "/entity", values("type", q.Type, "cursor", q.Cursor), q.Limit)
 }
 
 // Entities iterates over the entities of all pages. It ends after the first error, which it
@@ -36,7 +36,7 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 // GetEntity returns an entity, which counts as one record toward the rate limit. The error
 // matches [ErrNotFound] if there is no entity with the id.
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
-	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
+	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, classExport}, "/entity/", id)
 }
 
 // CreateEntity creates an entity and returns it as stored. If d has no ID, the client
@@ -44,14 +44,14 @@ func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error
 // created is false. The error matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateEntity(ctx context.Context, d entity.Draft) (stored entity.Entity, created bool, err error) {
 	d.ID = cmp.Or(d.ID, newID())
-	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, imports}, "/create_entity", d)
+	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, classImport}, "/create_entity", d)
 }
 
 // UpdateEntity merges patch, a JSON object, into the attributes of an entity and returns the
 // result. A null in patch removes an attribute (RFC 7396). The error matches [ErrNotFound] if
 // there is no entity with the id.
 func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attributes) (stored entity.Entity, err error) {
-	_, err = c.post(ctx, route{"update-entity", http.MethodPost, imports}, "/update_entity", struct {
+	_, err = c.post(ctx, route{"update-entity", http.MethodPost, classImport}, "/update_entity", struct {
 		ID         string            `json:"id"`
 		Attributes record.Attributes `json:"attributes"`
 	}{id, patch}, &stored)
@@ -69,7 +69,7 @@ func (c *Client) UpsertEntities(ctx context.Context, entities []entity.Draft) ([
 	for i := range entities {
 		entities[i].ID = cmp.Or(entities[i].ID, newID())
 	}
-	k := call{route: route{"upsert-entities", http.MethodPost, imports}, path: "/upsert_entities"}
+	k := call{route: route{"upsert-entities", http.MethodPost, classImport}, path: "/upsert_entities"}
 	results, err := sendBatch(ctx, c, k, "entities", entities, func(r api.BatchResult) *entity.Entity {
 		return cmp.Or(r.Entity, &entity.Entity{})
 	})
@@ -84,7 +84,7 @@ func (c *Client) UpsertEntities(ctx context.Context, entities []entity.Draft) ([
 // DeleteEntity deletes an entity, if it exists.
 func (c *Client) DeleteEntity(ctx context.Context, id string) error {
 	var deleted api.Deleted
-	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {
+	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, classImport}, "/delete_entity", struct {
 		ID string `json:"id"`
 	}{id}, &deleted)
 	return err

@@ -15,7 +15,7 @@ import (
 // first call. If the job has finished, another call starts a new one.
 func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {
 	var job api.Erasing
-	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {
+	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, classImport}, "/delete_entity", struct {
 		ID     string `json:"id"`
 		Events bool   `json:"events"`
 	}{id, true}, &job)
@@ -25,7 +25,7 @@ func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error
 // GetErasureJob returns an erasure job. The error matches ErrNotFound if there is no such job
 // or if it ended more than 30 days ago.
 func (c *Client) GetErasureJob(ctx context.Context, id string) (api.ErasureJob, error) {
-	return getOne[api.ErasureJob](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
+	return getOne[api.ErasureJob](ctx, c, route{"get-erasure-job", http.MethodGet, classGeneral}, "/erasure_job/", id)
 }
 
 // AwaitErasureJob polls an erasure job until it has succeeded or failed. If seen is not nil,

@@ -39,7 +39,7 @@ func (q EventQuery) values() url.Values {
 
 // ListEvents returns one page. Each event on it counts as one record toward the rate limit.
 func (c *Client) ListEvents(ctx context.Context, q EventQuery) (Page[event.Event], error) {
-	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
+	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, classExport}, "/event", q.values(), q.Limit)
 }
 
 // Events iterates over the events of all pages. It ends after the first error, which it yields
@@ -54,7 +54,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 // GetEvent returns an event, which counts as one record toward the rate limit. The error matches
 // [ErrNotFound] if there is no event with the id.
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
-	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
+	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, classExport}, "/event/", id)
 }
 
 // CreateEvent creates an event and returns it as stored. If d has no ID, the client generates
@@ -62,7 +62,7 @@ func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 // false. The error matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateEvent(ctx context.Context, d event.Draft) (stored event.Event, created bool, err error) {
 	d.ID = cmp.Or(d.ID, newID())
-	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", d)
+	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, classImport}, "/create_event", d)
 }
 
 // CreateEvents creates up to MaxBatch events, of up to MaxBatchBytes in total, with one import
@@ -76,6 +76,6 @@ func (c *Client) CreateEvents(ctx context.Context, events []event.Draft) ([]Batc
 	for i := range events {
 		events[i].ID = cmp.Or(events[i].ID, newID())
 	}
-	k := call{route: route{"create-events", http.MethodPost, imports}, path: "/create_events"}
+	k := call{route: route{"create-events", http.MethodPost, classImport}, path: "/create_events"}
 	return sendBatch(ctx, c, k, "events", events, func(r api.BatchResult) *event.Event { return r.Event })
 }

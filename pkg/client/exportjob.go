@@ -26,12 +26,12 @@ type ExportJobQuery struct {
 // matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateExportJob(ctx context.Context, o api.ExportOrder) (stored api.ExportJob, created bool, err error) {
 	o.ID = cmp.Or(o.ID, newID())
-	return create[api.ExportJob](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", o)
+	return create[api.ExportJob](ctx, c, route{"create-export-job", http.MethodPost, classGeneral}, "/create_export_job", o)
 }
 
 // ListExportJobs returns one page of jobs.
 func (c *Client) ListExportJobs(ctx context.Context, q ExportJobQuery) (Page[api.ExportJob], error) {
-	return getPage[api.ExportJob](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job", values("cursor", q.Cursor), q.Limit)
+	return getPage[api.ExportJob](ctx, c, route{"list-export-job", http.MethodGet, classGeneral}, "/export_job", values("cursor", q.Cursor), q.Limit)
 }
 
 // ExportJobs iterates over the jobs of all pages. It ends after the first error, which it
@@ -47,14 +47,14 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[api
 // the job has a DownloadURL, which only GetExportJob and AwaitExportJob return. The error
 // matches [ErrNotFound] if there is no job with the id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (api.ExportJob, error) {
-	return getOne[api.ExportJob](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
+	return getOne[api.ExportJob](ctx, c, route{"get-export-job", http.MethodGet, classGeneral}, "/export_job/", id)
 }
 
 // CancelExportJob cancels an export job and returns it. A job that is already cancelled does
 // not change. The error matches [ErrConflict] if the job has succeeded or failed, and
 // [ErrNotFound] if there is no job with the id.
 func (c *Client) CancelExportJob(ctx context.Context, id string) (stored api.ExportJob, err error) {
-	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, general}, "/cancel_export_job", struct {
+	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, classGeneral}, "/cancel_export_job", struct {
 		ID string `json:"id"`
 	}{id}, &stored)
 	return stored, err

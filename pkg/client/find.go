@@ -53,7 +53,7 @@ func invalidWhere(detail string) error {
 	return &Error{Route: findRoute.name, Code: "invalid_parameter", Detail: detail}
 }
 
-var findRoute = route{"list-entity", http.MethodGet, exports}
+var findRoute = route{"list-entity", http.MethodGet, classExport}
 
 // FindEntities returns one page. Each entity on it counts as one record toward the rate limit. If
 // q has no condition, or two with the same operator, FindEntities fails without sending a request.
@@ -78,6 +78,6 @@ func (c *Client) Found(ctx context.Context, q FindQuery) iter.Seq2[entity.Entity
 // EntityIndexes returns the indexed attributes of the workspace.
 func (c *Client) EntityIndexes(ctx context.Context) ([]api.EntityIndex, error) {
 	var all api.List[api.EntityIndex]
-	_, err := c.do(ctx, call{route: route{"list-entity-index", http.MethodGet, general}, path: "/entity_index"}, &all)
+	_, err := c.do(ctx, call{route: route{"list-entity-index", http.MethodGet, classGeneral}, path: "/entity_index"}, &all)
 	return all.Data, err
 }

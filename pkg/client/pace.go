@@ -49,16 +49,16 @@ type pacer struct {
 	gap     time.Duration // minimum time between two requests
 	next    time.Duration // earliest time of the next request
 	clock   clock
-	rules   map[string]*rule // by charge.key
+	rules   map[string]*rule // by cost.key
 	changed chan struct{}    // closed when the next response is received
 }
 
-// charge is what a request costs under one rule.
-type charge struct {
-	rule string // its name: records, imports or requests
-	key  string // key in pacer.rules; the rule "requests" has one for each route
-	cost int64  // maximum cost of the request; the pacer lowers it to what is left, but not below 1
-	step bool   // if true, cost is at most what one step adds, or defaultPage while the limit is unknown
+// cost is what a request costs under one rule.
+type cost struct {
+	rule   string // its name: records, imports or requests
+	key    string // key in pacer.rules; the rule "requests" has one for each route
+	amount int64  // maximum; the pacer lowers it to what is left, but not below 1
+	step   bool   // if true, amount is at most what one step adds, or defaultPage while the limit is unknown
 }
 
 type rule struct {
@@ -86,7 +86,7 @@ func newPacer(share float64, rate int) *pacer {
 func (p *pacer) now() time.Duration { return time.Since(p.base) }
 
 // rule must be called with p.mu held.
-func (p *pacer) rule(c charge) *rule {
+func (p *pacer) rule(c cost) *rule {
 	r, ok := p.rules[c.key]
 	if !ok {
 		r = &rule{line: make(chan struct{}, 1), used: make(map[int64]int64)}
@@ -96,12 +96,12 @@ func (p *pacer) rule(c charge) *rule {
 }
 
 // enter waits until the request may be sent, and returns that time. The request waits in the queue
-// (rule.line) of the last charge's rule. enter lowers the costs of the charges to what is left.
+// (rule.line) of the last cost's rule. enter lowers the costs to what is left.
 // It fails if ctx is done, or immediately if an earlier response requires a wait longer than
 // maxWait. If it succeeds, the caller must call leave.
-func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Duration) (sent time.Duration, failure *Error) {
+func (p *pacer) enter(ctx context.Context, costs []cost, maxWait time.Duration) (sent time.Duration, failure *Error) {
 	p.mu.Lock()
-	line := p.rule(charges[len(charges)-1]).line
+	line := p.rule(costs[len(costs)-1]).line
 	p.mu.Unlock()
 	select {
 	case line <- struct{}{}:
@@ -110,11 +110,11 @@ func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Durati
 		return 0, &Error{Err: ctx.Err()}
 	}
 	for {
-		now, retryAt, changed := p.admit(charges)
+		now, retryAt, changed := p.admit(costs)
 		if changed == nil {
 			return now, nil
 		}
-		if wait := p.asked(charges) - now; wait > maxWait {
+		if wait := p.asked(costs) - now; wait > maxWait {
 			return 0, &Error{Status: http.StatusTooManyRequests, RetryAfter: wait, retryable: true,
 				Detail: fmt.Sprintf("an earlier response asked to wait another %s", wait.Round(time.Second))}
 		}
@@ -131,16 +131,16 @@ func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Durati
 	}
 }
 
-// If a request fits, admit counts it as sent, sets the costs of its charges and returns a nil
+// If a request fits, admit counts it as sent, sets the amounts of its costs and returns a nil
 // channel. If it does not fit, the caller may try again when changed is closed or, if retryAt is
 // after now, at retryAt.
-func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-chan struct{}) {
+func (p *pacer) admit(costs []cost) (now, retryAt time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = p.now()
 	retryAt = p.next
-	granted := make([]int64, len(charges))
-	for i, c := range charges {
+	granted := make([]int64, len(costs))
+	for i, c := range costs {
 		r := p.rule(c)
 		retryAt = max(retryAt, r.until)
 		if granted[i] = p.grant(r, c, now); granted[i] == 0 {
@@ -154,50 +154,50 @@ func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-c
 		return now, p.clock.nextStep(now, p.steps), changed
 	}
 	p.next = now + p.gap
-	for i, c := range charges {
-		charges[i].cost = granted[i]
+	for i, c := range costs {
+		costs[i].amount = granted[i]
 		p.rule(c).inFlight += granted[i]
 	}
 	return now, retryAt, nil
 }
 
 // asked returns the time until which earlier Retry-After headers forbid the request.
-func (p *pacer) asked(charges []charge) (until time.Duration) {
+func (p *pacer) asked(costs []cost) (until time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range charges {
+	for _, c := range costs {
 		until = max(until, p.rule(c).until)
 	}
 	return until
 }
 
-// grant returns how much of c.cost may be used now, or 0 if the request must wait. The
+// grant returns how much of c may be used now, or 0 if the request must wait. The
 // request, like those in flight, may be counted in the latest window that has certainly begun,
 // or in the next one.
-func (p *pacer) grant(r *rule, c charge, now time.Duration) int64 {
+func (p *pacer) grant(r *rule, c cost, now time.Duration) int64 {
 	if r.limit == 0 {
 		if c.step {
-			c.cost = defaultPage
+			c.amount = defaultPage
 		}
 		if r.inFlight > 0 {
 			return 0
 		}
-		return c.cost
+		return c.amount
 	}
 	room := max(int64(p.share*float64(r.limit))-r.reserve, 1)
 	if c.step {
-		c.cost = min(c.cost, (room+p.steps-1)/p.steps)
+		c.amount = min(c.amount, (room+p.steps-1)/p.steps)
 	}
 	window, step := p.clock.locate(now, p.steps)
 	used, next := r.used[window]+r.inFlight, r.used[window+1]+r.inFlight
 	if used*p.steps >= room*(step+1) {
 		return 0
 	}
-	return max(min(c.cost, room-max(used, next)), 0)
+	return max(min(c.amount, room-max(used, next)), 0)
 }
 
 // leave updates the pacer after a request. header is nil if there was no response.
-func (p *pacer) leave(charges []charge, sent time.Duration, status int, header http.Header) {
+func (p *pacer) leave(costs []cost, sent time.Duration, status int, header http.Header) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, refused := p.now(), status == http.StatusTooManyRequests
@@ -210,15 +210,15 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 		}
 	}
 	wait := retryAfter(header, time.Now())
-	for _, c := range charges {
+	for _, c := range costs {
 		r := p.rule(c)
-		r.inFlight -= c.cost
+		r.inFlight -= c.amount
 		// A Retry-After of 1 second is rounded up, so the end of the window is more exact.
 		if refused && (!told || wait > time.Second) {
 			r.until = max(r.until, now+wait)
 		}
 		if limit, left, ok := standing(header, c.rule); ok && told {
-			r.note(c.cost, refused, reset-1, limit, left)
+			r.note(c.amount, refused, reset-1, limit, left)
 		}
 	}
 	close(p.changed)

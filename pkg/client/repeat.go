@@ -22,7 +22,7 @@ type response struct {
 // and its status is below 300. read returns nil if the call has succeeded, and otherwise the
 // failure. read may change k for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
-	charges, sent, failure := c.admit(ctx, k)
+	costs, sent, failure := c.admit(ctx, k)
 	if failure != nil {
 		return failure
 	}
@@ -30,7 +30,7 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 	bounded, cancel := context.WithDeadline(ctx, tries.deadline)
 	defer cancel()
 	for {
-		got, failure := c.try(bounded, *k, charges, sent)
+		got, failure := c.try(bounded, *k, costs, sent)
 		failure = read(got, failure)
 		tries.count++
 		if failure != nil {
@@ -46,7 +46,7 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 			return failure.ended(ctx)
 		}
 		var late *Error
-		if charges, sent, late = c.admit(bounded, k); late != nil {
+		if costs, sent, late = c.admit(bounded, k); late != nil {
 			return failure.ended(ctx)
 		}
 	}
@@ -54,12 +54,12 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 
 // try sends one request. sent is when the pacer admitted it. failure is nil only if the
 // response is complete and its status is below 300.
-func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Duration) (got response, failure *Error) {
+func (c *Client) try(ctx context.Context, k call, costs []cost, sent time.Duration) (got response, failure *Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
 	defer cancel()
 	began := time.Now()
 	got, failure = c.send(ctx, k)
-	c.pace.leave(charges, sent, got.status, got.header)
+	c.pace.leave(costs, sent, got.status, got.header)
 	if other := c.checkSource(got.header); other != nil {
 		return got, other
 	}

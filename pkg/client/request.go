@@ -26,7 +26,7 @@ type Page[T any] = api.List[T]
 
 // OpenAPI returns the service's openapi.yaml.
 func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
-	_, err = c.do(ctx, call{route: route{"openapi", http.MethodGet, general}, path: "/openapi.yaml"}, &document)
+	_, err = c.do(ctx, call{route: route{"openapi", http.MethodGet, classGeneral}, path: "/openapi.yaml"}, &document)
 	return document, err
 }
 
@@ -46,14 +46,14 @@ func (c *Client) Usage(ctx context.Context, identity string) (u Usage, err error
 	if id, ok := strings.CutPrefix(identity, "key:"); ok {
 		query = values("key", id)
 	}
-	_, err = c.do(ctx, call{route: route{"usage", http.MethodGet, general}, path: "/usage", query: query}, &u)
+	_, err = c.do(ctx, call{route: route{"usage", http.MethodGet, classGeneral}, path: "/usage", query: query}, &u)
 	return u, err
 }
 
 // getPage returns a page of at most limit records. If limit is 0, the page size is up to the pacer
-// or, for a list that is not charged by the record, up to the service.
+// or, for a list that does not cost records, up to the service.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
-	k := call{route: r, path: path, query: query, records: int64(limit), paced: r.class == exports}
+	k := call{route: r, path: path, query: query, records: int64(limit), paced: r.class == classExport}
 	if limit != 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}

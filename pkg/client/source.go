@@ -20,7 +20,7 @@ const SourceRoute = "list-export-job"
 // under the same URL: with another API key, or when the data is deleted or restored. After
 // Source has succeeded, calls fail if their response comes from another source.
 func (c *Client) Source(ctx context.Context) (source string, err error) {
-	k := call{route: route{SourceRoute, http.MethodGet, general}, path: "/export_job", query: url.Values{"limit": {"1"}}}
+	k := call{route: route{SourceRoute, http.MethodGet, classGeneral}, path: "/export_job", query: url.Values{"limit": {"1"}}}
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
 		// Even if the key lacks the scope for this route, the response has the header.
 		if source = got.header.Get(sourceHeader); source != "" && (failure == nil || failure.Rejected()) {

@@ -40,7 +40,7 @@ func (q EntityChangeQuery) values() url.Values {
 
 // ListEntityChanges returns one page. Each change on it counts as one record toward the rate limit.
 func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Page[entity.Change], error) {
-	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
+	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, classExport}, "/entity", q.values(), q.Limit)
 }
 
 // EventChangeQuery selects events in order of their creation, oldest first. Use it like
@@ -64,7 +64,7 @@ func (q EventChangeQuery) values() url.Values {
 // ListEventChanges returns one page. If q.EntityID is set, the events of other entities are left
 // out, but each of them still counts as one record toward the rate limit.
 func (c *Client) ListEventChanges(ctx context.Context, q EventChangeQuery) (Page[event.Event], error) {
-	p, err := getPage[event.Change](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
+	p, err := getPage[event.Change](ctx, c, route{"list-event", http.MethodGet, classExport}, "/event", q.values(), q.Limit)
 	events := Page[event.Event]{NextCursor: p.NextCursor, SyncedUntil: p.SyncedUntil}
 	for _, e := range p.Data {
 		if e.Reason == "" {

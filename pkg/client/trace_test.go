@@ -75,9 +75,9 @@ func play(tr trace, random *rand.Rand) trace {
 	p := newPacer(tr.Share, tr.Rate)
 	service := &responder{random: random, ahead: 370 * time.Millisecond, base: p.base}
 	type sent struct {
-		step    int
-		at      time.Duration
-		charges []charge
+		step  int
+		at    time.Duration
+		costs []cost
 	}
 	var inFlight []sent
 	for n := range steps {
@@ -95,30 +95,30 @@ func play(tr trace, random *rand.Rand) trace {
 			for name, value := range headers {
 				header.Set(name, value)
 			}
-			p.leave(one.charges, one.at, status, header)
+			p.leave(one.costs, one.at, status, header)
 			tr.Steps = append(tr.Steps, step{Now: int64(now), Of: one.step + 1, Status: status, Headers: headers})
 			continue
 		}
 		k := call{route: routes[random.IntN(len(routes))]}
-		if k.route.class == exports {
+		if k.route.class == classExport {
 			k.records = []int64{0, 0, 1, 150}[random.IntN(4)]
 		}
 		s := step{Now: int64(now), Route: k.route.name, Class: k.route.class, Records: k.records}
-		charges := k.charges()
-		if _, retryAt, changed := p.admit(charges); changed == nil {
-			inFlight = append(inFlight, sent{n, now, charges})
-			for _, c := range charges {
-				s.Costs = append(s.Costs, c.cost)
+		costs := k.costs()
+		if _, retryAt, changed := p.admit(costs); changed == nil {
+			inFlight = append(inFlight, sent{n, now, costs})
+			for _, c := range costs {
+				s.Costs = append(s.Costs, c.amount)
 			}
 		} else if p.clock != unknown {
-			s.Wait, s.Asked = int64(retryAt-now), int64(max(p.asked(charges)-now, 0))
+			s.Wait, s.Asked = int64(retryAt-now), int64(max(p.asked(costs)-now, 0))
 		}
 		tr.Steps = append(tr.Steps, s)
 	}
 	return tr
 }
 
-var routes = []route{{name: "create-event", class: imports}, {name: "list-event", class: exports}, {name: "get-entity", class: exports}, {name: "usage"}}
+var routes = []route{{name: "create-event", class: classImport}, {name: "list-event", class: classExport}, {name: "get-entity", class: classExport}, {name: "usage", class: classGeneral}}
 
 // responder makes up the responses of a service whose clock is ahead of the client's and is
 // set now and then.

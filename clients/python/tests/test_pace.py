@@ -6,7 +6,7 @@ import json
 import unittest
 from pathlib import Path
 
-from sluice_client._pace import Pacer, Turn, charges_of
+from sluice_client._pace import Pacer, Turn, costs_of
 
 TRACES = Path(__file__).parents[3] / "pkg/client/testdata/pace.json"
 
@@ -22,12 +22,12 @@ def traces() -> list[dict]:
 
 def ask(pacer: Pacer, step: dict) -> tuple[Turn, dict]:
     """Ask to send the request of a step, and return what the pacer decides."""
-    charges = charges_of(step["route"], step.get("class", ""), step.get("records", 0))
-    turn = Turn(charges, lambda: None)
+    costs = costs_of(step["route"], step["class"], step.get("records", 0))
+    turn = Turn(costs, lambda: None)
     pacer.join(turn)
     wait = pacer.admit(turn, step["now"])
     if wait == 0:
-        return turn, {"costs": [c.cost for c in charges]}
+        return turn, {"costs": [c.amount for c in costs]}
     asked = pacer.asked(turn, step["now"])
     pacer.withdraw(turn)
     return turn, {"wait": wait, "asked": asked}

@@ -74,7 +74,7 @@ class Call(Generic[T]):
     """One call to the API."""
 
     route: str
-    kind: str  # the rule that the routes of this kind share: imports, records, or "" for none
+    class_: str  # of the route: export, import or general
     path: str
     query: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None  # JSON of a POST; None for a GET

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from . import _json
 from ._call import Call, Receiver, Reply
 from ._errors import Error, RateLimitError, from_response, retry_after
-from ._pace import FOREVER, SECOND, Pacer, Turn, charges_of
+from ._pace import FOREVER, SECOND, Pacer, Turn, costs_of
 
 T = TypeVar("T")
 
@@ -192,7 +192,7 @@ class Engine:
             RateLimitError: If an earlier Retry-After asks to wait beyond the deadline or, without
                 a deadline, longer than max_elapsed.
         """
-        turn = Turn(charges_of(call.route, call.kind, call.records), event.set)
+        turn = Turn(costs_of(call.route, call.class_, call.records), event.set)
         self._pacer.join(turn)
         try:
             while True:
@@ -212,7 +212,7 @@ class Engine:
             if turn.sent < 0:
                 self._pacer.withdraw(turn)
         if call.paced:
-            call.query["limit"] = str(turn.charges[-1].cost)
+            call.query["limit"] = str(turn.costs[-1].amount)
         return turn
 
     def _try(

@@ -149,7 +149,7 @@ class Source(Call[str]):
     """Asks for the source of the records. The key need not have the route's scope."""
 
     route: str = "list-export-job"
-    kind: str = ""
+    class_: str = "general"
     path: str = "/export_job"
 
     def __post_init__(self) -> None:

@@ -68,29 +68,29 @@ class Clock:
 
 
 @dataclass
-class Charge:
+class Cost:
     """A rule that applies to a request, and the most that the request may cost."""
 
     rule: str  # the service's name: records, imports or requests
     key: str  # the rule "requests" has one key for each route
-    cost: int  # at admission, lowered to what is left, but not below 1
-    step: bool = False  # whether cost is limited to what one step adds
+    amount: int  # at admission, lowered to what is left, but not below 1
+    step: bool = False  # whether amount is limited to what one step adds
 
 
-def charges_of(route: str, kind: str, records: int) -> list[Charge]:
-    """Return the charges of a request.
+def costs_of(route: str, class_: str, records: int) -> list[Cost]:
+    """Return what a request costs.
 
     Args:
         route: Name of the route.
-        kind: The rule that the routes of this kind share: records, imports, or "" for none.
+        class_: Class of the route: export, import or general.
         records: The most records that the response can have; 0 to let the pacer choose.
     """
-    charges = [Charge("requests", "requests " + route, 1)]
-    if kind == "imports":
-        charges.append(Charge(kind, kind, 1))
-    elif kind == "records":
-        charges.append(Charge(kind, kind, records or _MAX_PAGE, step=not records))
-    return charges
+    costs = [Cost("requests", "requests " + route, 1)]
+    if class_ == "import":
+        costs.append(Cost("imports", "imports", 1))
+    elif class_ == "export":
+        costs.append(Cost("records", "records", records or _MAX_PAGE, step=not records))
+    return costs
 
 
 class _Rule:
@@ -121,7 +121,7 @@ class _Rule:
 class Turn:
     """A request that waits to be sent, or was sent and has no response."""
 
-    charges: list[Charge]  # the last one selects the line in which the request waits
+    costs: list[Cost]  # the last one selects the line in which the request waits
     wake: Callable[[], None]  # called when admit may give another result
     sent: int = field(default=-1)  # -1 before it is admitted
 
@@ -152,46 +152,46 @@ class Pacer:
         self._rules: dict[str, _Rule] = {}
         self._lock = threading.Lock()
 
-    def _rule(self, charge: Charge) -> _Rule:
-        return self._rules.setdefault(charge.key, _Rule())
+    def _rule(self, cost: Cost) -> _Rule:
+        return self._rules.setdefault(cost.key, _Rule())
 
     def join(self, turn: Turn) -> None:
         """Put a request in line. The caller must call admit until it returns 0, or withdraw."""
         with self._lock:
-            self._rule(turn.charges[-1]).line.append(turn)
+            self._rule(turn.costs[-1]).line.append(turn)
 
     def admit(self, turn: Turn, now: int) -> int:
-        """Return 0 if the request may be sent now, and lower the costs of its charges.
+        """Return 0 if the request may be sent now, and lower its costs.
 
         Otherwise return the time to wait, which turn.wake may cut short. After 0, the caller must
         call leave.
         """
         with self._lock:
-            line = self._rule(turn.charges[-1]).line
+            line = self._rule(turn.costs[-1]).line
             if line[0] is not turn:
                 return FOREVER
-            granted = [self._grant(self._rule(c), c, now) for c in turn.charges]
-            retry_at = max(self._next, *(self._rule(c).until for c in turn.charges))
+            granted = [self._grant(self._rule(c), c, now) for c in turn.costs]
+            retry_at = max(self._next, *(self._rule(c).until for c in turn.costs))
             if retry_at > now:
                 return retry_at - now
             if 0 in granted:
                 return max(self._clock.next_step(now, self._steps) - now, 1)
             self._next, turn.sent = now + self._gap, now
-            for c, cost in zip(turn.charges, granted, strict=True):
-                c.cost = cost
-                self._rule(c).in_flight += cost
+            for c, amount in zip(turn.costs, granted, strict=True):
+                c.amount = amount
+                self._rule(c).in_flight += amount
             self._step_aside(line)
             return 0
 
     def asked(self, turn: Turn, now: int) -> int:
         """Return how long an earlier Retry-After still forbids the request; 0 if none does."""
         with self._lock:
-            return max(0, *(self._rule(c).until - now for c in turn.charges))
+            return max(0, *(self._rule(c).until - now for c in turn.costs))
 
     def withdraw(self, turn: Turn) -> None:
         """Remove a request that was not admitted."""
         with self._lock:
-            line = self._rule(turn.charges[-1]).line
+            line = self._rule(turn.costs[-1]).line
             if line[0] is turn:
                 self._step_aside(line)
             else:
@@ -202,22 +202,22 @@ class Pacer:
         if line:
             line[0].wake()
 
-    def _grant(self, rule: _Rule, c: Charge, now: int) -> int:
-        """Return how much of c.cost may be used now; 0 if the request must wait."""
+    def _grant(self, rule: _Rule, c: Cost, now: int) -> int:
+        """Return how much of c may be used now; 0 if the request must wait."""
         if rule.limit == 0:
             if rule.in_flight > 0:
                 return 0
-            return _DEFAULT_PAGE if c.step else c.cost
+            return _DEFAULT_PAGE if c.step else c.amount
         room = max(int(self._share * float(rule.limit)) - rule.reserve, 1)
-        cost = c.cost
+        amount = c.amount
         if c.step:
-            cost = min(cost, (room + self._steps - 1) // self._steps)
+            amount = min(amount, (room + self._steps - 1) // self._steps)
         window, step = self._clock.at(now, self._steps)
         used = rule.used.get(window, 0) + rule.in_flight
         following = rule.used.get(window + 1, 0) + rule.in_flight
         if used * self._steps >= room * (step + 1):
             return 0
-        return max(min(cost, room - max(used, following)), 0)
+        return max(min(amount, room - max(used, following)), 0)
 
     def leave(self, turn: Turn, now: int, status: int, headers: Mapping[str, str]) -> None:
         """Note the response to an admitted request. If there is none, headers must be empty."""
@@ -229,16 +229,16 @@ class Pacer:
                 for rule in self._rules.values():
                     rule.used.clear()
             wait = int(_errors.retry_after(headers) * SECOND)
-            for c in turn.charges:
+            for c in turn.costs:
                 rule = self._rule(c)
-                rule.in_flight -= c.cost
+                rule.in_flight -= c.amount
                 # A Retry-After of 1 second is rounded up from a shorter time. The end of the
                 # window is more exact.
                 if refused and (not told or wait > SECOND):
                     rule.until = max(rule.until, now + wait)
                 shown = _standing(headers, c.rule)
                 if told and shown:
-                    rule.note(c.cost, refused, reset - 1, *shown)
+                    rule.note(c.amount, refused, reset - 1, *shown)
             for rule in self._rules.values():
                 if rule.line:
                     rule.line[0].wake()

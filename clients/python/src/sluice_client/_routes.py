@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 Value = str | bool | int | float | Decimal
 
-_IMPORTS, _RECORDS, _GENERAL = "imports", "records", ""
+_EXPORT, _IMPORT, _GENERAL = "export", "import", "general"  # classes of routes
 
 
 @dataclass(frozen=True)
@@ -71,21 +71,19 @@ def _text(value: Value) -> str:
 
 def create_entity(new: NewEntity) -> Call[tuple[Entity, bool]]:
     """POST /create_entity."""
-    return _create(
-        "create-entity", "/create_entity", _IMPORTS, _records.draft(new), _records.entity
-    )
+    return _create("create-entity", "/create_entity", _IMPORT, _records.draft(new), _records.entity)
 
 
 def create_event(new: NewEvent) -> Call[tuple[Event, bool]]:
     """POST /create_event."""
-    return _create("create-event", "/create_event", _IMPORTS, _records.draft(new), _records.event)
+    return _create("create-event", "/create_event", _IMPORT, _records.draft(new), _records.event)
 
 
 def upsert_entities(new: Iterable[NewEntity]) -> Call[list[BatchResult[Entity]]]:
     """POST /upsert_entities. If the entities are large, the last results omit them."""
     return Batch(
         route="upsert-entities",
-        kind=_IMPORTS,
+        class_=_IMPORT,
         path="/upsert_entities",
         member="entities",
         drafts=[_records.draft(e) for e in new],
@@ -97,7 +95,7 @@ def create_events(new: Iterable[NewEvent]) -> Call[list[BatchResult[Event]]]:
     """POST /create_events."""
     return Batch(
         route="create-events",
-        kind=_IMPORTS,
+        class_=_IMPORT,
         path="/create_events",
         member="events",
         drafts=[_records.draft(e) for e in new],
@@ -108,18 +106,18 @@ def create_events(new: Iterable[NewEvent]) -> Call[list[BatchResult[Event]]]:
 def update_entity(id_: str, patch: dict[str, Any]) -> Call[Entity]:
     """POST /update_entity."""
     body = {"id": id_, "attributes": patch}
-    return _post("update-entity", "/update_entity", _IMPORTS, body, _records.entity)
+    return _post("update-entity", "/update_entity", _IMPORT, body, _records.entity)
 
 
 def delete_entity(id_: str) -> Call[None]:
     """POST /delete_entity."""
-    return _post("delete-entity", "/delete_entity", _IMPORTS, {"id": id_}, _ignore)
+    return _post("delete-entity", "/delete_entity", _IMPORT, {"id": id_}, _ignore)
 
 
 def erase_entity(id_: str) -> Call[None]:
     """POST /delete_entity, which also erases the entity's events."""
     body = {"id": id_, "events": True}
-    return _post("delete-entity", "/delete_entity", _IMPORTS, body, _ignore)
+    return _post("delete-entity", "/delete_entity", _IMPORT, body, _ignore)
 
 
 def _ignore(members: Any) -> None:
@@ -129,12 +127,12 @@ def _ignore(members: Any) -> None:
 
 def get_entity(id_: str) -> Call[Entity]:
     """GET /entity/{id}."""
-    return _get("get-entity", "/entity/", _RECORDS, id_, _records.entity)
+    return _get("get-entity", "/entity/", _EXPORT, id_, _records.entity)
 
 
 def get_event(id_: str) -> Call[Event]:
     """GET /event/{id}."""
-    return _get("get-event", "/event/", _RECORDS, id_, _records.event)
+    return _get("get-event", "/event/", _EXPORT, id_, _records.event)
 
 
 def get_export_job(id_: str) -> Call[ExportJob]:
@@ -152,7 +150,7 @@ def list_entities(
 ) -> Call[Page[Entity]]:
     """GET /entity."""
     query = {"type": type_, "cursor": cursor, **(where.query() if where else {})}
-    return _list("list-entity", "/entity", _RECORDS, query, limit, _records.entity)
+    return _list("list-entity", "/entity", _EXPORT, query, limit, _records.entity)
 
 
 def list_events(
@@ -171,7 +169,7 @@ def list_events(
         "order": "asc" if ascending else None,
         "cursor": cursor,
     }
-    return _list("list-event", "/event", _RECORDS, query, limit, _records.event)
+    return _list("list-event", "/event", _EXPORT, query, limit, _records.event)
 
 
 def list_changes(
@@ -188,7 +186,7 @@ def list_changes(
         "include_deleted": "true" if include_deleted else None,
         "cursor": cursor,
     }
-    return _list("list-entity", "/entity", _RECORDS, query, limit, _records.change)
+    return _list("list-entity", "/entity", _EXPORT, query, limit, _records.change)
 
 
 def list_new_events(
@@ -201,7 +199,7 @@ def list_new_events(
         "include_deleted": "true" if entity_id else None,
         "cursor": cursor,
     }
-    return _list("list-event", "/event", _RECORDS, query, limit, _records.new_event)
+    return _list("list-event", "/event", _EXPORT, query, limit, _records.new_event)
 
 
 def create_export_job(
@@ -242,24 +240,24 @@ def _time(at: datetime | None) -> str | None:
 
 
 def _post(
-    route: str, path: str, kind: str, body: dict[str, Any], record: Callable[[Any], T]
+    route: str, path: str, class_: str, body: dict[str, Any], record: Callable[[Any], T]
 ) -> Call[T]:
     def decode(_: int, members: Any) -> T:
         return record(members)
 
-    return Plain(route=route, kind=kind, path=path, body=_json.dumps(body), decode=decode)
+    return Plain(route=route, class_=class_, path=path, body=_json.dumps(body), decode=decode)
 
 
 def _create(
-    route: str, path: str, kind: str, body: dict[str, Any], record: Callable[[Any], T]
+    route: str, path: str, class_: str, body: dict[str, Any], record: Callable[[Any], T]
 ) -> Call[tuple[T, bool]]:
     def decode(status: int, members: Any) -> tuple[T, bool]:
         return record(members), status == 201
 
-    return Plain(route=route, kind=kind, path=path, body=_json.dumps(body), decode=decode)
+    return Plain(route=route, class_=class_, path=path, body=_json.dumps(body), decode=decode)
 
 
-def _get(route: str, path: str, kind: str, id_: str, record: Callable[[Any], T]) -> Call[T]:
+def _get(route: str, path: str, class_: str, id_: str, record: Callable[[Any], T]) -> Call[T]:
     def decode(_: int, members: Any) -> T:
         return record(members)
 
@@ -268,13 +266,13 @@ def _get(route: str, path: str, kind: str, id_: str, record: Callable[[Any], T])
     except Error as e:
         e.route = route
         raise
-    return Plain(route=route, kind=kind, path=path + id_, records=1, decode=decode)
+    return Plain(route=route, class_=class_, path=path + id_, records=1, decode=decode)
 
 
 def _list(
     route: str,
     path: str,
-    kind: str,
+    class_: str,
     query: dict[str, str | None],
     limit: int | None,
     record: Callable[[Any], T | None],
@@ -292,10 +290,10 @@ def _list(
         raise ValueError(f"the limit of a page must be 1 to 200, not {limit}")
     return Plain(
         route=route,
-        kind=kind,
+        class_=class_,
         path=path,
         query={k: str(v) for k, v in {**query, "limit": limit}.items() if v is not None},
         records=limit or 0,
-        paced=kind == _RECORDS,
+        paced=class_ == _EXPORT,
         decode=decode,
     )
