@@ -17,7 +17,7 @@ var editions = map[string][]string{
 	"timeout":     {"      Timeout: 48 ", "      Timeout: 50 "},
 	"code of one": {"      Description: GET /usage\n", "      Description: GET /usage\n      CodeUri: s3://bucket/other\n"},
 	"code":        {"    CodeUri: .\n", "    CodeUri: s3://bucket/other\n"},
-	"route":       {"        Root: {", "        Start: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: GET, Path: /start}}\n        Root: {"},
+	"route":       {"        Root: {", "        Start: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: ANY, Path: /start}}\n        Root: {"},
 	"function":    {"  HealthFunction:\n", newFunction + "\n  HealthFunction:\n"},
 	"table":       {"  CountersTable:\n", newTable + "\n  CountersTable:\n", `        AWS_ENDPOINT_URL_DYNAMODB: ""`, "        AUDIT_TABLE: !Ref AuditTable"},
 	"index":       {"        - IndexName: by_type\n", newIndex("by_first") + "        - IndexName: by_type\n"},
@@ -26,12 +26,12 @@ var editions = map[string][]string{
 }
 
 const (
-	newFunction = `  PingFunction:
+	newFunction = `  ExtraFunction:
     Type: AWS::Serverless::Function
     Properties:
       VersionDescription: !GetAtt Settings.Value
       Events:
-        Route: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: GET, Path: /ping}}
+        Route: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: ANY, Path: /extra}}
 `
 	newTable = `  AuditTable:
     Type: AWS::DynamoDB::Table
@@ -76,7 +76,7 @@ var updates = []struct{ name, old, new, want string }{
 	{"back to the earlier code", "@code", "", "publishes every Function"},
 	{"the timeout of a function", "", "@timeout", "publishes ExportStarterFunction"},
 	{"a route", "", "@route", "adds DashboardFunctionStartPermission; changes Api"},
-	{"a function", "", "@function", "publishes PingFunction; adds PingFunction, PingFunctionDeploymentGroup, PingFunctionRole, PingFunctionRoutePermission; changes Api"},
+	{"a function", "", "@function", "publishes ExtraFunction; adds ExtraFunction, ExtraFunctionDeploymentGroup, ExtraFunctionRole, ExtraFunctionRoutePermission; changes Api"},
 	{"a table", "", "@table", "publishes every Function; adds AuditTable"},
 	{"an index", "", "@index", "changes EntitiesTable"},
 	{"an index removed", "@index", "", "changes EntitiesTable"},
