@@ -245,7 +245,6 @@ func (x *exports) runUntil(t *testing.T, ev any, id string, due func(exportJob) 
 func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/export_job/"+id, "192.0.2.1", "")
-	ev.PathParameters = map[string]string{"id": id}
 	var j api.ExportJob
 	if err := json.Unmarshal([]byte(invoke(t, x.get, ev, http.StatusOK).Body), &j); err != nil {
 		t.Fatal(err)

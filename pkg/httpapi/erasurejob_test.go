@@ -91,7 +91,7 @@ func TestErasureJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	ev = sample(t, "get-erasure-job")
-	ev.RawPath, ev.PathParameters = "/erasure_job/bob", map[string]string{"id": "bob"}
+	ev.RawPath = "/erasure_job/bob"
 	if resp := a.invoke(t, "get-erasure-job", ev); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("the job of another workspace: %d %s", resp.StatusCode, resp.Body)
 	}
