@@ -46,6 +46,9 @@ func (r Route) methods() []string {
 	return []string{r.Method}
 }
 
+// Batch reports whether a request may have many records.
+func (r Route) Batch() bool { return r.body == maxBatchBytes }
+
 func (r Route) limited() ratelimit.Route { return ratelimit.Route{Name: r.Name, Class: r.Class} }
 
 // pattern returns the path of r in the syntax of [http.ServeMux].

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -111,10 +112,11 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 // start at once, so the most is 10 (see docs/quotas.md). A batch opens more, up to
 // httpapi.BatchWriters, only when it needs them.
 func Connections(function string) int {
-	switch function {
-	case "create-events", "upsert-entities":
+	batch := func(r httpapi.Route) bool { return r.Name == function && r.Batch() }
+	switch {
+	case slices.ContainsFunc(httpapi.Routes(), batch):
 		return 10
-	case "usage":
+	case function == "usage":
 		return dynamo.UsageReaders
 	default:
 		return 1

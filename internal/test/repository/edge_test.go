@@ -2,7 +2,6 @@ package repository_test
 
 import (
 	"regexp"
-	"slices"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -53,9 +52,8 @@ func TestTheEdgeStopsAClientBeforeItFillsARoute(t *testing.T) {
 	}
 	rate, _ := throttle(t, render(t, "prod")["prod"])
 	admitted := int(rate)
-	isBatch := func(r httpapi.Route) bool { return slices.Contains(batches, r.Name) }
 	selected := map[string]func(httpapi.Route) bool{ // rule → routes that it is meant for
-		"batches":  isBatch,
+		"batches":  httpapi.Route.Batch,
 		"imports":  func(r httpapi.Route) bool { return r.Class == ratelimit.Import },
 		"requests": func(httpapi.Route) bool { return true },
 	}

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/template"
 	"sluice/internal/test/templatetest"
+	"sluice/pkg/httpapi"
 )
 
 // maxKeys is for how many route keys the defaults of ApiRateLimit, ApiBurstLimit and MaxWriteUnits
@@ -25,10 +26,12 @@ const (
 	queryUnits = 22
 )
 
-// batches lists the functions whose requests write up to 100 records. The maximum throughput of
-// each table limits these writes. The routes' throttle does not: it would have to be so low that
-// a single client without a key could use it up.
-var batches = []string{"create-events", "upsert-entities"}
+// isBatch reports whether requests to a function write up to 100 records. The maximum throughput of
+// each table limits these writes. The routes' throttle does not: it would have to be so low that a
+// single client without a key could use it up.
+func isBatch(function string) bool {
+	return slices.ContainsFunc(httpapi.Routes(), func(r httpapi.Route) bool { return r.Name == function && r.Batch() })
+}
 
 // unitsOf returns the most read and write units that a request to f can consume, not counting its
 // charge, by resource, such as "EntitiesTable read" or, for an index, "EntitiesTable/by_type read".
@@ -51,7 +54,7 @@ func unitsOf(t *testing.T, f templatetest.Function, tables []template.Table) map
 				units[resource+" read"] += queryUnits
 			}
 		case "dynamodb:PutItem", "dynamodb:UpdateItem":
-			if onePartition != "" || table == "CountersTable" || slices.Contains(batches, f.Name) {
+			if onePartition != "" || table == "CountersTable" || isBatch(f.Name) {
 				continue
 			}
 			units[table+" write"] += 2
