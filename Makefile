@@ -15,8 +15,9 @@ npm = mkdir -p $1 && cp tools/$2/package*.json $1 && cd $1 && npm ci --ignore-sc
 # Name of a file that exists if .cache/NAME contains what tools/NAME specifies.
 ready = .cache/$1/ready-$(firstword $(shell cat tools/$1/* | cksum))
 
-PIP_READY := $(foreach name,checkov connectors requests sam schemathesis uv,$(call ready,$(name)))
+PIP_READY := $(foreach name,checkov connectors requests rumdl sam schemathesis uv,$(call ready,$(name)))
 NPM_READY := $(foreach name,axe-core ky rate-limiter-flexible,$(call ready,$(name)))
+RUMDL_READY := $(call ready,rumdl)
 SAM_READY := $(call ready,sam)
 # SAM needs a region to validate the template. It runs make, which must not inherit the flags
 # of this make.
@@ -30,7 +31,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check checkov lint prose template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
+.PHONY: help run test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -104,7 +105,7 @@ vulnerabilities: ## look for known vulnerabilities, if their database can be rea
 	else printf '\n*** NOT DONE: the search for known vulnerabilities; it needs vuln.go.dev\n\n' >&2; fi
 
 LINT := .cache/golangci-lint/golangci-lint-$(GOLANGCI_LINT)
-lint: $(LINT) prose ## run prose and the linters of .golangci.yml, including gofmt, vet and staticcheck
+lint: $(LINT) prose markdown ## run prose, markdown and the linters of .golangci.yml, including gofmt, vet and staticcheck
 	$(LINT) run ./...
 	cd bench && $(CURDIR)/$(LINT) run -c ../.golangci.yml ./...
 
@@ -127,6 +128,11 @@ $(PROSE):
 	@rm -rf .cache/vale
 	GOBIN=$(CURDIR)/.cache/vale GOFLAGS= go install github.com/vale-cli/vale/v3/cmd/vale@$(VALE)
 	@mv .cache/vale/vale $@
+
+markdown: ## look for Markdown that renders wrongly, and for links that lead nowhere, by the rules in .rumdl.toml
+	@[ -e $(RUMDL_READY) ] || $(MAKE) --no-print-directory $(RUMDL_READY) || \
+		$(call without,the check of Markdown; it needs python3 with venv and its package index)
+	@[ ! -e $(RUMDL_READY) ] || .cache/rumdl/bin/rumdl check --no-cache --quiet .
 
 sam: $(SAM_READY)
 
