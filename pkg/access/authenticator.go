@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"runtime/debug"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
+	"sluice/pkg/snapshot"
 )
 
 // ErrNotFound means that there is no such key.
@@ -42,12 +40,9 @@ type Manager interface {
 
 // MaxAge is how long an Authenticator may use a cached key, and so how long a revoked key may
 // still be accepted.
-const MaxAge = time.Minute
+const MaxAge = snapshot.MaxAge
 
-const (
-	readTimeout = 2 * time.Second // per read of the store
-	maxCached   = 1 << 13         // maximum number of entries in each map of an Authenticator
-)
+const readTimeout = 2 * time.Second // per read of the store
 
 // Reason is why a token was refused. It is for logs only, because a client must not learn
 // whether an id exists.
@@ -74,13 +69,8 @@ type Decision struct {
 // key, for MaxAge. So it reads each key at most once a minute, unless more than about 8,000
 // keys are in use. It is safe for concurrent use.
 type Authenticator struct {
-	store Store
-	now   func() time.Time   // without a monotonic clock reading
-	reads singleflight.Group // in progress, by id
-
-	mu     sync.Mutex
-	known  map[string]entry // keys that exist, by id
-	absent map[string]entry // ids that do not exist; a separate map, so that guessed ids cannot evict keys
+	keys *snapshot.Keyed[Key] // by id; the zero Key if there is none
+	now  func() time.Time
 }
 
 // NewAuthenticator fails if store is nil. If now is nil, it uses time.Now.
@@ -91,9 +81,17 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	if now == nil {
 		now = time.Now
 	}
-	// Round removes the monotonic clock reading, because that clock stops while Lambda freezes
-	// the process between two requests.
-	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
+	keys, err := snapshot.NewKeyed(func(ctx context.Context, id string) (k Key, exists bool, err error) {
+		k, err = store.Get(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			return Key{}, false, nil
+		}
+		if err == nil {
+			err = k.validate()
+		}
+		return k, true, err
+	}, snapshot.Config{MaxAge: MaxAge, Timeout: readTimeout, Now: now})
+	return &Authenticator{keys: keys, now: now}, err
 }
 
 // Authenticate decides whether text is a valid token when sent from the client's address. It
@@ -106,14 +104,14 @@ func (a *Authenticator) Authenticate(ctx context.Context, text string, client ne
 		return Decision{Refused: ReasonMalformed}, nil
 	}
 	hash := token.hash()
-	e, err := a.lookup(ctx, token.ID)
+	k, err := a.keys.Get(ctx, token.ID)
 	if err != nil {
 		return Decision{KeyID: token.ID}, fmt.Errorf("read API key %s: %w", token.ID, err)
 	}
-	same := subtle.ConstantTimeCompare(hash[:], e.key.SecretHash[:]) == 1
+	same := subtle.ConstantTimeCompare(hash[:], k.SecretHash[:]) == 1
 	d := Decision{KeyID: token.ID}
-	switch status := e.key.Status(a.now()); {
-	case e.key.ID == "":
+	switch status := k.Status(a.now()); {
+	case k.ID == "":
 		d.Refused = ReasonUnknown
 	case !same:
 		d.Refused = ReasonWrongSecret
@@ -121,87 +119,10 @@ func (a *Authenticator) Authenticate(ctx context.Context, text string, client ne
 		d.Refused = ReasonRevoked
 	case status == Expired:
 		d.Refused = ReasonExpired
-	case !e.key.acceptedFrom(client):
+	case !k.acceptedFrom(client):
 		d.Refused = ReasonAddress
 	default:
-		d.Key = e.key
+		d.Key = k
 	}
 	return d, nil
-}
-
-// entry is the result of reading a key.
-type entry struct {
-	key    Key       // zero if there is none
-	readAt time.Time // when the read began
-}
-
-// lookup returns the cached entry of id, or reads the key. Concurrent calls for an id share
-// one read, which continues even if the caller that began it stops waiting. Each caller stops
-// waiting when its own context is done.
-func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
-	if e, ok := a.cached(id); ok {
-		return e, nil
-	}
-	reading := a.reads.DoChan(id, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-		defer cancel()
-		return a.read(ctx, id)
-	})
-	select {
-	case r := <-reading:
-		e, _ := r.Val.(entry)
-		return e, r.Err
-	case <-ctx.Done():
-		return entry{}, ctx.Err()
-	}
-}
-
-// cached returns false if no usable entry exists. An entry is unusable if it is too old, or if it
-// seems to be from the future because the clock was set back.
-func (a *Authenticator) cached(id string) (entry, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	e, ok := a.known[id]
-	if !ok {
-		e, ok = a.absent[id]
-	}
-	age := a.now().Sub(e.readAt)
-	return e, ok && age >= 0 && age < MaxAge
-}
-
-// put empties a full map first. That is simpler than evicting entries, which expire after a
-// minute anyway.
-func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if *entries == nil || len(*entries) >= maxCached {
-		*entries = make(map[string]entry)
-	}
-	(*entries)[id] = e
-}
-
-// read gets a key from the store and caches the result. It turns a panic in the store into an
-// error, because a panic within singleflight would end the process.
-func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	readAt := a.now()
-	key, err := a.store.Get(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		e = entry{readAt: readAt}
-		a.put(&a.absent, id, e)
-		return e, nil
-	}
-	if err == nil {
-		err = key.validate()
-	}
-	if err != nil {
-		return entry{}, err
-	}
-	e = entry{key: key, readAt: readAt}
-	a.put(&a.known, id, e)
-	return e, nil
 }

@@ -23,6 +23,7 @@ import (
 	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/snapshot"
 )
 
 // Stores holds the data that the routes serve. A function needs only the fields that its routes
@@ -48,7 +49,7 @@ type Options struct {
 	Config       // the zero value means the defaults
 	Access       *access.Authenticator
 	Rows         *ratelimit.RowCache        // refreshed by each request; nil if there are no rows
-	ServiceID    *ServiceID                 // for the header Sluice-Source; nil to omit the header
+	ServiceID    *snapshot.Cache[string]    // for the header Sluice-Source, see NewServiceID; nil to omit the header
 	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, to prevent DNS rebinding
 	RequestID    func(*http.Request) string // id for logs and problems; a new UUID by default
 	Writable     func() error               // returns an error if the disk is not writable; unset if the stores are not on a local disk

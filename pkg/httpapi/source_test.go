@@ -38,41 +38,31 @@ func TestResponsesSayWhichRecordsTheyAreAbout(t *testing.T) {
 	}
 }
 
-// While the id cannot be read, the last known id is used.
-func TestTheIDOfTheServiceIsReadOnceAMinute(t *testing.T) {
+func TestTheLastKnownIDOfTheServiceIsUsedWhileItCannotBeRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		reads, stored, failure := 0, "", errors.New("down")
-		id := httpapi.NewServiceID(func(ctx context.Context) (string, error) {
-			reads++
-			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second {
-				t.Error("a read has no deadline")
-			}
-			return stored, failure
-		})
+		stored, failure := "", error(nil)
+		g := newGuarded(t)
+		g.opts.ServiceID = httpapi.NewServiceID(func(context.Context) (string, error) { return stored, failure })
+		key := g.key(t, "w", access.Export)
 		for i, step := range []struct {
 			wait   time.Duration
 			stored string
-			fails  bool
-			reads  int
+			err    error
 			want   string
-			err    bool
 		}{
-			{0, "", true, 1, "", true},
-			{5*time.Second - 1, "a", false, 1, "", false},
-			{1, "a", false, 2, "a", false},
-			{time.Minute - 1, "b", false, 2, "a", false},
-			{1, "b", false, 3, "b", false},
-			{time.Minute, "c", true, 4, "b", true},
-			{5 * time.Second, "c", false, 5, "c", false},
-			{time.Minute, "", false, 6, "c", true},
+			{0, "", errors.New("down"), ""},
+			{time.Minute, "", nil, ""}, // a service without an id
+			{time.Minute, "a", nil, "a/w"},
+			{time.Minute, "b", nil, "b/w"},
+			{time.Hour, "c", errors.New("down"), "b/w"},
+			{time.Hour, "", nil, "b/w"},
 		} {
 			time.Sleep(step.wait)
-			if stored, failure = step.stored, nil; step.fails {
-				failure = errors.New("down")
-			}
-			if got, err := id.Get(t.Context()); got != step.want || (err != nil) != step.err || reads != step.reads {
-				t.Errorf("step %d: %q, %v after %d reads; want %q after %d", i, got, err, reads, step.want, step.reads)
+			stored, failure = step.stored, step.err
+			resp := g.invoke(t, "get-entity", key, lambdatest.Event("GET", "/entity/none", "192.0.2.1", ""))
+			if got := resp.Headers["Sluice-Source"]; got != step.want {
+				t.Errorf("step %d: Sluice-Source %q, want %q", i, got, step.want)
 			}
 		}
 	})

@@ -1,10 +1,11 @@
-// Package snapshot keeps a copy of data in memory and refreshes it as it ages.
+// Package snapshot keeps copies of data in memory and reads the data again as they age.
 package snapshot
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -15,27 +16,36 @@ import (
 // this time.
 const MaxAge = time.Minute
 
-const (
-	readTimeout = time.Second     // for one read; Refresh waits for two reads at most
-	retryAfter  = 5 * time.Second // wait after a failed read before the next one
-)
+// retryAfter is how long Refresh waits after a failed read before the next one.
+const retryAfter = 5 * time.Second
 
 // Config tunes a Cache. Its zero value is ready to use.
 type Config struct {
-	MaxAge time.Duration    // the maximum age of the copy; the constant MaxAge by default
-	Now    func() time.Time // time.Now by default
+	MaxAge  time.Duration    // the maximum age of a copy; the constant MaxAge by default
+	Timeout time.Duration    // for one read; 1 s by default
+	Now     func() time.Time // time.Now by default
+}
+
+// checked returns c with its defaults set, or an error if a duration is negative.
+func (c Config) checked() (Config, error) {
+	if c.MaxAge < 0 || c.Timeout < 0 {
+		return Config{}, fmt.Errorf("snapshot: the maximum age %v or the timeout %v is negative", c.MaxAge, c.Timeout)
+	}
+	c.MaxAge, c.Timeout = cmp.Or(c.MaxAge, MaxAge), cmp.Or(c.Timeout, time.Second)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, nil
 }
 
 // Cache keeps the data that its load function reads. It is safe for concurrent use.
 //
-// Refresh starts a read in the background when the copy has reached three quarters of the
-// maximum age. A request waits for a read only if the copy has reached the maximum age, for
-// example because Lambda had frozen the process.
+// There are two ways to use it. After Refresh, the copy is there without a call, and a caller may
+// use one that is too old. Get returns nothing that is too old.
 type Cache[T any] struct {
-	load   func(context.Context) (T, error)
-	maxAge time.Duration
-	now    func() time.Time
-	reads  singleflight.Group
+	load  func(context.Context) (T, error)
+	cfg   Config
+	reads singleflight.Group
 
 	mu    sync.Mutex
 	known state[T]
@@ -50,14 +60,8 @@ type state[T any] struct {
 
 // New returns a Cache that has read nothing yet.
 func New[T any](load func(context.Context) (T, error), cfg Config) (*Cache[T], error) {
-	if cfg.MaxAge < 0 {
-		return nil, fmt.Errorf("snapshot: the maximum age %v is negative", cfg.MaxAge)
-	}
-	c := &Cache[T]{load: load, maxAge: cmp.Or(cfg.MaxAge, MaxAge), now: cfg.Now}
-	if c.now == nil {
-		c.now = time.Now
-	}
-	return c, nil
+	cfg, err := cfg.checked()
+	return &Cache[T]{load: load, cfg: cfg}, err
 }
 
 // Stale is the error for a copy that has reached the maximum age.
@@ -84,33 +88,34 @@ func (c *Cache[T]) Value() T { return c.state().value }
 
 // Now returns the time without its monotonic reading, because the monotonic clock stops while
 // Lambda freezes the process between two requests.
-func (c *Cache[T]) Now() time.Time { return c.now().Round(0) }
+func (c *Cache[T]) Now() time.Time { return c.cfg.Now().Round(0) }
 
 // At returns the copy if it was younger than the maximum age at t, and otherwise a *Stale.
 func (c *Cache[T]) At(t time.Time) (T, error) {
 	s := c.state()
-	if !within(c.maxAge, s.readAt, t.Round(0)) {
+	if !within(c.cfg.MaxAge, s.readAt, t.Round(0)) {
 		return s.value, &Stale{s.readAt, s.err}
 	}
 	return s.value, nil
 }
 
-// Refresh must be called before each request. It starts a read if the copy has reached three
-// quarters of the maximum age. At the maximum age, it also waits until the read ends or ctx is
-// done. A read takes at most one second. For 5 seconds after a failed read, Refresh neither
-// reads nor waits. It returns a *Stale unless the copy is younger than the maximum age.
+// Refresh must be called before each request. It starts a read in the background if the copy has
+// reached three quarters of the maximum age. At the maximum age, which the copy may have reached
+// because Lambda had frozen the process, Refresh also waits until the read ends or ctx is done. For
+// 5 seconds after a failed read, it neither reads nor waits. It returns a *Stale unless the copy is
+// younger than the maximum age.
 func (c *Cache[T]) Refresh(ctx context.Context) error {
 	// If a read began before the process was frozen, its result may already be too old.
 	for range 2 {
 		s, now := c.state(), c.Now()
-		if within(c.maxAge*3/4, s.readAt, now) {
+		if within(c.cfg.MaxAge*3/4, s.readAt, now) {
 			return nil
 		}
 		if within(retryAfter, s.failedAt, now) {
 			break
 		}
-		reading := c.reads.DoChan("", func() (any, error) { return nil, c.read(context.WithoutCancel(ctx)) })
-		if within(c.maxAge, s.readAt, now) {
+		reading := c.read(ctx)
+		if within(c.cfg.MaxAge, s.readAt, now) {
 			return nil
 		}
 		select {
@@ -122,19 +127,52 @@ func (c *Cache[T]) Refresh(ctx context.Context) error {
 	return err
 }
 
-func (c *Cache[T]) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	at := c.Now()
-	value, err := c.load(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil {
-		c.known.failedAt, c.known.err = c.Now(), err
-		return err
+// Get returns the copy if it is younger than the maximum age, and otherwise the result of a read.
+// It fails if the read fails or ctx is done first.
+func (c *Cache[T]) Get(ctx context.Context) (T, error) {
+	if s := c.state(); within(c.cfg.MaxAge, s.readAt, c.Now()) {
+		return s.value, nil
 	}
-	c.known = state[T]{value: value, readAt: at}
-	return nil
+	var none T
+	select {
+	case r := <-c.read(ctx):
+		if r.Err != nil {
+			return none, r.Err
+		}
+		return r.Val.(T), nil
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// read starts a read, or joins the one in progress. A read continues even if the caller that began
+// it stops waiting.
+func (c *Cache[T]) read(ctx context.Context) <-chan singleflight.Result {
+	return c.reads.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
+		defer cancel()
+		at := c.Now()
+		value, err := c.loaded(ctx)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err != nil {
+			c.known.failedAt, c.known.err = c.Now(), err
+			return nil, err
+		}
+		c.known = state[T]{value: value, readAt: at}
+		return value, nil
+	})
+}
+
+// loaded turns a panic in load into an error, because a panic within singleflight would end the
+// process.
+func (c *Cache[T]) loaded(ctx context.Context) (value T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return c.load(ctx)
 }
 
 func (c *Cache[T]) state() state[T] {

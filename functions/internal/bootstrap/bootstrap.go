@@ -25,6 +25,7 @@ import (
 	"sluice/pkg/index"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/snapshot"
 )
 
 // connectTimeout is the longest that connect may take. Lambda allows ten seconds for init. If
@@ -125,12 +126,12 @@ func Connections(function string) int {
 
 // connect opens count connections to DynamoDB for the first request. It uses one of them to read
 // the service's id and then the indexed attributes.
-func connect(ctx context.Context, counters *dynamo.Counters, id *httpapi.ServiceID, indexes index.Source, count int) error {
+func connect(ctx context.Context, counters *dynamo.Counters, id *snapshot.Cache[string], indexes index.Source, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var calls errgroup.Group
 	calls.Go(func() error {
-		_, err := id.Get(ctx)
+		err := id.Refresh(ctx)
 		if err == nil && indexes != nil {
 			err = indexes.Refresh(ctx)
 		}
