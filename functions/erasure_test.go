@@ -124,7 +124,7 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	if j.Status != job.Succeeded || j.EventsErased > int64(n) || j.EventsErased < int64(n)-100 {
 		t.Errorf("the job is %+v", j)
 	}
-	checkGrants(t, "erasure-worker", proxy)
+	checkGrants(t, "erasure-worker", proxy, nil)
 	wantErased(t, d, jobs, table, id)
 }
 

@@ -84,34 +84,49 @@ func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	invoke(t, create, request("b"), http.StatusCreated)
 }
 
+// Each function exports everything, tries a completion and a part again, and removes a cancelled job.
 func TestWhatExportFunctionsMayDo(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
+	cancel := x.start(t, "cancel-export-job", 1)[0]
 	binaries := map[string]string{"export-starter": x.starter, "export-worker": x.worker}
+	orders := []string{
+		`"resource":"entity","format":"ndjson"`, `"resource":"entity","format":"csv","filters":{"type":"t"}`,
+		`"resource":"event","format":"csv"`, `"resource":"event","format":"ndjson","filters":{"entity_id":"e"}`,
+	}
+	const cancelled = 4
 	ordered := make(map[string]any) // events by job id; all jobs are created up front, because each waits record.SyncLag before it runs
 	for function := range binaries {
-		for i, order := range []string{
-			`"resource":"entity","format":"ndjson"`, `"resource":"entity","format":"csv","filters":{"type":"t"}`,
-			`"resource":"event","format":"csv"`, `"resource":"event","format":"ndjson","filters":{"entity_id":"e"}`,
-		} {
+		for i, order := range append(orders, orders[0]) {
 			id := fmt.Sprint(function, "-", i)
 			ordered[id] = x.order(t, id, order)
 		}
 	}
+	for function := range binaries {
+		id := fmt.Sprint(function, "-", cancelled)
+		invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", "192.0.2.1", `{"id":"`+id+`"}`), http.StatusOK)
+	}
 	for function, binary := range binaries {
-		proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
-		instance := lambdatest.Start(t, binary, append(slices.Clone(x.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL)...)
-		for id, ev := range ordered {
-			if !strings.HasPrefix(id, function) {
-				continue
-			}
-			if _, err := instance.Handle(t.Context(), ev, time.Minute); err != nil {
+		proxy, bucket := dynamoproxy.Start(t, dynamolocal.Endpoint(t)), startS3Proxy(t, x.bucket)
+		instance := lambdatest.Start(t, binary, append(slices.Clone(x.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL, "AWS_ENDPOINT_URL_S3="+bucket.url)...)
+		run := func(i int, want job.Status) {
+			t.Helper()
+			id := fmt.Sprint(function, "-", i)
+			if _, err := instance.Handle(t.Context(), ordered[id], time.Minute); err != nil && want != job.Running {
 				t.Fatal(err)
 			}
-			if j := x.job(t, id); j.Status != job.Succeeded {
-				t.Errorf("%+v", j)
+			if j := x.job(t, id); j.Status != want {
+				t.Errorf("%s: %+v, want it %s", id, j, want)
 			}
 		}
-		checkGrants(t, function, proxy)
+		bucket.fail(func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") })
+		run(0, job.Succeeded)
+		bucket.fail(func(r *http.Request) bool { return r.URL.Query().Has("partNumber") })
+		run(1, job.Running)
+		run(1, job.Succeeded)
+		run(2, job.Succeeded)
+		run(3, job.Succeeded)
+		run(cancelled, job.Cancelled)
+		checkGrants(t, function, proxy, bucket)
 	}
 }

@@ -156,6 +156,7 @@ func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n
 type exports struct {
 	deployment
 	client          *dynamodb.Client
+	bucket          string // endpoint of the S3 server
 	starter, worker string // paths of the binaries
 	jobs            *dynamo.Jobs
 	fast, slow      *stream // streams of the starter and the worker
@@ -176,7 +177,7 @@ func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *export
 		t.Fatal(err)
 	}
 	return &exports{
-		deployment: d, client: engine.Client(), jobs: jobs,
+		deployment: d, client: engine.Client(), bucket: server.Endpoint, jobs: jobs,
 		starter: lambdatest.Build(t, "export-starter"), worker: lambdatest.Build(t, "export-worker"),
 		fast: openStream(t, engine, table, "export-starter"), slow: openStream(t, engine, table, "export-worker"),
 		create: d.start(t, "create-export-job", 1)[0], get: d.start(t, "get-export-job", 1)[0],

@@ -4,8 +4,10 @@ package functions_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +26,12 @@ import (
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/openapitest"
 	"sluice/pkg/access"
+	"sluice/pkg/dynamo"
+	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/job"
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
 )
 
 // deployment is a set of new tables, and the environment variables that name them.
@@ -45,6 +51,13 @@ func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deploym
 	d := deployment{
 		counters: engine.Table(t, "CountersTable"), limits: engine.Table(t, "LimitsTable"),
 		entities: engine.Table(t, "EntitiesTable"), events: engine.Table(t, "EventsTable"),
+	}
+	service, err := dynamo.NewService(engine.Client(), d.entities)
+	if err == nil {
+		_, err = service.Create(t.Context()) // as the job monitor does
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	d.env = []string{
 		"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
@@ -306,9 +319,9 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	list := d.start(t, "list-event", 1)[0]
 	scan := dynamoproxy.Call{Operation: "Scan", Table: d.limits}
 	update := dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}
-	identify := dynamoproxy.Call{Operation: "UpdateItem", Table: d.entities}
+	identify := dynamoproxy.Call{Operation: "GetItem", Table: d.entities}
 	if usage := proxy.Usage(); usage[identify].Calls != 2 || usage[scan].Calls != 2 || len(usage) != 2 {
-		t.Errorf("the init phases of two instances made the calls %v, want one update of the service's item and one scan each", usage)
+		t.Errorf("the init phases of two instances made the calls %v, want one read of the service's item and one scan each", usage)
 	}
 	for n := range calls {
 		invoke(t, create, lambdatest.Event("POST", "/create_event", "192.0.2.1", fmt.Sprintf(`{"id":"%d","name":"n"}`, n)), http.StatusCreated)
@@ -340,6 +353,8 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	keys := d.guard(t)
 	mine := "Bearer " + keys.create(t, "mine", access.Scopes()...)
 	d.index(t, "mine", "found", "a", "b", "c", "d")
+	exports, bucket := dynamolocal.Table(t, "ExportJobsTable"), startS3Proxy(t, "")
+	putExportJob(t, exports, "mine", "done")
 	type step struct {
 		function, method, path, body string
 		status                       int
@@ -399,6 +414,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"create-export-job", "POST", "/create_export_job", `{"id":"x","resource":"event","format":"ndjson"}`, 409, `"code":"conflict"`},
 		{"list-export-job", "GET", "/export_job?limit=1", "", 200, `"id":"x"`},
 		{"get-export-job", "GET", "/export_job/x", "", 200, `"download_url":null`},
+		{"get-export-job", "GET", "/export_job/done", "", 200, `"download_url":"` + bucket.url},
 		{"get-export-job", "GET", "/export_job/y", "", 404, `"code":"not_found"`},
 		{"cancel-export-job", "POST", "/cancel_export_job", `{"id":"x"}`, 200, `"status":"cancelled"`},
 		{"cancel-export-job", "POST", "/cancel_export_job", `{"id":"y"}`, 404, `"code":"not_found"`},
@@ -421,7 +437,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 			steps = append(steps, step{r.Name, ev.RequestContext.HTTP.Method, ev.RawPath + "?" + ev.RawQueryString, ev.Body, http.StatusOK, ""})
 		}
 	}
-	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
+	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+exports, "EXPORT_JOBS_BUCKET=exports", "AWS_ENDPOINT_URL_S3="+bucket.url)
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {
@@ -444,6 +460,11 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		if !strings.Contains(resp.Body, s.want) {
 			t.Errorf("%s %s: the body lacks %s: %s", s.method, s.path, s.want, resp.Body)
 		}
+		if link := downloadURL.FindStringSubmatch(resp.Body); link != nil {
+			if _, err := http.Get(link[1]); err != nil {
+				t.Error(err)
+			}
+		}
 		header := make(http.Header)
 		for name, value := range resp.Headers {
 			header.Set(name, value)
@@ -453,9 +474,30 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		}
 	}
 	for _, r := range httpapi.Routes() {
-		checkGrants(t, r.Name, proxies[r.Name])
+		checkGrants(t, r.Name, proxies[r.Name], map[string]*s3Proxy{"get-export-job": bucket}[r.Name])
 	}
 	keys.checkSeparation(t, instances)
+}
+
+var downloadURL = regexp.MustCompile(`"download_url":"([^"]+)"`)
+
+// putExportJob stores a job that has a file.
+func putExportJob(t *testing.T, table, workspace, id string) {
+	t.Helper()
+	jobs, err := dynamo.NewJobs(dynamolocal.Client(t), exportjob.Kind, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	details, err := json.Marshal(map[string]any{"resource": "event", "format": "csv", "size_bytes": 1, "file_expires_at": now.AddDate(0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := record.TimeOf(now.Add(-time.Hour))
+	j := exportjob.Kind.Finish(job.Job{Workspace: workspace, ID: id, CreatedAt: created, Until: created, Revision: 1, Details: details}, job.Succeeded, now)
+	if _, put, err := jobs.Put(t.Context(), j); !put || err != nil {
+		t.Fatal(put, err)
+	}
 }
 
 // checkConnections checks that init opens as many connections as wanted, and that the first

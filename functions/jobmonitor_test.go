@@ -18,10 +18,11 @@ import (
 )
 
 // With the permissions in template.yaml, the monitor reports the oldest job of any kind. It
-// therefore notices a killed erasure that the stream no longer delivers.
+// therefore notices a killed erasure that the stream no longer delivers. It also gives the service
+// an id.
 func TestTheJobMonitorNoticesAnErasureThatStopped(t *testing.T) {
 	t.Parallel()
-	exports, erasures := dynamolocal.Table(t, "ExportJobsTable"), dynamolocal.Table(t, "ErasureJobsTable")
+	exports, erasures, entities := dynamolocal.Table(t, "ExportJobsTable"), dynamolocal.Table(t, "ErasureJobsTable"), dynamolocal.Table(t, "EntitiesTable")
 	create := func(kind job.Kind, table string, age time.Duration, status job.Status) {
 		t.Helper()
 		jobs, err := dynamo.NewJobs(dynamolocal.Client(t), kind, table)
@@ -42,9 +43,16 @@ func TestTheJobMonitorNoticesAnErasureThatStopped(t *testing.T) {
 	}
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	monitor := lambdatest.Start(t, lambdatest.Build(t, "job-monitor"),
-		"AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL, "EXPORT_JOBS_TABLE="+exports, "ERASURE_JOBS_TABLE="+erasures, "SERVICE_NAME=sluice-test")
+		"AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL, "ENTITIES_TABLE="+entities, "EXPORT_JOBS_TABLE="+exports, "ERASURE_JOBS_TABLE="+erasures, "SERVICE_NAME=sluice-test")
 	if _, err := monitor.Handle(t.Context(), json.RawMessage(event), lambdatest.Timeout); err != nil {
 		t.Fatal(err)
+	}
+	service, err := dynamo.NewService(dynamolocal.Client(t), entities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := service.ID(t.Context()); id == "" || err != nil {
+		t.Errorf("the service has the id %q, error %v", id, err)
 	}
 	monitor.Kill() // Kill also waits for the complete log
 	var line struct {
@@ -58,5 +66,5 @@ func TestTheJobMonitorNoticesAnErasureThatStopped(t *testing.T) {
 	if line.OldestUnfinishedSeconds < 2*hour || line.OldestUnfinishedSeconds > 3*hour || line.Exports < 60 || line.Exports > hour {
 		t.Errorf("the ages are %+v, want 2 h and 60 s", line)
 	}
-	checkGrants(t, "job-monitor", proxy)
+	checkGrants(t, "job-monitor", proxy, nil)
 }

@@ -92,8 +92,8 @@ func dynamoDB(b *testing.B) (endpoint string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // an error has no effect on the measurement
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		if bytes.Contains(body, []byte("service_id")) {
-			io.WriteString(w, `{"Attributes":{"service_id":{"S":"ABCDEFGHIJKLMNOPQRSTUVWXYZ"}}}`) //nolint:errcheck // on an error, the client fails too
+		if bytes.Contains(body, []byte("#service")) {
+			io.WriteString(w, `{"Item":{"service_id":{"S":"ABCDEFGHIJKLMNOPQRSTUVWXYZ"}}}`) //nolint:errcheck // on an error, the client fails too
 			return
 		}
 		if target := r.Header.Get("X-Amz-Target"); strings.HasSuffix(target, ".Scan") || strings.HasSuffix(target, ".Query") {

@@ -156,7 +156,7 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	b.limits, errs[6] = dynamo.NewLimits(t.client, t.names["LimitsTable"])
 	b.erasureJobs, errs[7] = dynamo.NewJobs(t.client, erasurejob.Kind, t.names["ErasureJobsTable"])
 	service, err := dynamo.NewService(t.client, t.names["EntitiesTable"])
-	b.serviceID, errs[8] = service.ID, err
+	b.serviceID, errs[8] = service.Create, err
 	return b, errors.Join(errs[:]...)
 }
 

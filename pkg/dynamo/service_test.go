@@ -9,8 +9,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// Concurrent first readers agree on one id. If an operator removes it, the next reader creates
-// another.
+// Concurrent creators agree on one id. If an operator removes it, the next creates another.
 func TestTheIDOfTheServiceIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
@@ -18,15 +17,18 @@ func TestTheIDOfTheServiceIsCreatedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if id, err := s.ID(t.Context()); id != "" || err != nil {
+		t.Errorf("a new table has the id %q, error %v", id, err)
+	}
 	var ids [4]string
-	var readers errgroup.Group
+	var creators errgroup.Group
 	for i := range ids {
-		readers.Go(func() (err error) {
-			ids[i], err = s.ID(t.Context())
+		creators.Go(func() (err error) {
+			ids[i], err = s.Create(t.Context())
 			return err
 		})
 	}
-	if err := readers.Wait(); err != nil {
+	if err := creators.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range ids {
@@ -34,11 +36,13 @@ func TestTheIDOfTheServiceIsCreatedOnce(t *testing.T) {
 			t.Fatalf("ids %q", ids)
 		}
 	}
-	key := attributeValues{"workspace": text(ServicePartition), "id": text("id")}
-	if _, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: key}); err != nil {
+	if id, err := s.ID(t.Context()); id != ids[0] || err != nil {
+		t.Errorf("the id is %q, error %v, want %q", id, err, ids[0])
+	}
+	if _, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: serviceKey}); err != nil {
 		t.Fatal(err)
 	}
-	if id, err := s.ID(t.Context()); err != nil || id == "" || id == ids[0] {
+	if id, err := s.Create(t.Context()); err != nil || id == "" || id == ids[0] {
 		t.Errorf("after the item was removed: %q, %v", id, err)
 	}
 }

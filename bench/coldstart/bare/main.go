@@ -33,12 +33,9 @@ func main() {
 	var wg sync.WaitGroup
 	if calls > 0 {
 		wg.Go(func() {
-			client.UpdateItem(ctx, &dynamodb.UpdateItemInput{ //nolint:errcheck // the id is not needed
-				TableName:                 aws.String("entities"),
-				Key:                       map[string]types.AttributeValue{"workspace": &types.AttributeValueMemberS{Value: "#service"}, "id": &types.AttributeValueMemberS{Value: "id"}},
-				UpdateExpression:          aws.String("SET service_id = if_not_exists(service_id, :new)"),
-				ExpressionAttributeValues: map[string]types.AttributeValue{":new": &types.AttributeValueMemberS{Value: "new"}},
-				ReturnValues:              types.ReturnValueAllNew,
+			client.GetItem(ctx, &dynamodb.GetItemInput{ //nolint:errcheck // the id is not needed
+				TableName: aws.String("entities"),
+				Key:       map[string]types.AttributeValue{"workspace": &types.AttributeValueMemberS{Value: "#service"}, "id": &types.AttributeValueMemberS{Value: "id"}},
 			})
 			if os.Getenv("INDEXED") != "" {
 				client.Query(ctx, &dynamodb.QueryInput{ //nolint:errcheck // the attributes are not needed

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"log"
 	"log/slog"
 	"os"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
+	"sluice/functions/internal/bootstrap"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/job"
 	"sluice/pkg/metric"
 	"sluice/pkg/record"
@@ -16,18 +19,28 @@ import (
 
 // StartMonitor runs the function that measures the age of the oldest unfinished job. It reads
 // the tables of all kinds, so it notices a job that has stopped for any reason, such as a
-// failing worker or a stream that invokes no worker. StartMonitor does not return: if the
+// failing worker or a stream that invokes no worker. It also creates the id of the service's data,
+// so that no function that clients can reach may write it. StartMonitor does not return: if the
 // function cannot be set up, it exits the process.
 func StartMonitor(kinds ...job.Kind) {
 	m := monitor{service: os.Getenv("SERVICE_NAME"), now: time.Now, logger: slog.New(slog.NewJSONHandler(os.Stdout, nil))}
+	var clients bootstrap.Clients
 	for _, kind := range kinds {
-		_, jobs, err := connect(context.Background(), kind, os.Getenv)
-		if err != nil {
+		var jobs *dynamo.Jobs
+		var err error
+		if clients, jobs, err = connect(context.Background(), kind, os.Getenv); err != nil {
 			log.Fatal(err)
 		}
 		m.kinds = append(m.kinds, watched{kind, jobs})
 	}
-	lambda.Start(m.handle)
+	ids, err := dynamo.NewService(clients.DynamoDB, os.Getenv("ENTITIES_TABLE"))
+	if err != nil {
+		log.Fatalf("ENTITIES_TABLE: %v", err)
+	}
+	lambda.Start(func(ctx context.Context) error {
+		_, err := ids.Create(ctx)
+		return errors.Join(err, m.handle(ctx))
+	})
 }
 
 type monitor struct {

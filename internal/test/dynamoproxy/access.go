@@ -45,7 +45,7 @@ func accesses(operation string, body map[string]any) []Access {
 			members, _ := item.(map[string]any)
 			for member, v := range members {
 				of, _ := v.(map[string]any)
-				all = append(all, Access{Action: transactActions[member], Table: text(of, "TableName")})
+				all = append(all, Access{Action: transactActions[member], Table: text(of, "TableName"), Partition: partition(of)})
 			}
 		}
 		return all
@@ -55,8 +55,9 @@ func accesses(operation string, body map[string]any) []Access {
 
 func partition(body map[string]any) string {
 	key, _ := body["Key"].(map[string]any)
+	item, _ := body["Item"].(map[string]any)
 	values, _ := body["ExpressionAttributeValues"].(map[string]any) // a query has its partition key here
-	for _, v := range []any{key["workspace"], values[":partition"]} {
+	for _, v := range []any{key["workspace"], item["workspace"], values[":partition"]} {
 		workspace, _ := v.(map[string]any)
 		if name, _ := workspace["S"].(string); strings.HasPrefix(name, "#") {
 			return name

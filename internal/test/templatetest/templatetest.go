@@ -2,9 +2,9 @@
 // streams and tables of each function.
 //
 // It fails the test if a function or table depends on a condition, or if a function has a
-// managed policy from outside the template or a policy with a wildcard. The only condition that
-// a policy may have is a limit to one partition. The tests of the rendered template check the
-// rest.
+// managed policy from outside the template or a policy with a wildcard. The only conditions that
+// a policy may have are limits to one partition, and to the partitions of workspaces. The tests of
+// the rendered template check the rest.
 package templatetest
 
 import (
@@ -50,6 +50,17 @@ func (r Route) Key() string {
 type Stream struct {
 	Table    string   // logical id
 	Patterns []string // event patterns in JSON, one of which a change must match; empty if every change matches
+	Failed   string   // logical id of the queue of changes that the function could not process
+}
+
+// Grants returns what Lambda must be allowed to do on behalf of the function. Sources: DynamoDB
+// Developer Guide, "IAM policy to allow an AWS Lambda function to access DynamoDB stream records";
+// Lambda Developer Guide, "Retain discarded records for a DynamoDB event source".
+func (s Stream) Grants() (grants []Grant) {
+	for _, action := range []string{"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"} {
+		grants = append(grants, Grant{"dynamodb:" + action, s.Table + ".StreamArn"})
+	}
+	return append(grants, Grant{"sqs:SendMessage", s.Failed})
 }
 
 // Grant is the permission to take an action on a resource.
@@ -58,8 +69,9 @@ type Grant struct {
 
 	// Resource is the logical id of a resource, followed by what the policy adds to its ARN.
 	// Examples: EntitiesTable, EntitiesTable/index/by_type, Files/* for the objects of a
-	// bucket, EntitiesTable/#service for one partition, and JobsTable.StreamArn for a stream,
-	// which Lambda reads on behalf of the function.
+	// bucket, EntitiesTable/#service for one partition, EntitiesTable/!#* for the partitions of
+	// workspaces, and JobsTable.StreamArn for a stream, which Lambda reads on behalf of the
+	// function.
 	Resource string
 }
 
@@ -122,7 +134,7 @@ func (d document) function(id string) (Function, error) {
 				route = Default
 			}
 			full.Routes = append(full.Routes, route)
-		case "Schedule": // nothing else in the template depends on a schedule
+		case "Schedule", "EventBridgeRule": // nothing else in the template depends on them
 		default:
 			return full, fmt.Errorf("event %s: events of type %q are not supported", name, e.Type)
 		}
@@ -164,7 +176,8 @@ func (d document) streams(function string) (streams []Stream, err error) {
 		if p.FunctionName.Tag != "!Ref" || p.FunctionName.Value != function+".Alias" {
 			continue
 		}
-		s := Stream{Table: table}
+		failed, _ := strings.CutSuffix(p.DestinationConfig.OnFailure.Destination.Value, ".Arn")
+		s := Stream{Table: table, Failed: failed}
 		for _, f := range p.FilterCriteria.Filters {
 			s.Patterns = append(s.Patterns, f.Pattern)
 		}
@@ -179,11 +192,9 @@ func (d document) grants(s map[string]values) (grants []Grant, err error) {
 	if condition := s["Condition"]; len(condition) == 1 {
 		var c map[string]map[string][]string
 		err := condition[0].Decode(&c)
-		keys := c["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"]
-		if err != nil || len(c) != 1 || len(c["ForAllValues:StringEquals"]) != 1 || len(keys) != 1 {
-			return nil, fmt.Errorf("a condition names one partition, not %v", condition)
+		if partition = Partition(c); err != nil || partition == "" {
+			return nil, fmt.Errorf("the condition %v is not understood", c)
 		}
-		partition = "/" + keys[0]
 		s = maps.Clone(s)
 		delete(s, "Condition")
 	}
@@ -203,6 +214,21 @@ func (d document) grants(s map[string]values) (grants []Grant, err error) {
 		}
 	}
 	return grants, nil
+}
+
+// Workspaces is the end of Grant.Resource for the partitions of workspaces.
+const Workspaces = "/!#*"
+
+// Partition returns what the condition of a policy adds to Grant.Resource, or "" if the condition
+// has neither of the two known forms.
+func Partition(condition map[string]map[string][]string) string {
+	for operator, prefix := range map[string]string{"ForAllValues:StringEquals": "/", "ForAllValues:StringNotLike": "/!"} {
+		keys := condition[operator]["dynamodb:LeadingKeys"]
+		if len(condition) == 1 && len(condition[operator]) == 1 && len(keys) == 1 {
+			return prefix + keys[0]
+		}
+	}
+	return ""
 }
 
 var arnSub = regexp.MustCompile(`^\$\{([A-Za-z0-9]+)\.Arn\}([^$]*)$`)
@@ -283,6 +309,11 @@ type mapping struct {
 			Pattern string `yaml:"Pattern"`
 		} `yaml:"Filters"`
 	} `yaml:"FilterCriteria"`
+	DestinationConfig struct {
+		OnFailure struct {
+			Destination yaml.Node `yaml:"Destination"`
+		} `yaml:"OnFailure"`
+	} `yaml:"DestinationConfig"`
 }
 
 // values holds the elements of a list, or a single value.
