@@ -14,43 +14,6 @@ import (
 	"sluice/pkg/index"
 )
 
-// The test counts units of EntitiesTable and its indexes, for entities that take at most 1 KB.
-func TestUnitsOfRequestsThatWriteEntities(t *testing.T) {
-	t.Parallel()
-	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
-	d := deploy(t, proxy.URL)
-	d.env = append(d.env, "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"))
-	instances := make(map[string]*lambdatest.Instance)
-	for _, function := range []string{"create-entity", "update-entity", "delete-entity", "upsert-entities"} {
-		instances[function] = d.start(t, function, 1)[0]
-	}
-	// With its keys and other attributes, the item is a little smaller than 1 KB.
-	attributes := `{"note":"` + strings.Repeat("x", 700) + `"}`
-	var hundred []string
-	for i := range 100 {
-		hundred = append(hundred, fmt.Sprintf(`{"id":"e-%02d","type":"person","attributes":%s}`, i, attributes))
-	}
-	create := `{"id":"ada","type":"person","attributes":` + attributes + `}`
-	for _, step := range []struct {
-		function, body string
-		status         int
-		want           string // each operation on EntitiesTable with its calls and units
-	}{
-		{"create-entity", create, 201, "UpdateItem 1 3"},
-		{"update-entity", `{"id":"ada","attributes":{"n":1}}`, 200, "GetItem 1 1, UpdateItem 1 4"},
-		{"delete-entity", `{"id":"ada"}`, 200, "UpdateItem 1 4"},
-		{"create-entity", create, 201, "UpdateItem 1 4"}, // replaces a tombstone
-		{"delete-entity", `{"id":"ada","events":true}`, 202, "UpdateItem 1 4"},
-		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 201, "BatchGetItem 1 0, UpdateItem 100 300"}, // DynamoDB charges a unit for each item that does not exist; DynamoDB Local charges none
-		{"upsert-entities", `{"entities":[` + strings.Join(hundred, ",") + `]}`, 200, "BatchGetItem 1 100"},
-	} {
-		path := "/" + strings.ReplaceAll(step.function, "-", "_")
-		if got := d.unitsOf(t, proxy, instances[step.function], lambdatest.Event("POST", path, "192.0.2.1", step.body), step.status); got != step.want {
-			t.Errorf("%s %.60s: %q, want %q", step.function, step.body, got, step.want)
-		}
-	}
-}
-
 // unitsOf describes a request's calls to EntitiesTable and their units.
 func (d deployment) unitsOf(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, event events.APIGatewayV2HTTPRequest, status int) string {
 	t.Helper()

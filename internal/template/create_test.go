@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -174,50 +173,5 @@ func TestCreateWaitsUntilActive(t *testing.T) {
 	}
 	if client.looks != 3 {
 		t.Errorf("DescribeTable was called %d times, want 3", client.looks)
-	}
-}
-
-// Package template does not validate definitions, because DynamoDB does.
-func TestCreateReportsAnInvalidDefinition(t *testing.T) {
-	t.Parallel()
-	client := dynamolocal.Client(t)
-	for what, change := range map[string]func(*template.Table){
-		"unused attribute":      func(d *template.Table) { d.GlobalSecondaryIndexes = nil },
-		"index with two hashes": func(d *template.Table) { d.GlobalSecondaryIndexes[0].KeySchema[1].KeyType = "HASH" },
-		"TTL without attribute": func(d *template.Table) { d.TTL.AttributeName = "" },
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			table := copyOfJobs()
-			change(&table)
-			err := template.CreateTable(t.Context(), client, table, fresh(t, client))
-			if err == nil || !strings.HasPrefix(err.Error(), "create table JobsTable as template-") {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
-func TestCreateLeavesDisabledExpiryOff(t *testing.T) {
-	t.Parallel()
-	client := dynamolocal.Client(t)
-	name, table := fresh(t, client), copyOfJobs()
-	table.TTL.Enabled = false
-	if err := template.CreateTable(t.Context(), client, table, name); err != nil {
-		t.Fatal(err)
-	}
-	ttl, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
-	if err != nil || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
-		t.Errorf("got %+v, %v", ttl, err)
-	}
-}
-
-func TestCreateStopsWithItsContext(t *testing.T) {
-	t.Parallel()
-	client := dynamolocal.Client(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := template.CreateTable(ctx, client, jobs, fresh(t, client)); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
 	}
 }

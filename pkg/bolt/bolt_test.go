@@ -1,20 +1,16 @@
 package bolt
 
 import (
-	"errors"
 	"io/fs"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
 
-	"sluice/pkg/entity"
 	"sluice/pkg/event"
-	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
 
@@ -35,90 +31,6 @@ func openWords(t *testing.T, path string) (words *table[string], close func()) {
 }
 
 func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "records.db") }
-
-func TestRecordsOutliveTheProcess(t *testing.T) {
-	t.Parallel()
-	path := newFile(t)
-	words, close := openWords(t, path)
-	if err := words.update(t.Context(), "put", "default", func(all records[string]) error { return all.put("<word>") }); err != nil {
-		t.Fatal(err)
-	}
-	close()
-	words, _ = openWords(t, path)
-	if got, err := words.get(t.Context(), "word", "default", "<word>"); got != "<word>" || err != nil {
-		t.Errorf("got %q, error %v", got, err)
-	}
-}
-
-func TestAScanKeepsToItsBoundsInBothDirections(t *testing.T) {
-	t.Parallel()
-	words, _ := openWords(t, newFile(t))
-	bounds := []string{"", "a", "b", "c", "d", "e", "f", "g"}
-	for _, keys := range [][]string{nil, {"b", "d", "f"}} {
-		err := words.update(t.Context(), "fill", "default", func(all records[string]) error {
-			for _, k := range keys {
-				if err := all.put(k); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, low := range bounds {
-			for _, high := range bounds {
-				for _, ascending := range []bool{true, false} {
-					var want, got []string
-					for _, k := range keys {
-						if k >= low && (high == "" || k <= high) {
-							want = append(want, k)
-						}
-					}
-					if !ascending {
-						slices.Reverse(want)
-					}
-					err := words.view(t.Context(), "scan", "default", func(all records[string]) error {
-						for k := range scan(all.index(byKey), low, high, ascending) {
-							got = append(got, string(k))
-						}
-						return nil
-					})
-					if err != nil || !slices.Equal(got, want) {
-						t.Errorf("scan of %v from %q to %q, ascending %v: got %v, error %v, want %v", keys, low, high, ascending, got, err, want)
-					}
-				}
-			}
-		}
-	}
-	for k := range scan(nil, "", "", true) {
-		t.Errorf("a nil bucket has the key %q", k)
-	}
-}
-
-func TestAFailedUpdateIsRolledBack(t *testing.T) {
-	t.Parallel()
-	words, _ := openWords(t, newFile(t))
-	broken := errors.New("broken")
-	err := words.update(t.Context(), "put", "default", func(all records[string]) error {
-		if err := all.put("a"); err != nil {
-			return err
-		}
-		return broken
-	})
-	if !errors.Is(err, broken) {
-		t.Errorf("error %v, want %v", err, broken)
-	}
-	err = words.view(t.Context(), "get", "default", func(all records[string]) error {
-		if all.bucket != nil {
-			t.Error("the workspace exists")
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
 
 func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
 	t.Parallel()
@@ -155,21 +67,3 @@ func TestAFullDiskIsUnavailable(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestConstructorsRequireAFile(t *testing.T) {
-	t.Parallel()
-	for name, err := range map[string]error{
-		"Entities": ignore(NewEntities(nil, entity.Clock{}, nil)),
-		"Events":   ignore(NewEvents(nil, time.Now)),
-		"Jobs":     ignore(NewJobs(nil, job.Kind{Name: "report"})),
-		"Keys":     ignore(NewKeys("")),
-		"Limits":   ignore(NewLimits("")),
-		"Indexes":  ignore(NewIndexes("")),
-	} {
-		if err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
-func ignore[S any](_ S, err error) error { return err }

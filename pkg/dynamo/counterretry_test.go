@@ -58,8 +58,6 @@ func cutsShort(w http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-func isSilent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-
 // script is a fake DynamoDB, and the dialer of its clients.
 type script struct {
 	mu        sync.Mutex
@@ -163,50 +161,6 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	}
 }
 
-// An open connection may break before or after the server has read the charge, so the client
-// cannot know whether it was applied.
-func TestADroppedResponseOnAUsedConnectionIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	s := &script{responses: []response{admits, drops}}
-	store := s.store(t)
-	if result, err := charge(t.Context(), store); !result.Admitted || err != nil {
-		t.Fatalf("%+v, error %v", result, err)
-	}
-	if result, err := charge(t.Context(), store); result.Admitted || err == nil {
-		t.Errorf("%+v, error %v", result, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.calls != 2 {
-		t.Errorf("%d calls, want 2", s.calls)
-	}
-}
-
-func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
-	for name, limits := range map[string]struct{ caller, store time.Duration }{
-		"by the caller": {100 * time.Millisecond, time.Minute},
-		"by the store":  {time.Minute, 100 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := &script{responses: []response{isSilent}}
-			store := s.store(t)
-			store.Timeout = limits.store
-			ctx, cancel := context.WithTimeout(t.Context(), limits.caller)
-			defer cancel()
-			result, err := charge(ctx, store)
-			if result.Admitted || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%+v, error %v", result, err)
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.calls > 1 { // 0 on a slow machine, if the deadline passes before the call
-				t.Errorf("%d calls", s.calls)
-			}
-		})
-	}
-}
-
 type silent struct{}
 
 func (silent) UpdateItem(ctx context.Context, _ *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
@@ -226,22 +180,6 @@ func TestAChargeTakesAtMostTwoSeconds(t *testing.T) {
 			t.Errorf("%+v, error %v after %v", result, err, took)
 		}
 	})
-}
-
-func TestARefusalShowsTheCounters(t *testing.T) {
-	t.Parallel()
-	s := &script{responses: []response{func(w http.ResponseWriter, r *http.Request) {
-		reply(w, http.StatusBadRequest, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":{"imports":{"N":"200"}}}`)
-	}}}
-	result, err := charge(t.Context(), s.store(t))
-	if result.Admitted || err != nil || result.Used[0] != 200 {
-		t.Errorf("%+v, error %v", result, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.calls != 1 {
-		t.Errorf("%d calls", s.calls)
-	}
 }
 
 func TestACounterThatIsNotANumberIsAnError(t *testing.T) {

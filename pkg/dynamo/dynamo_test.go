@@ -6,13 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/record"
 )
@@ -28,34 +26,6 @@ func clientOf(url string) *dynamodb.Client {
 		Retryer: aws.NopRetryer{},
 	})
 }
-
-func TestConstructorsRequireAClientAndATable(t *testing.T) {
-	t.Parallel()
-	some := &dynamodb.Client{}
-	for name, errs := range map[string][2]error{
-		"Counters": {ignore(NewCounters(nil, "t")), ignore(NewCounters(some, ""))},
-		"Entities": {ignore(NewEntities(nil, "t", EntitiesConfig{})), ignore(NewEntities(some, "", EntitiesConfig{}))},
-		"Events":   {ignore(NewEvents(nil, "t", EventsConfig{})), ignore(NewEvents(some, "", EventsConfig{}))},
-		"Jobs":     {ignore(NewJobs(nil, reports, "t")), ignore(NewJobs(some, reports, ""))},
-		"Keys":     {ignore(NewKeys(nil, "t")), ignore(NewKeys(some, ""))},
-		"Limits":   {ignore(NewLimits(nil, "t")), ignore(NewLimits(some, ""))},
-		"Usage":    {ignore(NewUsage(nil, "t")), ignore(NewUsage(some, ""))},
-	} {
-		if errs[0] == nil || errs[1] == nil {
-			t.Errorf("%s: without a client %v, without a table %v", name, errs[0], errs[1])
-		}
-	}
-	for _, shards := range []int{-1, maxShards + 1} {
-		if _, err := NewEvents(some, "t", EventsConfig{Shards: Shards{Write: shards}}); err == nil {
-			t.Errorf("no error for events in %d shards", shards)
-		}
-		if _, err := NewEntities(some, "t", EntitiesConfig{Shards: Shards{Write: shards}}); err == nil {
-			t.Errorf("no error for entities in %d shards", shards)
-		}
-	}
-}
-
-func ignore[S any](_ S, err error) error { return err }
 
 func put(ctx context.Context, client *dynamodb.Client) error {
 	_, _, err := createItem(ctx, client, "records", "id", recordItem("a"), recordItem("a"), same, nil)
@@ -135,42 +105,5 @@ func TestAResponseOfAnotherServerIsUnavailable(t *testing.T) {
 	t.Cleanup(server.Close)
 	if err := put(t.Context(), clientOf(server.URL)); record.KindOf(err) != record.Unavailable {
 		t.Error(err)
-	}
-}
-
-func TestAReaderKeepsTheFirstError(t *testing.T) {
-	t.Parallel()
-	whole := attributeValues{
-		"text": text("a"), "empty": text(""),
-		"time":   text("2026-01-02T15:04:05.000Z"),
-		"number": &types.AttributeValueMemberN{Value: "1"}, "fraction": &types.AttributeValueMemberN{Value: "1.5"},
-	}
-	r := readItem(whole)
-	if n, absent := r.optionalNumber("number"), r.optionalNumber("absent"); n != 1 || absent != 0 {
-		t.Errorf("got %d and %d, want 1 and 0", n, absent)
-	}
-	got := []string{r.text("text"), r.text("empty"), r.optionalText("absent"), r.time("time").String()}
-	if want := []string{"a", "", "", "2026-01-02T15:04:05.000Z"}; !reflect.DeepEqual(got, want) || r.err() != nil {
-		t.Errorf("got %q, error %v; want %q", got, r.err(), want)
-	}
-
-	for _, tt := range []struct {
-		read func(r *itemReader)
-		want string
-	}{
-		{func(r *itemReader) { r.text("absent") }, "attribute absent is missing"},
-		{func(r *itemReader) { r.time("absent") }, "attribute absent is missing"},
-		{func(r *itemReader) { r.text("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
-		{func(r *itemReader) { r.optionalText("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
-		{func(r *itemReader) { r.optionalNumber("text") }, "attribute text is a *types.AttributeValueMemberS, not a number"},
-		{func(r *itemReader) { r.optionalNumber("fraction") }, "attribute fraction is not a 64-bit integer"},
-		{func(r *itemReader) { r.time("text") }, "attribute text is not an RFC 3339 date-time such as 2026-01-02T15:04:05Z"},
-	} {
-		r := readItem(whole)
-		tt.read(r)
-		r.text("absent too")
-		if r.err() == nil || r.err().Error() != tt.want {
-			t.Errorf("error %v, want %s", r.err(), tt.want)
-		}
 	}
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -176,63 +174,6 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 		if got := strings.Join(l.take(), ", "); got != step.want {
 			t.Errorf("%s: %s; want %s", step.name, got, step.want)
 		}
-	}
-}
-
-type counter struct {
-	EntitiesClient
-	writes atomic.Int64
-}
-
-func (c *counter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	c.writes.Add(1)
-	return c.EntitiesClient.UpdateItem(ctx, in, opts...)
-}
-
-// TestConcurrentUpdatesBackOff in package entity also limits the number of writes.
-func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
-	t.Parallel()
-	const updates = 200
-	client := &counter{EntitiesClient: dynamolocal.Client(t)}
-	s := openEntities(t, client, dynamolocal.Table(t, "EntitiesTable"))
-	if _, _, err := entity.Create(t.Context(), s, "default", entity.Draft{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // as in the API
-	defer cancel()
-	applied := make([]bool, updates)
-	var wg sync.WaitGroup
-	for i := range applied {
-		wg.Go(func() {
-			_, err := entity.Update(ctx, s, "default", "a", record.Attributes(fmt.Sprintf(`{"%d":true}`, i)))
-			applied[i] = err == nil
-			if err != nil && record.KindOf(err) != record.Unavailable {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	e, err := s.Get(t.Context(), "default", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	members, err := record.Members(e.Attributes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for i := range applied {
-		stored := slices.ContainsFunc(members, func(m record.Member) bool { return m.Name == fmt.Sprint(i) })
-		if applied[i] && !stored {
-			t.Errorf("update %d is lost", i)
-		}
-		if stored {
-			n++
-		}
-	}
-	t.Logf("%d of %d updates were applied by %d writes", n, updates, client.writes.Load())
-	if n == 0 || client.writes.Load() > 3*updates {
-		t.Errorf("%d of %d updates were applied by %d writes", n, updates, client.writes.Load())
 	}
 }
 

@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/internal/test/dynamolocal"
@@ -112,55 +109,5 @@ func TestTheNumberOfShardsMayGrow(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%d shards list %v, want %v", shards, got, want)
 		}
-	}
-}
-
-func TestEventsAreSpreadEvenlyOverShards(t *testing.T) {
-	t.Parallel()
-	const shards, each = 16, 40
-	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
-	s, err := NewEvents(client, table, EventsConfig{Shards: Shards{Write: shards}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	for worker := range shards {
-		wg.Go(func() {
-			for n := range each {
-				e := event.Draft{ID: fmt.Sprintf("order-%04d", worker*each+n), Name: "login"}
-				if _, _, err := s.Create(t.Context(), "default", e); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for n := range shards {
-		out, err := client.Query(t.Context(), &dynamodb.QueryInput{
-			TableName: &table, IndexName: aws.String("by_position"),
-			KeyConditionExpression:    aws.String("#shard = :shard"),
-			ExpressionAttributeNames:  map[string]string{"#shard": "shard"},
-			ExpressionAttributeValues: attributeValues{":shard": text(fmt.Sprintf("default#%d", n))},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out.Count < each/2 || out.Count > each*2 {
-			t.Errorf("shard %d holds %d of %d events", n, out.Count, shards*each)
-		}
-	}
-}
-
-func TestOpenReadsTheEnvironment(t *testing.T) {
-	t.Parallel()
-	for shards, ok := range map[string]bool{"": true, "1": true, "64": true, "0": false, "65": false, "-1": false, "x": false, "1.5": false, " 1": false} {
-		env := map[string]string{"EVENTS_TABLE": "events", "EVENT_SHARDS": shards}
-		_, err := OpenEvents(&dynamodb.Client{}, func(name string) string { return env[name] })
-		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "EVENT_SHARDS") {
-			t.Errorf("EVENT_SHARDS=%q: %v", shards, err)
-		}
-	}
-	if _, err := OpenEvents(&dynamodb.Client{}, func(string) string { return "" }); err == nil {
-		t.Error("no error without EVENTS_TABLE")
 	}
 }

@@ -124,20 +124,3 @@ func TestAnInvalidItemOfLimitsIsNamedAndTheOthersAreReturned(t *testing.T) {
 		}
 	}
 }
-
-func TestAnUnreachableTableIsAnError(t *testing.T) {
-	t.Parallel()
-	client := dynamolocal.Client(t, func(o *dynamodb.Options) {
-		o.BaseEndpoint, o.Retryer = aws.String("http://127.0.0.1:1"), aws.NopRetryer{}
-	})
-	s := openLimits(t, client, "limits")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	_, listErr := s.List(ctx)
-	r := ratelimit.Row{CIDR: netip.MustParsePrefix("10.0.0.0/8"), Action: "block"}
-	for op, err := range map[string]error{"list": listErr, "put": s.Put(ctx, r), "remove": s.Remove(ctx, r.Name())} {
-		if err == nil {
-			t.Errorf("%s: no error", op)
-		}
-	}
-}

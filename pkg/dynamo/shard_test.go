@@ -37,6 +37,21 @@ func TestShardsAreInRange(t *testing.T) {
 	}
 }
 
+func TestRecordsAreSpreadEvenlyOverShards(t *testing.T) {
+	t.Parallel()
+	const each = 40
+	of := Shards{Write: 16, Read: 16}
+	counts := make(map[string]int)
+	for i := range of.Write * each {
+		counts[of.key("default", fmt.Sprintf("order-%04d", i))]++
+	}
+	for n := range of.Write {
+		if got := counts[fmt.Sprintf("default#%d", n)]; got < each/2 || got > each*2 {
+			t.Errorf("shard %d holds %d of %d records", n, got, of.Write*each)
+		}
+	}
+}
+
 // Two versions read and write during a deployment or a rollback. If readers get the higher
 // number first, every reader returns every event at every step. If readers and writers get it
 // in the same deployment, old readers miss what new writers store.

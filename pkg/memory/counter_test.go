@@ -204,22 +204,3 @@ func TestAChargeDelayedByAMinuteKeepsTheNewestWindow(t *testing.T) {
 		}
 	}
 }
-
-func TestAKeyHoldsAnyNumberOfCounters(t *testing.T) {
-	s := NewCounters()
-	const names = 10
-	for w := ratelimit.Window(100); w < 110; w++ {
-		for round := range int64(3) {
-			for i := range names {
-				result, err := s.Charge(t.Context(), keyAt(1, w), counting(fmt.Sprint(i)))
-				if err != nil || result.Admitted != (round < 2) || result.Used[0] != min(round+1, 2) {
-					t.Fatalf("window %d, counter %d: %+v, error %v", w, i, result, err)
-				}
-			}
-		}
-	}
-	used, err := s.Used(t.Context(), keyAt(1, 109).Identity, []ratelimit.Group{keyAt(1, 109).Group}, 109)
-	if err != nil || len(used[50]) != names || len(used[59]) != names {
-		t.Errorf("%v, error %v", used, err)
-	}
-}

@@ -10,7 +10,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,16 +101,6 @@ func (s *Server) Bucket(t testing.TB) string {
 		t.Fatalf("create bucket: %v", err)
 	}
 	return name
-}
-
-// Object opens an object, which the caller must close.
-func (s *Server) Object(t testing.TB, bucket, key string) io.ReadCloser {
-	t.Helper()
-	out, err := s.Client().GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: &key})
-	if err != nil {
-		t.Fatalf("get object: %v", err)
-	}
-	return out.Body
 }
 
 func locate(t testing.TB) string {
