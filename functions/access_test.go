@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,71 +58,37 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 // publicReads is how many tables, besides the counters, a public route's function reads.
 var publicReads = map[string]int{"health": 2}
 
-// checkInvalidKeys sends ev with each kind of invalid API key. A function that requires a key
-// must use only the tables of keys and counters. A public route's function must neither check
-// the key nor use the table of keys.
+// checkInvalidKeys sends ev without an API key and with an unknown one. A function that requires
+// a key must use only the tables of keys and counters. A public route's function must neither
+// check the key nor use the table of keys. TestEveryRouteAcceptsOnlyTheRightKey in package
+// httpapi_test has the other kinds of keys.
 func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
-	var route httpapi.Route
-	for _, r := range routes {
-		if r.Name == function {
-			route = r
-		}
-	}
-	scopes := []access.Scope{route.Scope}
-	var others []access.Scope
-	for _, s := range access.Scopes() {
-		if s != route.Scope {
-			others = append(others, s)
-		}
-	}
-	if route.Scope == access.Public {
-		scopes = access.Scopes()
-	}
-	good := k.create(t, "mine", scopes...)
+	public := routes[slices.IndexFunc(routes, func(r httpapi.Route) bool { return r.Name == function })].Scope == access.Public
 	_, unknown := secrettest.New(t, access.Key{Workspace: "mine", Scopes: access.Scopes()}, time.Now())
-	expired := k.createLike(t, access.Key{Workspace: "mine", Scopes: scopes, ExpiresAt: time.Now().Add(-time.Second)})
-	revoked := k.createLike(t, access.Key{Workspace: "mine", Scopes: scopes, RevokedAt: time.Now()})
-	before := proxy.Usage()
-	body := ""
 	for _, tt := range []struct {
-		name, key string
-		status    int
-		code      string
+		code, key string
 		reads     int // how many times the table of keys is read
-	}{
-		{"no key", "", 401, "missing_key", 0},
-		{"malformed", "Bearer " + good[:len(good)-1], 401, "invalid_key", 0},
-		{"unknown", "Bearer " + unknown.Reveal(), 401, "invalid_key", 1},
-		{"wrong secret", "Bearer slc_" + strings.Split(good, "_")[1] + "_" + strings.Split(unknown.Reveal(), "_")[2], 401, "invalid_key", 1},
-		{"revoked", "Bearer " + revoked, 401, "invalid_key", 1},
-		{"expired", "Bearer " + expired, 401, "invalid_key", 1},
-		{"wrong scope", "Bearer " + k.create(t, "mine", others...), 403, "missing_scope", 1},
-	} {
+	}{{"missing_key", "", 0}, {"invalid_key", "Bearer " + unknown.Reveal(), 1}} {
 		if tt.key != "" {
 			ev.Headers["authorization"] = tt.key
 		}
-		ev.RequestContext.RequestID = function // the same for all kinds of keys, so that responses can be compared
+		before := proxy.Usage()
 		resp, err := instance.Invoke(t.Context(), ev)
 		if err != nil {
 			t.Fatal(err)
 		}
 		after := proxy.Usage()
 		maps.DeleteFunc(after, func(call dynamoproxy.Call, u dynamoproxy.Usage) bool { return u.Calls == before[call].Calls })
-		if route.Scope == access.Public {
+		if public {
 			if resp.StatusCode == 401 || resp.StatusCode == 403 || len(after) != 1+publicReads[function] {
-				t.Errorf("%s is public, and responds to %s with: %d %s after %v", function, tt.name, resp.StatusCode, resp.Body, after)
+				t.Errorf("%s is public, and responds to %s with: %d %s after %v", function, tt.code, resp.StatusCode, resp.Body, after)
 			}
 			continue
 		}
-		if resp.StatusCode != tt.status || !strings.Contains(resp.Body, `"code":"`+tt.code+`"`) || resp.Headers["X-RateLimit-Remaining"] == "" || resp.Headers["Www-Authenticate"] == "" {
-			t.Errorf("%s, %s: %d %s %v, want %d %s", function, tt.name, resp.StatusCode, resp.Body, resp.Headers, tt.status, tt.code)
-		}
-		if tt.code == "invalid_key" && body != "" && resp.Body != body {
-			t.Errorf("%s, %s: %s differs from %s", function, tt.name, resp.Body, body)
-		} else if tt.code == "invalid_key" {
-			body = resp.Body
+		if resp.StatusCode != 401 || !strings.Contains(resp.Body, `"code":"`+tt.code+`"`) {
+			t.Errorf("%s: %d %s, want 401 %s", function, resp.StatusCode, resp.Body, tt.code)
 		}
 		reads := 0
 		for call, u := range after {
@@ -129,32 +96,11 @@ func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instan
 			case call.Table == k.table && call.Operation == "GetItem":
 				reads = u.Calls - before[call].Calls
 			case call.Operation != "UpdateItem" || u.Calls-before[call].Calls != 1:
-				t.Errorf("%s, %s: %d calls of %v", function, tt.name, u.Calls-before[call].Calls, call)
+				t.Errorf("%s, %s: %d calls of %v", function, tt.code, u.Calls-before[call].Calls, call)
 			}
 		}
 		if reads != tt.reads {
-			t.Errorf("%s, %s: %d reads of keys, want %d", function, tt.name, reads, tt.reads)
-		}
-		before = proxy.Usage()
-	}
-}
-
-// checkSeparation checks that a key of another workspace cannot read the test's records.
-func (k keyring) checkSeparation(t *testing.T, instances map[string]*lambdatest.Instance) {
-	t.Helper()
-	other := "Bearer " + k.create(t, "other", access.Export)
-	for path, want := range map[string]struct {
-		function string
-		status   int
-	}{
-		"/entity":   {"list-entity", 200},
-		"/event":    {"list-event", 200},
-		"/event/e1": {"get-event", 404},
-	} {
-		ev := lambdatest.Event("GET", path, "192.0.2.3", "")
-		ev.Headers["authorization"] = other
-		if resp := invoke(t, instances[want.function], ev, want.status); want.status == 200 && !strings.HasPrefix(resp.Body, `{"data":[]`) {
-			t.Errorf("%s: %s", path, resp.Body)
+			t.Errorf("%s, %s: %d reads of keys, want %d", function, tt.code, reads, tt.reads)
 		}
 	}
 }

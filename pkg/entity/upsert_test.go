@@ -2,11 +2,8 @@ package entity_test
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,16 +78,6 @@ func TestUpsertRejectsInvalidChanges(t *testing.T) {
 	}
 }
 
-func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
-	t.Parallel()
-	c := &contended{Store: open(t, `{"a":1}`), between: func() {}}
-	for _, attributes := range []string{`{}`, `{"a":1}`, `{"b":null}`} {
-		if _, _, err := upsert(t.Context(), c, change("ada", "person", attributes)); err != nil || c.replacements != 0 {
-			t.Errorf("%s: %d replacements, error %v", attributes, c.replacements, err)
-		}
-	}
-}
-
 // late is a Store in which another request creates an entity just before the caller does.
 type late struct {
 	entity.Store
@@ -126,38 +113,5 @@ func TestUpsertCreatesAConcurrentlyDeletedEntity(t *testing.T) {
 	e, created, err := upsert(t.Context(), c, change("ada", "", `{"a":1}`))
 	if err != nil || !created || string(e.Attributes) != `{"a":1}` {
 		t.Errorf("%+v, created %t, error %v", e, created, err)
-	}
-}
-
-// Exactly one call creates the entity, and no call's changes are lost.
-func TestConcurrentUpsertsLoseNothing(t *testing.T) {
-	t.Parallel()
-	const calls = 5
-	s := open(t, `{}`)
-	var created atomic.Int64
-	var wg sync.WaitGroup
-	for i := range calls {
-		wg.Go(func() {
-			for {
-				_, isNew, err := upsert(t.Context(), s, change("new", "", fmt.Sprintf(`{"%d":true}`, i)))
-				if isNew {
-					created.Add(1)
-				}
-				if record.KindOf(err) != record.Unavailable { // Unavailable is allowed: the other calls may have kept changing the entity
-					if err != nil {
-						t.Error(err)
-					}
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	e, err := s.Get(t.Context(), "default", "new")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if members, err := record.Members(e.Attributes); err != nil || len(members) != calls || created.Load() != 1 {
-		t.Errorf("%s after %d calls, of which %d created it, error %v", e.Attributes, calls, created.Load(), err)
 	}
 }

@@ -213,9 +213,3 @@ func TestARequestDuringARunExtendsTheJob(t *testing.T) {
 		}
 	})
 }
-
-func TestNewEraserNeedsEvents(t *testing.T) {
-	if _, err := NewEraser(nil, Config{}); err == nil {
-		t.Error("no error")
-	}
-}

@@ -34,20 +34,6 @@ func TestParseFileDays(t *testing.T) {
 	}
 }
 
-func TestAFileHasEachRecordOnce(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T, resource record.Resource, format record.Format) {
-		for _, n := range []int{0, 1, 2, 60} {
-			w := newWorld(t, resource, format, n, small)
-			w.finish()
-			w.checkFile()
-			if len(w.uploads) > 0 {
-				t.Errorf("%d records: an upload is left", n)
-			}
-		}
-	})
-}
-
 // Whichever call fails, later deliveries complete the job.
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()

@@ -134,14 +134,6 @@ func TestUsageShowsTheLimitsInForce(t *testing.T) {
 	}
 }
 
-func TestRowsThatWereNeverReadAreReported(t *testing.T) {
-	a := withRows(t, memory.NewCounters(), rows(nil))
-	resp, l := invokeLogged(t, a, "list-entity", lambdatest.Event("GET", "/entity", "192.0.2.1", ""))
-	if resp.StatusCode != 200 || l.Metrics["LimitsUnread"] != 1 || l.Metrics["LimitsStale"] != 0 || l.Level != "WARN" || !strings.Contains(l.LimitsError, "the table is down") {
-		t.Errorf("%d, line %+v", resp.StatusCode, l)
-	}
-}
-
 // partly is a RowStore that returns its rows and reports an additional row as invalid.
 type partly []ratelimit.Row
 

@@ -484,16 +484,3 @@ func TestAJobWaitsUntilItHasSettled(t *testing.T) {
 		}
 	})
 }
-
-func TestNewWorkerNeedsAStoreAndWork(t *testing.T) {
-	t.Parallel()
-	if _, err := job.NewWorker(reports, nil, &steps{}, job.Config{}); err == nil {
-		t.Error("no error without a store")
-	}
-	if _, err := job.NewWorker(reports, newStore(t), nil, job.Config{}); err == nil {
-		t.Error("no error without work")
-	}
-	if _, err := job.NewRunner(reports, nil, &steps{}, job.RunnerConfig{}); err == nil {
-		t.Error("no error of a runner without a store")
-	}
-}

@@ -2,7 +2,6 @@ package ratelimit_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -33,40 +32,6 @@ func TestAFarJumpDuringACharge(t *testing.T) {
 		if want := ratelimit.WindowAt(c.t); err != nil || !d.Allowed || d.Window != want {
 			t.Errorf("a jump of %v: %+v, error %v; want window %d", jump, d, err, want)
 		}
-	}
-}
-
-// In each window, exports ask for 200 records, then 199, and so on down to 1. However many records
-// are left, only one export is read and then refused.
-func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
-	for _, left := range []int64{0, 1, 20, 150} {
-		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {
-			store := memory.NewCounters()
-			l, c := newLimiter(t, store, ratelimit.Limits{})
-			spender := open(t, store, ratelimit.Config{Now: c.now})
-			for window := range 3 {
-				if d, err := spender.Charge(t.Context(), list("list-event", 200-left)); err != nil || !d.Allowed {
-					t.Fatalf("%+v, error %v", d, err)
-				}
-				passed, runs := 0, 0
-				for n := int64(200); n >= 1; n-- {
-					d, read, err := export(t, l, n, n)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if read {
-						runs++
-					}
-					if d.Allowed {
-						passed++
-					}
-				}
-				if wantPassed := min(int(left), 1); passed != wantPassed || runs != passed+1 {
-					t.Errorf("window %d: %d requests passed and %d were read, want %d and %d", window, passed, runs, wantPassed, wantPassed+1)
-				}
-				c.t = c.t.Add(time.Second)
-			}
-		})
 	}
 }
 

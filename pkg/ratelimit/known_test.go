@@ -48,27 +48,6 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 		before []ratelimit.Request // all allowed
 		steps  []step
 	}{
-		{"an admission that exhausts a counter is remembered", repeat(199, create("create-event")), []step{
-			{create("create-event"), allowed, calls, 0},
-			{create("create-event"), refused, local, 0},
-			{create("create-event"), refused, local, 0},
-		}},
-		{"one record more than is left, then as many as are left", repeat(3, list("list-entity", 60)), []step{
-			{list("list-entity", 30), refused, calls, 0},
-			{list("list-entity", 30), refused, local, 0},
-			{list("list-entity", 21), refused, local, 0},
-			{list("list-entity", 20), allowed, calls, 0},
-			{list("list-entity", 1), refused, local, 0},
-		}},
-		{"exhaustion is remembered until the window ends", repeat(200, create("create-event")), []step{
-			{create("create-event"), refused, local, time.Second - 1},
-			{create("create-event"), allowed, calls, 1},
-		}},
-		{"a request that passes in another window changes nothing", repeat(200, create("create-event")), []step{
-			{from("192.0.2.2", general("usage")), allowed, calls, time.Second},
-			{create("create-event"), refused, local, -time.Second}, // this counter is still remembered, because the request in the later window exhausted nothing
-			{create("create-event"), allowed, calls, time.Second},
-		}},
 		{"a refusal replaces the counters of an earlier or later window", repeat(200, create("create-event")), []step{
 			{list("list-entity", 200), allowed, calls, time.Second},
 			{list("list-entity", 1), refused, local, 0},
@@ -143,14 +122,18 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestAFailingFallbackRefuses(t *testing.T) {
-	store, fallback := &counting{Store: memory.NewCounters()}, &counting{Store: memory.NewCounters()}
-	store.down.Store(true)
-	fallback.down.Store(true)
-	l := open(t, store, ratelimit.Config{Fallback: fallback})
-	d, err := l.Charge(t.Context(), create("create-event"))
-	if d.Allowed || !errors.Is(err, errDown) || d.Remaining() != 0 || d.Counts[0].Used != d.Counts[0].Rule.Limit || d.Degraded != nil {
-		t.Errorf("%+v, error %v", d, err)
+func TestARequestIsRefusedWithNothingRemainingIfNoStoreAnswers(t *testing.T) {
+	for _, fallback := range []ratelimit.Store{nil, brokenStore{}} {
+		l := open(t, brokenStore{}, ratelimit.Config{Fallback: fallback})
+		d, err := l.Charge(t.Context(), list("list-entity", 1))
+		if d.Allowed || !errors.Is(err, errUnreachable) || d.Remaining() != 0 || d.Degraded != nil {
+			t.Errorf("fallback %v: %+v, error %v", fallback, d, err)
+		}
+		for _, c := range d.Counts {
+			if c.Used != c.Rule.Limit {
+				t.Errorf("fallback %v: %+v is not exhausted", fallback, c)
+			}
+		}
 	}
 }
 

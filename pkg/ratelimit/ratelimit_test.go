@@ -169,25 +169,6 @@ func (brokenStore) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.
 	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, errUnreachable // the Limiter must ignore the result
 }
 
-func TestARequestIsRefusedWithNothingRemainingWhenTheStoreFails(t *testing.T) {
-	l, _ := newLimiter(t, brokenStore{}, ratelimit.Limits{})
-	d, err := l.Charge(t.Context(), list("list-entity", 1))
-	if !errors.Is(err, errUnreachable) || d.Allowed || d.Remaining() != 0 {
-		t.Errorf("allowed %v, %d remaining, error %v", d.Allowed, d.Remaining(), err)
-	}
-	for _, c := range d.Counts {
-		if c.Used != c.Rule.Limit {
-			t.Errorf("%+v is not exhausted", c)
-		}
-	}
-}
-
-func TestNewRequiresAStore(t *testing.T) {
-	if _, err := ratelimit.New(nil, ratelimit.Config{}); err == nil {
-		t.Error("no error")
-	}
-}
-
 func TestTheWindowIsTheSecondOfTheSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, memory.NewCounters(), ratelimit.Config{})

@@ -304,12 +304,3 @@ func TestTheMaximumAgeOfRowsIsConfigurable(t *testing.T) {
 		checkRecords(t, c, 2)
 	})
 }
-
-func TestNewRowCacheRequiresAStore(t *testing.T) {
-	if _, err := ratelimit.NewRowCache(nil, ratelimit.RowCacheConfig{}); err == nil {
-		t.Error("no store: no error")
-	}
-	if _, err := ratelimit.NewRowCache(&source{}, ratelimit.RowCacheConfig{MaxAge: -1}); err == nil {
-		t.Error("a negative age: no error")
-	}
-}
