@@ -143,6 +143,7 @@ template: $(SAM_READY) ## lint template.yaml and edge.yaml, and build every func
 	@for f in $$(sed -n 's/^  \([A-Za-z0-9]\{1,\}Function\):.*/\1/p' template.yaml); do \
 		[ -x ".aws-sam/build/$$f/bootstrap" ] || { echo "sam build created no bootstrap for $$f"; exit 1; }; \
 	done
+	@! go version -m .aws-sam/build | grep -q 'vcs[.=]' || { echo "sam build puts the commit into the functions"; exit 1; }
 	@largest=$$(ls -S .aws-sam/build/*/bootstrap | head -n 1); size=$$(gzip -c "$$largest" | wc -c); \
 		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "compressed, $$largest has $$size bytes, more than $(MOST_ZIPPED)"; exit 1; }
 
@@ -256,14 +257,15 @@ versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the 
 
 # For each function of template.yaml, sam build runs one of these targets. For example,
 # build-ListEntityFunction builds functions/list-entity. SAM does not pass on the template's
-# parameter Architecture, so the variable ARCHITECTURE must be set to the same value.
+# parameter Architecture, so the variable ARCHITECTURE must be set to the same value. Without
+# -buildvcs=false, a binary would contain the commit, and every commit would deploy every function.
 ARCHITECTURE ?= arm64
 GOARCH_arm64 := arm64
 GOARCH_x86_64 := amd64
 build-%Function:
 	@test -n "$(ARTIFACTS_DIR)" || { echo "only sam build can run $@, because it sets ARTIFACTS_DIR"; exit 1; }
 	@test -n "$(GOARCH_$(ARCHITECTURE))" || { echo "ARCHITECTURE=$(ARCHITECTURE) is neither arm64 nor x86_64"; exit 1; }
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCHITECTURE)) go build -tags lambda.norpc,nethttpomithttp2 -trimpath -ldflags "-s -w" \
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCHITECTURE)) go build -buildvcs=false -tags lambda.norpc,nethttpomithttp2 -trimpath -ldflags "-s -w" \
 		-o "$(ARTIFACTS_DIR)/bootstrap" ./functions/$$(echo $* | awk '{ gsub(/[A-Z]/, "-&"); print substr(tolower($$0), 2) }')
 
 clean: ## remove everything built and fetched, but not the local server's data

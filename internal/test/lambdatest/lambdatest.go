@@ -54,7 +54,7 @@ var built struct {
 // write, or a directory if it ends in a slash. dir is a directory of the module.
 func Compile(t testing.TB, dir, packages, goarch, path string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, packages)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, packages)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+goarch)
 	if out, err := cmd.CombinedOutput(); err != nil {
