@@ -307,6 +307,9 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	for _, version := range r.ofType("AWS::Lambda::Version") {
 		if reflect.DeepEqual(version.Properties["FunctionName"], ref(f.LogicalID)) {
 			versions++
+			if got := version.DeletionPolicy + version.UpdateReplacePolicy; got != "RetainRetain" {
+				t.Errorf("the versions of %s have the policies %s, so an update deletes the version that a rollback needs", f.LogicalID, got)
+			}
 		}
 	}
 	group := f.LogicalID + "DeploymentGroup"
