@@ -479,6 +479,9 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Open(s.url + "/dashboard")
 	tab.Wait(visible("key") + ` && document.activeElement.id === 'key'`)
+	if browsertest.Eval[bool](tab, `performance.getEntriesByType('resource').some((entry) => entry.name.endsWith('/usage'))`) {
+		t.Error("the page sends a request that can only be rejected, because nobody has signed in")
+	}
 	enter := func(key string) {
 		t.Helper()
 		tab.Wait(`document.activeElement.id === 'key'`)

@@ -108,6 +108,8 @@ func TestQueriesThatCannotBeServed(t *testing.T) {
 		"type=person&attributes.born=eighteen":                          "400 attributes.born must be a JSON number",
 		"type=person&attributes.born[prefix]=1":                         "400 attributes.born[prefix] needs an attribute that is indexed as text",
 		"type=person&attributes.name=" + strings.Repeat("a", 801):       "400 attributes.name must be a text of at most 800 bytes",
+		"type=person&attributes.name=%ff":                               "400 attributes.name must be UTF-8",
+		"type=%ff&attributes.name=a":                                    "400 type must be UTF-8",
 		"type=person&attributes.name=a&attributes.born=1":               "400 attributes.name is a second attribute",
 		"type=person&attributes.born[gt]=1&attributes.born[gte]=1":      "400 attributes.born[gte] cannot be combined with attributes.born[gt]",
 		"type=person&attributes.born=1&attributes.born[lt]=1":           "400 attributes.born cannot be combined with another condition",

@@ -6,6 +6,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -109,6 +110,9 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	a := &API{service: service{limiter: limiter, stores: stores, Options: opts}, mux: http.NewServeMux()}
 	a.service.openAPI, a.service.dashboard = newFile(stores.OpenAPI), make(map[string]*file)
 	for name, text := range stores.Dashboard {
+		if name == dashboardPage && opts.AccessOff {
+			text = bytes.Replace(text, []byte(`data-keys="on"`), []byte(`data-keys="off"`), 1)
+		}
 		a.service.dashboard[name] = newFile(text)
 	}
 	a.fallback = a.handler(defaultRoute, notFound)

@@ -32,7 +32,8 @@ func (s *service) fromProxy(r *http.Request) bool {
 }
 
 // clientAddress returns the address of the connection or, if r came through the proxy, the
-// last address in the trusted header. Clients can forge the addresses before the last.
+// last address in the trusted header, without the port that some proxies add (Azure Application
+// Gateway). Clients can forge the addresses before the last.
 func (s *service) clientAddress(r *http.Request) string {
 	if s.ClientIPHeader == "" || !s.fromProxy(r) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -48,7 +49,10 @@ func (s *service) clientAddress(r *http.Request) string {
 	last := values[len(values)-1]
 	last = strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
 	if strings.EqualFold(s.ClientIPHeader, viewerAddressHeader) {
-		last = strings.Trim(last[:max(strings.LastIndexByte(last, ':'), 0)], "[]")
+		return strings.Trim(last[:max(strings.LastIndexByte(last, ':'), 0)], "[]")
+	}
+	if withPort, err := netip.ParseAddrPort(last); err == nil {
+		return withPort.Addr().String()
 	}
 	return last
 }

@@ -57,6 +57,44 @@ func TestRequestsThatBypassTheProxyAreRejected(t *testing.T) {
 	}
 }
 
+func TestTheLastAddressOfAHeaderCounts(t *testing.T) {
+	for value, want := range map[string]string{
+		"198.51.100.10":                       "198.51.100.10",
+		"192.0.2.99, 198.51.100.10":           "198.51.100.10",
+		"192.0.2.99:1,198.51.100.10:46532":    "198.51.100.10", // as Azure Application Gateway sends it
+		"2001:db8::1":                         "2001:db8::/64",
+		"192.0.2.99, [2001:db8::1]:46532":     "2001:db8::/64",
+		"[::ffff:198.51.100.10]:46532":        "198.51.100.10",
+		"198.51.100.10, ":                     "",
+		"198.51.100.10:":                      "",
+		"198.51.100.10:65536":                 "",
+		"198.51.100.10:x":                     "",
+		"[198.51.100.10]:1":                   "",
+		"unknown":                             "",
+		"192.0.2.99, _hidden, " + "a.example": "",
+	} {
+		a := newAPI(t)
+		opts := options
+		opts.ClientIPHeader = "X-Forwarded-For"
+		ev := sample(t, "list-entity")
+		ev.Headers["x-forwarded-for"] = value
+		status := 200
+		if want == "" {
+			status = 400
+		}
+		if resp := serve(t, newFunction(t, "list-entity", a, opts), ev); resp.StatusCode != status {
+			t.Errorf("%q: %d %s, want %d", value, resp.StatusCode, resp.Body, status)
+		}
+		if want == "" {
+			continue
+		}
+		used := a.usage(t, "192.0.2.200", "?address="+strings.ReplaceAll(want, ":", "%3A")).Seconds
+		if n := used[len(used)-1].Requests["list-entity"]; n != 1 {
+			t.Errorf("%q: %s has used %d requests, want 1", value, want, n)
+		}
+	}
+}
+
 func TestOriginSecretsOfTheEnvironment(t *testing.T) {
 	env := map[string]string{"CLIENT_IP_HEADER": "CloudFront-Viewer-Address"}
 	get := func(name string) string { return env[name] }

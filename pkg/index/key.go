@@ -83,6 +83,7 @@ func member(object json.RawMessage, name string) jsontext.Value {
 
 var (
 	errText    = fmt.Errorf("must be a text of at most %d bytes, because longer ones are not indexed", maxTextBytes)
+	errUTF8    = errors.New("must be UTF-8")
 	errNumber  = fmt.Errorf("must be a JSON number, such as 1815, of at most %d digits and from 1e-%d to 1e%[2]d", maxDigits, maxExponent)
 	errBoolean = errors.New("must be true or false")
 )
@@ -118,8 +119,11 @@ func (k Kind) parse(value string) (string, error) {
 }
 
 func textCode(text string) (string, error) {
+	if !utf8.ValidString(text) {
+		return "", errUTF8
+	}
 	code := escape(text) + endOfText
-	if len(code) > maxTextBytes+len(endOfText) || !utf8.ValidString(text) {
+	if len(code) > maxTextBytes+len(endOfText) {
 		return "", errText
 	}
 	return code, nil

@@ -43,6 +43,7 @@ func (r Resource) Plural() string {
 
 var (
 	errID   = errors.New(`must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither "." nor ".."`)
+	errUTF8 = errors.New("must be UTF-8")
 	errName = fmt.Errorf("must be 1 to %d characters", MaxNameLength)
 )
 
@@ -60,8 +61,10 @@ const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 
 // CheckName returns nil, or an error that says what a valid type or name looks like.
 func CheckName(name string) error {
-	n := utf8.RuneCountInString(name)
-	if n < 1 || n > MaxNameLength || !utf8.ValidString(name) {
+	if !utf8.ValidString(name) {
+		return errUTF8
+	}
+	if n := utf8.RuneCountInString(name); n < 1 || n > MaxNameLength {
 		return errName
 	}
 	return nil

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import math
 import pickle
 import unittest
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from types import MappingProxyType
+from typing import Any
 
 import httpx2
 
@@ -24,6 +26,13 @@ EVENT = {
     "occurred_at": "2026-01-02T15:04:05.678Z",
     "attributes": {},
     "created_at": "2026-01-02T15:04:05.678Z",
+}
+ENTITY = {
+    "id": "e1",
+    "type": "t",
+    "attributes": {},
+    "created_at": "2026-01-02T15:04:05.678Z",
+    "updated_at": "2026-01-02T15:04:05.678Z",
 }
 
 
@@ -98,6 +107,32 @@ class BadInput(unittest.TestCase):
         self.rejects(ValueError, "not JSON compliant", lambda: create(attributes={"a": 1e999}))
         nan = Decimal("nan")
         self.rejects(ValueError, "no number NaN", lambda: create(attributes={"a": nan}))
+
+    def test_a_batch_sends_the_records_that_json_can_represent(self) -> None:
+        sent: list[Any] = []
+
+        def handle(request: httpx2.Request) -> httpx2.Response:
+            sent.extend(json.loads(request.content)["entities"])
+            results = [{"index": i, "status": 201, "entity": ENTITY} for i in range(2)]
+            return httpx2.Response(201, json={"results": results})
+
+        with sluice.Client("http://service", transport=httpx2.MockTransport(handle)) as client:
+            bad = [math.nan, Decimal("inf"), "\ud800", datetime.now()]
+            new = [sluice.NewEntity(f"bad-{i}", attributes={"a": a}) for i, a in enumerate(bad)]
+            new[1:1] = [sluice.NewEntity("a"), sluice.NewEntity("b", attributes={"n": Decimal(1)})]
+            results = client.upsert_entities(new)
+            self.assertEqual(["a", "b"], [e["id"] for e in sent])
+            self.assertEqual([n.id for n in new], [r.id for r in results])
+            self.assertEqual([False, True, True, False, False, False], [r.created for r in results])
+            for i in (0, 3, 4, 5):
+                error = results[i].error
+                self.assertIsInstance(error, sluice.Error)
+                self.assertEqual("invalid_record", error.code)
+                self.assertIn(f"record {i} of the batch was not sent", str(error))
+            # Without a record to send, there is no request.
+            results = client.create_events([sluice.NewEvent("n", occurred_at=datetime.now())])
+            self.assertIn("has no time zone", str(results[0].error))
+            self.assertEqual(2, len(sent))
 
     def test_lists(self) -> None:
         with sluice.Client("http://service", transport=service("{}")) as client:

@@ -7,6 +7,11 @@ const awayInterval = 30_000; // milliseconds between attempts to reach the servi
 // prove a sign-in, because a service without API keys accepts requests without a cookie.
 // If the browser forbids storage, the sign-out button is missing after a reload.
 const session = {
+  /** Whether the service could accept a request: API keys are off, or a user may have signed in. */
+  get possible() {
+    if (document.documentElement.dataset.keys === 'off') return true;
+    try { return localStorage.getItem('sluice-session') !== null; } catch { return true; }
+  },
   get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },
   set on(yes) {
     $('sign-out').hidden = !yes;
@@ -32,6 +37,11 @@ let reopening;
 /** Shows the panels, or the reason why the page cannot show them. */
 async function open({ focus = false } = {}) {
   clearTimeout(reopening);
+  if (!session.possible) {
+    showView('sign-in');
+    $('key').focus();
+    return;
+  }
   try {
     const { data } = await insist(() => call('GET', 'usage'), undefined, undefined, 4); // only 4 tries, because the page shows no panels meanwhile
     showCaller(data);

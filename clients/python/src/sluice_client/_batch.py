@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from . import _json
+from . import _json, _records
 from ._call import Call, Reply, decoded
 from ._errors import Error, from_problem
-from ._records import BatchResult
+from ._records import BatchResult, NewEntity, NewEvent
 
 T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
 class Batch(Call[list[BatchResult[T]]]):
-    """A call that repeats only the records that failed with a retryable error."""
+    """A call that repeats only the records that failed with a retryable error.
+
+    A record that JSON cannot represent is not sent, and its result has the reason.
+    """
 
     member: str  # name of the array in the request
-    drafts: Sequence[dict[str, Any]]
+    new: Iterable[NewEntity | NewEvent]
     stored: Callable[[Any], T | None]  # returns the record in a result; None if it has none
+    _ids: list[str] = field(default_factory=list, init=False)
+    _encoded: dict[int, bytes] = field(default_factory=dict, init=False)
     _results: dict[int, BatchResult[T]] = field(default_factory=dict, init=False)
     _pending: list[int] = field(default_factory=list, init=False)  # indexes without a final result
 
     def __post_init__(self) -> None:
-        self._pending = list(range(len(self.drafts)))
-        self.result = None if self.drafts else []
+        for i, record in enumerate(self.new):
+            try:
+                draft = _records.draft(record)
+                self._encoded[i] = _json.dumps(draft)
+                self._ids.append(draft["id"])
+                self._pending.append(i)
+            except (TypeError, ValueError, RecursionError) as e:
+                self._ids.append(record.id or "")
+                error = Error(f"record {i} of the batch was not sent: {e}", code="invalid_record")
+                error.route = self.route
+                self._results[i] = BatchResult(self._ids[i], None, False, error)
+        self.result = None if self._pending else self._all(None)
         self._encode()
 
     def _encode(self) -> None:
-        self.body = _json.dumps({self.member: [self.drafts[i] for i in self._pending]})
+        records = b",".join(self._encoded[i] for i in self._pending)
+        self.body = b'{"' + self.member.encode() + b'":[' + records + b"]}"
 
     def read(
         self, reply: Reply, error: Error | None, parse_float: _json.ParseFloat
@@ -49,8 +65,8 @@ class Batch(Call[list[BatchResult[T]]]):
     def _all(self, error: Error | None) -> list[BatchResult[T]]:
         results = dict(self._results)
         for i in self._pending:
-            results[i] = BatchResult(self.drafts[i]["id"], None, False, error)
-        return [results[i] for i in range(len(self.drafts))]
+            results[i] = BatchResult(self._ids[i], None, False, error)
+        return [results[i] for i in range(len(self._ids))]
 
     def _checked(self, members: Any) -> list[tuple[Any, T | None]]:
         """Return each result with its record, or raise a ValueError."""
@@ -69,7 +85,7 @@ class Batch(Call[list[BatchResult[T]]]):
         """Store the results, and return the last retryable error; None if no record is pending."""
         left, retryable = [], None
         for i, (r, record) in zip(self._pending, got, strict=True):
-            id_ = self.drafts[i]["id"]
+            id_ = self._ids[i]
             if r.get("problem") is None:
                 self._results[i] = BatchResult(id_, record, r["status"] == 201, None)
                 continue

@@ -141,7 +141,8 @@ class Client(Blocking):
         """Create up to 100 events in one import call of at most 1 MB.
 
         A retry sends only the events that failed with a retryable error. The result of an event
-        that the service rejects has an error.
+        that the service rejects has an error. So has that of an event that JSON cannot represent
+        (NaN, a lone surrogate, a datetime in the attributes), which is not sent.
 
         Returns:
             One result for each event, in order.

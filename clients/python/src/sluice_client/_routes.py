@@ -86,7 +86,7 @@ def upsert_entities(new: Iterable[NewEntity]) -> Call[list[BatchResult[Entity]]]
         class_=_IMPORT,
         path="/upsert_entities",
         member="entities",
-        drafts=[_records.draft(e) for e in new],
+        new=new,
         stored=lambda r: _records.entity(r["entity"]) if r.get("entity") else None,
     )
 
@@ -98,7 +98,7 @@ def create_events(new: Iterable[NewEvent]) -> Call[list[BatchResult[Event]]]:
         class_=_IMPORT,
         path="/create_events",
         member="events",
-        drafts=[_records.draft(e) for e in new],
+        new=new,
         stored=lambda r: _records.event(r["event"]),
     )
 
