@@ -67,22 +67,22 @@ func runProgram(t *testing.T, p program) []json.RawMessage {
 
 // arguments has a field for every argument that any call takes.
 type arguments struct {
-	ID         string           `json:"id"`
-	Type       string           `json:"type"`
-	Name       string           `json:"name"`
-	EntityID   event.OptionalID `json:"entity_id"`
-	OccurredAt *record.Time     `json:"occurred_at"`
-	Attributes json.RawMessage  `json:"attributes"`
-	Records    []arguments      `json:"records"`
-	Since      *record.Time     `json:"since"`
-	Until      *record.Time     `json:"until"`
-	Ascending  bool             `json:"ascending"`
-	Deleted    bool             `json:"include_deleted"`
-	Limit      int              `json:"limit"`
-	Cursor     string           `json:"cursor"`
-	Resource   record.Resource  `json:"resource"`
-	Format     record.Format    `json:"format"`
-	Offset     int64            `json:"offset"`
+	ID         string          `json:"id"`
+	Type       string          `json:"type"`
+	Name       string          `json:"name"`
+	EntityID   string          `json:"entity_id"`
+	OccurredAt *record.Time    `json:"occurred_at"`
+	Attributes json.RawMessage `json:"attributes"`
+	Records    []arguments     `json:"records"`
+	Since      *record.Time    `json:"since"`
+	Until      *record.Time    `json:"until"`
+	Ascending  bool            `json:"ascending"`
+	Deleted    bool            `json:"include_deleted"`
+	Limit      int             `json:"limit"`
+	Cursor     string          `json:"cursor"`
+	Resource   record.Resource `json:"resource"`
+	Format     record.Format   `json:"format"`
+	Offset     int64           `json:"offset"`
 
 	Where map[string]json.RawMessage `json:"where"` // keys: "attribute", "descending" and operators
 }

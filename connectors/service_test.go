@@ -82,7 +82,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 		d := event.Draft{ID: fmt.Sprintf("v-%d", i), Name: "signed_up", OccurredAt: &occurred, Attributes: attributes(i)}
 		switch {
 		case i%2 == 0:
-			d.EntityID = event.OptionalID(fmt.Sprintf("e-%d", i%entities))
+			d.EntityID = fmt.Sprintf("e-%d", i%entities)
 		case i%50 == 1:
 			d.EntityID = neverCreated
 		}
@@ -143,7 +143,7 @@ func (s *service) change(t *testing.T) time.Time {
 				_, _, err = c.CreateEntity(ctx, entity.Draft{ID: id, Type: "phoenix"})
 			}
 			if err == nil && i%2 == 0 {
-				_, _, err = c.CreateEvent(ctx, event.Draft{ID: "of-" + id, Name: "signed_up", EntityID: event.OptionalID(id), Attributes: attributes(0)})
+				_, _, err = c.CreateEvent(ctx, event.Draft{ID: "of-" + id, Name: "signed_up", EntityID: id, Attributes: attributes(0)})
 			}
 		case 3: // create an entity, and sometimes delete it before a tool can read it
 			id := fmt.Sprintf("new-%d", i)

@@ -244,7 +244,7 @@ func createEvents(ctx context.Context, c *client.Client, size, number int) error
 	var drafts []event.Draft
 	for i := range size {
 		drafts = append(drafts, event.Draft{
-			ID: fmt.Sprintf("e-%d-%d", number, i), Name: "n", EntityID: event.OptionalID(fmt.Sprintf("c-%d", i%10)),
+			ID: fmt.Sprintf("e-%d-%d", number, i), Name: "n", EntityID: fmt.Sprintf("c-%d", i%10),
 			Attributes: fmt.Appendf(nil, `{"n":%d,"total":%d.5}`, i, i),
 		})
 	}

@@ -114,7 +114,7 @@ func newStore() store {
 		s.page.Records = append(s.page.Records, event.Event{
 			ID:         fmt.Sprintf("01964c2e-7a1b-7c3d-8e4f-%012d", i),
 			Name:       "order_signed",
-			EntityID:   event.OptionalID(fmt.Sprintf("customer-%06d", i)),
+			EntityID:   fmt.Sprintf("customer-%06d", i),
 			OccurredAt: record.TimeOf(at.Add(time.Duration(i) * time.Second)),
 			Attributes: record.Attributes(fmt.Sprintf(`{"plan":"team","seats":%d,"amount":149.90,"currency":"EUR","source":{"campaign":"spring","medium":"email"},"tags":["renewal","annual"]}`, i)),
 			CreatedAt:  record.TimeOf(at.Add(time.Duration(i) * time.Second)),

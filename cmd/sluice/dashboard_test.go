@@ -79,7 +79,7 @@ func seedPage(t *testing.T, s *server) {
 	var events []event.Draft
 	var entities []entity.Draft
 	for i := range 12 {
-		events = append(events, event.Draft{Name: "order_paid", EntityID: event.OptionalID(fmt.Sprint("customer-", i)), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
+		events = append(events, event.Draft{Name: "order_paid", EntityID: fmt.Sprint("customer-", i), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
 		entities = append(entities, entity.Draft{ID: fmt.Sprintf("customer-%02d", i), Type: "customer", Attributes: record.Attributes(fmt.Sprintf(`{"plan":"pro","seats":%d}`, i))})
 	}
 	c := newClient(t, s.url)

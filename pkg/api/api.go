@@ -32,6 +32,14 @@ type List[T any] struct {
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 
+// Members lists the members that the records of a resource have, in lists and in files.
+func Members(r record.Resource) []record.Member {
+	if r == record.Event {
+		return new(event.Event).Members(nil)
+	}
+	return new(entity.Entity).Members(nil)
+}
+
 // Batch is the response to a batch.
 type Batch struct {
 	Results []BatchResult `json:"results"` // one per element, in order

@@ -49,14 +49,9 @@ func NewEntities(db *bbolt.DB, clock entity.Clock, indexes *index.Current) (*Ent
 }
 
 func changeFields(f *fields, c *entity.Change) {
-	text(f, &c.ID)
-	text(f, &c.Type)
-	text(f, &c.Attributes)
-	f.time(&c.CreatedAt)
-	f.time(&c.UpdatedAt)
-	f.time(&c.DeletedAt)
-	f.time(&c.ErasedAt)
-	c.Deleted = c.Attributes == nil // only a tombstone has no attributes
+	f.flag(&c.Deleted)
+	var m record.Room
+	f.members(c.Members(m[:0]))
 }
 
 func (s *Entities) entries(workspace string, c entity.Change) []entry {

@@ -40,19 +40,15 @@ func NewEvents(db *bbolt.DB, now func() time.Time) (*Events, error) {
 }
 
 func eventFields(f *fields, e *event.Event) {
-	text(f, &e.ID)
-	text(f, &e.Name)
-	text(f, &e.EntityID)
-	text(f, &e.Attributes)
-	f.time(&e.OccurredAt)
-	f.time(&e.CreatedAt)
+	var m record.Room
+	f.members(e.Members(m[:0]))
 	f.time(&e.ExpiresAt)
 }
 
 func eventEntries(_ string, e event.Event) []entry {
 	entries := []entry{{e.ID, []string{byID}}, {e.SyncPosition().String(), []string{byCreatedAt}}}
 	if e.EntityID != "" {
-		entries = append(entries, entry{e.Position().String(), []string{byEntity, string(e.EntityID)}})
+		entries = append(entries, entry{e.Position().String(), []string{byEntity, e.EntityID}})
 	}
 	if (e.ExpiresAt != record.Time{}) {
 		entries = append(entries, entry{record.Position{At: e.ExpiresAt, ID: e.ID}.String(), []string{byExpiry}})
@@ -133,13 +129,13 @@ func scanBetween(events records[event.Event], q event.Query, low, high string) i
 	if q.EntityID == "" {
 		return scan(events.index(byKey), low, high, q.Ascending)
 	}
-	return events.lookup(scan(events.index(byEntity, string(q.EntityID)), low, high, q.Ascending))
+	return events.lookup(scan(events.index(byEntity, q.EntityID), low, high, q.Ascending))
 }
 
 // Erase implements event.Store. Each call is one transaction.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
 	err = s.table.update(ctx, "erase events", workspace, func(events records[event.Event]) error {
-		of := event.Query{EntityID: event.OptionalID(q.EntityID), Cursor: q.Cursor, Ascending: true}
+		of := event.Query{EntityID: q.EntityID, Cursor: q.Cursor, Ascending: true}
 		entries, err := scanEvents(events, of)
 		if err != nil {
 			return err

@@ -8,10 +8,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// fields reads or writes a record field by field. Each kind of record has one function that
-// lists its fields, for reading and writing. JSON would double the processor time of a list and
-// make the file 50% larger. A time is stored as a uvarint, in milliseconds. Text is preceded by
-// its length in bytes, which is also a uvarint.
+// fields reads or writes a record field by field. Each kind of record has one function for
+// reading and writing. JSON would double the processor time of a list and make the file 50%
+// larger. A time is stored as a uvarint, in milliseconds. Text is preceded by its length in bytes,
+// which is also a uvarint.
 type fields struct {
 	value   []byte // what is left to read, or what has been written so far
 	writing bool
@@ -52,4 +52,31 @@ func (f *fields) time(t *record.Time) {
 	n := uint64(t.Time().UnixMilli())
 	f.number(&n)
 	*t = record.TimeOf(time.UnixMilli(int64(n)))
+}
+
+func (f *fields) flag(b *bool) {
+	var n uint64
+	if *b {
+		n = 1
+	}
+	f.number(&n)
+	*b = n == 1
+}
+
+// members reads or writes members in their order.
+func (f *fields) members(members []record.Member) {
+	for i := range members {
+		switch v := members[i].Value.(type) {
+		case *string:
+			text(f, v)
+		case *record.Attributes:
+			text(f, v)
+		case *record.Time:
+			f.time(v)
+		default:
+			if !members[i].Derived() {
+				panic("bolt: unknown type of member " + members[i].Name)
+			}
+		}
+	}
 }

@@ -35,17 +35,14 @@ type EntitiesConfig struct {
 // Entities is an entity.Store in a DynamoDB table. It is safe for concurrent use.
 //
 // Each entity is one item, a tombstone if the entity is deleted. The partition key is workspace
-// (S), and the sort key is id (S), whose byte order is the order of lists. The other attributes are
+// (S), and the sort key is id (S), whose byte order is the order of lists. The other members of
+// Change.Members are attributes (S), except updated_at and deleted_at, which change contains.
+// Further attributes are
 //
-//	type        S
-//	attributes  S  JSON text, because a DynamoDB number has at most 38 digits and no trailing
-//	               zeros; absent from a tombstone
-//	created_at  S  text of a record.Time
 //	change      S  text of Change.SyncPosition, whose time is the stamp
 //	shard       S  the workspace, '#' and a shard number, counted from 0 and selected by a
 //	               hash of the id (see Shards)
 //	type_key    S  the workspace, '#' and the type; absent from a tombstone
-//	erased_at   S  text of Change.ErasedAt; absent if the entity was never erased
 //	expires_at  N  Unix time in seconds after which DynamoDB removes a tombstone; absent from
 //	               live entities
 //	index_N     S  for each place N of an indexed attribute, from 1 to index.Places:
@@ -202,18 +199,19 @@ func entityKey(workspace, id string) attributeValues {
 // typeKey is unambiguous, because a workspace's name cannot contain '#'.
 func typeKey(workspace, typ string) string { return workspace + "#" + typ }
 
+// inChange names the members that are in the attribute change.
+var inChange = []string{"updated_at", "deleted_at"}
+
 func changeFromItem(item attributeValues) (entity.Change, error) {
 	r := readItem(item)
 	at := r.position("change").At
-	c := entity.Change{Entity: entity.Entity{ID: r.text("id"), Type: r.text("type"), CreatedAt: r.time("created_at")}}
-	if item["erased_at"] != nil {
-		c.ErasedAt = r.time("erased_at")
-	}
+	var c entity.Change
 	if c.Deleted = item["expires_at"] != nil; c.Deleted {
 		c.DeletedAt = at
 	} else {
-		c.UpdatedAt, c.Attributes = at, record.Attributes(r.text("attributes"))
+		c.UpdatedAt = at
 	}
+	r.members(c.Members(nil), inChange...)
 	if err := r.err(); err != nil {
 		return entity.Change{}, fmt.Errorf("read entity: %w", err)
 	}

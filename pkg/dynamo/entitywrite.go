@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -101,20 +102,30 @@ func (s *Entities) update(workspace string, latest, next entity.Change, when con
 	u.set("change", text(next.SyncPosition().String()))
 	if next.Deleted {
 		u.set("expires_at", number(next.ExpiresAt().Unix()))
-		u.remove("attributes")
 		u.remove("type_key")
 	} else {
-		u.set("type", text(next.Type))
 		u.set("type_key", text(typeKey(workspace, next.Type)))
-		u.set("attributes", text(string(next.Attributes)))
-		u.set("created_at", text(next.CreatedAt.String()))
 		u.remove("expires_at")
 	}
 	u.setKeys(keysOf(workspace, next, indexed))
-	if next.Deleted && next.ErasedAt == next.DeletedAt { // an erasure; the entity may not exist
+	erasure := next.Deleted && next.ErasedAt == next.DeletedAt
+	if erasure {
 		u.set("erased_at", text(next.ErasedAt.String()))
-		u.setIfAbsent("type", text(next.Type))
-		u.setIfAbsent("created_at", text(next.CreatedAt.String()))
+	}
+	inNext := record.Names(next.Members(nil))
+	for _, m := range next.Entity.Members(nil) {
+		switch value := memberValue(m); {
+		case m.Name == "id" || slices.Contains(inChange, m.Name): // set above, or part of the key
+		case !slices.Contains(inNext, m.Name):
+			u.remove(m.Name)
+		case erasure: // the entity may never have existed
+			u.setIfAbsent(m.Name, value)
+		case next.Deleted: // the tombstone keeps it
+		case value == nil:
+			u.remove(m.Name)
+		default:
+			u.set(m.Name, value)
+		}
 	}
 	if when.replaces {
 		u.values[":was"] = text(latest.SyncPosition().String())

@@ -28,10 +28,9 @@ type EventsConfig struct {
 // Events is an event.Store. It is safe for concurrent use.
 //
 // The partition key is pk (S): the workspace, '#' and the id. It makes ids unique in a
-// workspace and spreads writes over all partitions. The other attributes are id, name,
-// entity_id, occurred_at, attributes (JSON text, to preserve its bytes), created_at,
-// expires_at (N, the TTL attribute, in Unix seconds) and the keys of three global secondary
-// indexes. All but expires_at are strings; entity_id and expires_at may be absent.
+// workspace and spreads writes over all partitions. The other attributes are the members of
+// Event.Members, expires_at (N, the TTL attribute, in Unix seconds; absent from events that do
+// not expire) and the keys of three global secondary indexes. All but expires_at are strings.
 //
 //   - by_position has the keys shard and position, and lists the events of a workspace.
 //     shard is the workspace, '#' and a shard number, counted from 0 (see Shards). position
@@ -39,8 +38,8 @@ type EventsConfig struct {
 //   - by_entity has the keys entity_key and position, and lists the events of an entity.
 //     entity_key is the workspace, '#' and entity_id.
 //   - by_created_at has the keys shard and change, and lists the events of a workspace in
-//     order of creation. change is the text of Event.SyncPosition. id and created_at are not
-//     projected, because change contains them, and neither are the keys of other indexes.
+//     order of creation. change is the text of Event.SyncPosition. The index projects expires_at
+//     and all members but id and created_at, which change contains.
 type Events struct {
 	client EventsClient
 	table  string
@@ -136,7 +135,7 @@ func (s *Events) queries(workspace string, q event.Query) ([]*dynamodb.QueryInpu
 	if q.EntityID == "" {
 		return s.shards.queries(s.table, "by_position", "position", workspace, low, high, q.Ascending), nil
 	}
-	in := between(s.table, "by_entity", "entity_key", eventKey(workspace, string(q.EntityID)), "position", low, high, q.Ascending)
+	in := between(s.table, "by_entity", "entity_key", eventKey(workspace, q.EntityID), "position", low, high, q.Ascending)
 	if in == nil {
 		return nil, nil
 	}
@@ -149,37 +148,30 @@ func eventKey(workspace, name string) string { return workspace + "#" + name }
 
 func (s *Events) toItem(workspace string, e event.Event) attributeValues {
 	item := attributeValues{
-		"pk":          text(eventKey(workspace, e.ID)),
-		"id":          text(e.ID),
-		"name":        text(e.Name),
-		"occurred_at": text(e.OccurredAt.String()),
-		"attributes":  text(string(e.Attributes)),
-		"created_at":  text(e.CreatedAt.String()),
-		"shard":       text(s.shards.key(workspace, e.ID)),
-		"position":    text(e.Position().String()),
-		"change":      text(e.SyncPosition().String()),
+		"pk":       text(eventKey(workspace, e.ID)),
+		"shard":    text(s.shards.key(workspace, e.ID)),
+		"position": text(e.Position().String()),
+		"change":   text(e.SyncPosition().String()),
+	}
+	for _, m := range e.Members(nil) {
+		if value := memberValue(m); value != nil {
+			item[m.Name] = value
+		}
 	}
 	if (e.ExpiresAt != record.Time{}) {
 		item["expires_at"] = number(e.ExpiresAt.Time().Unix())
 	}
 	if e.EntityID != "" {
-		item["entity_id"] = text(string(e.EntityID))
-		item["entity_key"] = text(eventKey(workspace, string(e.EntityID)))
+		item["entity_key"] = text(eventKey(workspace, e.EntityID))
 	}
 	return item
 }
 
-func eventFromItem(item attributeValues) (event.Event, error) {
+func eventFromItem(item attributeValues) (e event.Event, err error) {
 	r := readItem(item)
 	created := r.position("change")
-	e := event.Event{
-		ID:         created.ID,
-		Name:       r.text("name"),
-		EntityID:   event.OptionalID(r.optionalText("entity_id")),
-		OccurredAt: r.time("occurred_at"),
-		Attributes: record.Attributes(r.text("attributes")),
-		CreatedAt:  created.At,
-	}
+	e.ID, e.CreatedAt = created.ID, created.At
+	r.members(e.Members(nil), "id", "created_at") // by_created_at does not project these
 	if seconds := r.optionalNumber("expires_at"); seconds != 0 {
 		e.ExpiresAt = record.TimeOf(time.Unix(seconds, 0))
 	}

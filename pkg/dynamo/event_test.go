@@ -44,7 +44,7 @@ func TestItemsOfEventsHaveTheDocumentedAttributes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, entityID := range []event.OptionalID{"", "u-1"} {
+	for _, entityID := range []string{"", "u-1"} {
 		id := "e-" + string(entityID)
 		e := event.Draft{ID: id, Name: "login", EntityID: entityID, OccurredAt: &occurred, Attributes: record.Attributes(`{"a":1.0}`)}
 		if _, _, err := s.Create(t.Context(), "default", e); err != nil {

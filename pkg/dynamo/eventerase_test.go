@@ -32,7 +32,7 @@ func TestEraseLeavesAnEventOfAnotherEntityWithTheSameID(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	now := noon
 	clock := func() time.Time { return now }
-	create := func(s event.Store, entityID event.OptionalID, at time.Time) {
+	create := func(s event.Store, entityID string, at time.Time) {
 		t.Helper()
 		now = at
 		e := event.Draft{ID: "a", Name: "n", EntityID: entityID, KeepFor: 24 * time.Hour}
@@ -41,7 +41,7 @@ func TestEraseLeavesAnEventOfAnotherEntityWithTheSameID(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		entity event.OptionalID
+		entity string
 		erased int64
 	}{{"grace", 0}, {"", 0}, {"ada", 1}} {
 		s, err := NewEvents(client, table, EventsConfig{Now: clock})

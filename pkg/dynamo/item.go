@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -35,6 +36,22 @@ func itemSize(item attributeValues) int {
 		}
 	}
 	return n
+}
+
+// memberValue returns the attribute value for a member, or nil if the item does not have it.
+func memberValue(m record.Member) types.AttributeValue {
+	if m.Derived() || (m.Null || m.Omit) && m.Empty() {
+		return nil
+	}
+	switch v := m.Value.(type) {
+	case *string:
+		return text(*v)
+	case *record.Time:
+		return text(v.String())
+	case *record.Attributes:
+		return text(string(*v)) // JSON text, because a DynamoDB number has at most 38 digits and no trailing zeros
+	}
+	panic(fmt.Sprintf("dynamo: member %s has the type %T", m.Name, m.Value))
 }
 
 // itemReader reads attributes and keeps the first error. After an error, the values that it
@@ -107,6 +124,25 @@ func (r *itemReader) position(name string) record.Position {
 		r.fail(name, "is "+err.Error())
 	}
 	return p
+}
+
+// members sets members to the attributes with their names, except those that the caller has set.
+func (r *itemReader) members(members []record.Member, except ...string) {
+	for _, m := range members {
+		if m.Derived() || slices.Contains(except, m.Name) || (m.Null || m.Omit) && r.item[m.Name] == nil {
+			continue
+		}
+		switch v := m.Value.(type) {
+		case *string:
+			*v = r.text(m.Name)
+		case *record.Time:
+			*v = r.time(m.Name)
+		case *record.Attributes:
+			*v = record.Attributes(r.text(m.Name))
+		default:
+			panic(fmt.Sprintf("dynamo: member %s has the type %T", m.Name, v))
+		}
+	}
 }
 
 func (r *itemReader) require(name string) {

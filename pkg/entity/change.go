@@ -15,14 +15,14 @@ const TombstoneAge = 30 * 24 * time.Hour
 // entity, the Change has only ID, Type, UpdatedAt, Deleted, Reason and ErasedAt.
 type Change struct {
 	Entity
-	Deleted   bool        `json:"deleted"`
-	DeletedAt record.Time `json:"deleted_at"`
-	Reason    string      `json:"reason,omitzero"` // record.Filtered if a filter does not select the entity; otherwise ""
+	Deleted   bool
+	DeletedAt record.Time
+	Reason    string // record.Filtered if a filter does not select the entity; otherwise ""
 
 	// ErasedAt is the stamp of the latest erasure, even if the entity was created again
 	// afterwards; zero if the entity was never erased. Events of the entity created up to ErasedAt
 	// have been or will be erased, and clients must drop their copies.
-	ErasedAt record.Time `json:"erased_at,omitzero"`
+	ErasedAt record.Time
 }
 
 // SyncPosition returns c's stamp and id, by which lists of changes are sorted.
@@ -39,35 +39,48 @@ func (c Change) ExpiresAt() time.Time { return c.DeletedAt.Time().Add(TombstoneA
 // Erased reports whether events of the entity have been or will be erased.
 func (c Change) Erased() bool { return c.ErasedAt != record.Time{} }
 
-// AppendJSON appends c as JSON. It fails if a member that it appends is invalid.
-func (c Change) AppendJSON(b []byte) ([]byte, error) {
-	w := record.NewObjectWriter(b)
-	w.String("id", c.ID)
-	w.String("type", c.Type)
+// Members appends to m the members of the entity, of the tombstone or, if c has a Reason, of what a
+// walk says instead. Deleted and Reason must be set before the members are read.
+func (c *Change) Members(m []record.Member) []record.Member {
 	switch {
 	case c.Reason != "":
-		w.Time("updated_at", c.UpdatedAt)
-		w.True("deleted")
-		w.String("reason", c.Reason)
+		m = append(m,
+			record.Member{Name: "id", Value: &c.ID},
+			record.Member{Name: "type", Value: &c.Type},
+			record.Member{Name: "updated_at", Value: &c.UpdatedAt, ByService: true},
+			record.Member{Name: "deleted", Value: &c.Deleted, ByService: true},
+			record.Member{Name: "reason", Value: &c.Reason, ByService: true},
+		)
 	case c.Deleted:
-		w.Time("created_at", c.CreatedAt)
-		w.Time("deleted_at", c.DeletedAt)
-		w.True("deleted")
-		if c.Erased() {
-			w.True("erased")
-		}
+		m = append(m,
+			record.Member{Name: "id", Value: &c.ID},
+			record.Member{Name: "type", Value: &c.Type},
+			record.Member{Name: "created_at", Value: &c.CreatedAt, ByService: true},
+			record.Member{Name: "deleted_at", Value: &c.DeletedAt, ByService: true},
+			record.Member{Name: "deleted", Value: &c.Deleted, ByService: true},
+			record.Member{Name: "erased", Value: new(c.Erased()), Omit: true, ByService: true},
+		)
 	default:
-		w.Attributes("attributes", c.Attributes)
-		w.Time("created_at", c.CreatedAt)
-		w.Time("updated_at", c.UpdatedAt)
+		m = c.Entity.Members(m)
 	}
-	if c.Erased() {
-		w.Time("erased_at", c.ErasedAt)
-	}
-	return w.End()
+	return append(m, record.Member{Name: "erased_at", Value: &c.ErasedAt, Omit: true, ByService: true})
+}
+
+// AppendJSON appends c to b; see [record.AppendJSON].
+func (c Change) AppendJSON(b []byte) ([]byte, error) {
+	var m record.Room
+	return record.AppendJSON(b, c.Members(m[:0]))
 }
 
 func (c Change) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+
+func (c *Change) UnmarshalJSON(object []byte) error {
+	err := record.ReadJSON(object, []record.Member{{Name: "deleted", Value: &c.Deleted}, {Name: "reason", Value: &c.Reason}})
+	if err != nil {
+		return err
+	}
+	return record.ReadJSON(object, c.Members(nil))
+}
 
 // ChangeQuery requests a page of a workspace's changes, with only the latest change of each entity.
 type ChangeQuery struct {

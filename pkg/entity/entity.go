@@ -16,55 +16,53 @@ import (
 // DefaultType is the type of an entity that is created without one.
 const DefaultType = "entity"
 
-// Entity is a record that has a type and attributes and can change. Its JSON is the same in
-// the API, in export files and in import files.
+// Entity is a record that has a type and attributes and can change.
 type Entity struct {
-	ID         string            `json:"id"`
-	Type       string            `json:"type"`
-	Attributes record.Attributes `json:"attributes"`
-	CreatedAt  record.Time       `json:"created_at"`
-	UpdatedAt  record.Time       `json:"updated_at"` // time of the latest change, initially CreatedAt; increases with every change
+	ID         string
+	Type       string
+	Attributes record.Attributes
+	CreatedAt  record.Time
+	UpdatedAt  record.Time // time of the latest change, initially CreatedAt; increases with every change
 }
 
-// AppendJSON appends the JSON that e's struct tags describe. It does not validate the
-// attributes again, but it fails if a string is not UTF-8 or the attributes are not an object.
+// Members appends to m the members of e, which are the same in the API, in export files and in
+// import files.
+func (e *Entity) Members(m []record.Member) []record.Member {
+	return append(m,
+		record.Member{Name: "id", Value: &e.ID, Check: record.CheckID},
+		record.Member{Name: "type", Value: &e.Type, Check: record.CheckName},
+		record.Member{Name: "attributes", Value: &e.Attributes},
+		record.Member{Name: "created_at", Value: &e.CreatedAt, ByService: true},
+		record.Member{Name: "updated_at", Value: &e.UpdatedAt, ByService: true},
+	)
+}
+
+// AppendJSON appends e to b; see [record.AppendJSON].
 func (e Entity) AppendJSON(b []byte) ([]byte, error) {
-	w := record.NewObjectWriter(b)
-	w.String("id", e.ID)
-	w.String("type", e.Type)
-	w.Attributes("attributes", e.Attributes)
-	w.Time("created_at", e.CreatedAt)
-	w.Time("updated_at", e.UpdatedAt)
-	return w.End()
+	var m record.Room
+	return record.AppendJSON(b, e.Members(m[:0]))
 }
 
-// Columns returns the names of an entity's JSON members, except attributes, in order. They are
-// also the first columns of a CSV file.
-func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
+func (e Entity) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+func (e *Entity) UnmarshalJSON(object []byte) error { return record.ReadJSON(object, e.Members(nil)) }
 
 // Draft describes an entity to create, or changes to an existing one, in the JSON that clients
 // send.
 type Draft struct {
-	ID         string            `json:"id"`
+	ID         string            `json:"id,omitzero"`
 	Type       string            `json:"type,omitzero"`       // "" means DefaultType for a new entity, and no change for an existing one
 	Attributes record.Attributes `json:"attributes,omitzero"` // nil for {}
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member may be absent
-// or null. Parse skips the members named in ignored. An import skips created_at and updated_at,
-// because the service sets them. The error is a *record.Error of kind Malformed or Invalid. An
-// error of kind Invalid names the invalid members.
+// or null. Parse skips the members named in ignored; an import skips those that are set by the
+// service. The error is a *record.Error of kind Malformed or Invalid. An error of kind Invalid
+// names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
-	d := Draft{Attributes: record.Attributes("{}")}
-	decoders := record.Decoders{
-		"id":         record.Text(&d.ID, record.CheckID),
-		"type":       record.Text(&d.Type, record.CheckName),
-		"attributes": record.Object(&d.Attributes),
-	}
-	for _, name := range ignored {
-		decoders[name] = nil
-	}
-	return d, decoders.Decode(text)
+	e := Entity{Attributes: record.Attributes("{}")}
+	_, err := record.Parse(text, e.Members(nil), ignored...)
+	return Draft{ID: e.ID, Type: e.Type, Attributes: e.Attributes}, err
 }
 
 // entity returns the entity that d creates, or an error of kind Invalid.
@@ -73,10 +71,7 @@ func (d Draft) entity() (Entity, error) {
 	if e.Attributes == nil {
 		e.Attributes = record.Attributes("{}")
 	}
-	var wrong record.Fields
-	wrong.Check("id", record.CheckID(e.ID))
-	wrong.Check("type", record.CheckName(e.Type))
-	return e, wrong.Err()
+	return e, record.Check(e.Members(nil)).Err()
 }
 
 // Query requests a page of a workspace's entities in ascending byte order of id.
@@ -127,7 +122,7 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 	if err != nil {
 		return Entity{}, false, err
 	}
-	if stored = latest.Entity; !created && (stored.Type != e.Type || !record.SameAttributes(stored.Attributes, e.Attributes)) {
+	if stored = latest.Entity; !created && !record.Same(stored.Members(nil), e.Members(nil)) {
 		return Entity{}, false, &record.Error{Kind: record.Conflict, Detail: fmt.Sprintf("another entity already has the id %q; change it with update_entity or upsert_entities, or choose another id", e.ID)}
 	}
 	return stored, created, nil

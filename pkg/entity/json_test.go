@@ -2,45 +2,62 @@ package entity_test
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
 
-// The tests of package record check how members are written.
-func TestAppendJSON(t *testing.T) {
+// The tests of package record check how each type of member is written and read.
+func TestJSON(t *testing.T) {
 	at, later := record.TimeOf(time.Unix(0, 0)), record.TimeOf(time.UnixMilli(1767366245678))
 	e := entity.Entity{ID: "a", Type: "person", Attributes: record.Attributes(`{"a":1.0,"b":"\u00e9"}`), CreatedAt: at, UpdatedAt: later}
-	want, err := json.Marshal(e, jsontext.PreserveRawStrings(true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := e.AppendJSON([]byte("before")); err != nil || string(got) != "before"+string(want) {
-		t.Errorf("got  %s, error %v\nwant %s", got, err, want)
-	}
-	for _, e := range []entity.Entity{{ID: "\xff", Type: "t", Attributes: e.Attributes}, {ID: "a", Type: "\xff", Attributes: e.Attributes}, {ID: "a", Type: "t", Attributes: record.Attributes("[]")}} {
-		if got, err := e.AppendJSON(nil); err == nil {
-			t.Errorf("%+v was written: %s", e, got)
+	for _, tt := range []struct {
+		c    entity.Change
+		want string
+	}{
+		{entity.Change{Entity: e}, `{"id":"a","type":"person","attributes":{"a":1.0,"b":"\u00e9"},"created_at":"1970-01-01T00:00:00.000Z","updated_at":"2026-01-02T15:04:05.678Z"}`},
+		{entity.Change{Entity: e, ErasedAt: later}, `{"id":"a","type":"person","attributes":{"a":1.0,"b":"\u00e9"},"created_at":"1970-01-01T00:00:00.000Z","updated_at":"2026-01-02T15:04:05.678Z","erased_at":"2026-01-02T15:04:05.678Z"}`},
+		{
+			entity.Change{Entity: entity.Entity{ID: "a", Type: "person", CreatedAt: at}, Deleted: true, DeletedAt: later},
+			`{"id":"a","type":"person","created_at":"1970-01-01T00:00:00.000Z","deleted_at":"2026-01-02T15:04:05.678Z","deleted":true}`,
+		},
+		{
+			entity.Change{Entity: entity.Entity{ID: "a", Type: "person", CreatedAt: at}, Deleted: true, DeletedAt: later, ErasedAt: later},
+			`{"id":"a","type":"person","created_at":"1970-01-01T00:00:00.000Z","deleted_at":"2026-01-02T15:04:05.678Z","deleted":true,"erased":true,"erased_at":"2026-01-02T15:04:05.678Z"}`,
+		},
+		{
+			entity.Change{Entity: entity.Entity{ID: "a", Type: "person", UpdatedAt: at}, Deleted: true, Reason: "filter", ErasedAt: later},
+			`{"id":"a","type":"person","updated_at":"1970-01-01T00:00:00.000Z","deleted":true,"reason":"filter","erased_at":"2026-01-02T15:04:05.678Z"}`,
+		},
+	} {
+		if got, err := tt.c.AppendJSON([]byte("before")); err != nil || string(got) != "before"+tt.want {
+			t.Errorf("got  %s, error %v\nwant %s", got, err, tt.want)
+		}
+		var again entity.Change
+		if err := json.Unmarshal([]byte(tt.want), &again); err != nil || !reflect.DeepEqual(again, tt.c) {
+			t.Errorf("%s: read %+v, error %v", tt.want, again, err)
 		}
 	}
 }
 
-func TestColumnsAreTheStructTags(t *testing.T) {
-	var tags []string
-	for f := range reflect.TypeFor[entity.Entity]().Fields() {
-		if tag := f.Tag.Get("json"); tag != "attributes" {
-			tags = append(tags, tag)
+// A client encodes what the service parses.
+func TestADraftIsParsedAsItIsEncoded(t *testing.T) {
+	for _, d := range []entity.Draft{
+		{Attributes: record.Attributes("{}")},
+		{ID: "a", Type: "t", Attributes: record.Attributes(`{"n":1.50}`)},
+	} {
+		text, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got := entity.Columns(); !slices.Equal(got, tags) {
-		t.Errorf("columns %q, struct tags %q", got, tags)
+		if got, err := entity.Parse(text); err != nil || !reflect.DeepEqual(got, d) {
+			t.Errorf("%s: parsed %+v, error %v", text, got, err)
+		}
 	}
 }
 

@@ -164,7 +164,7 @@ func TestConcurrentUpdatesBackOff(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		members, err := record.Members(d.entity.Attributes)
+		members, err := record.Pairs(d.entity.Attributes)
 		if err != nil || len(members) != int(applied.Load()) || len(members) < updates*3/4 {
 			t.Errorf("%d updates were applied, %d are stored, error %v", applied.Load(), len(members), err)
 		}

@@ -16,27 +16,41 @@ func (e Event) SyncPosition() record.Position {
 // only ID, CreatedAt and Reason.
 type Change struct {
 	Event
-	Reason string `json:"reason,omitzero"` // record.Filtered if the filter does not select the event; otherwise ""
+	Reason string // record.Filtered if the filter does not select the event; otherwise ""
 }
 
-// AppendJSON appends the event or, if c has a Reason, only id, created_at, "deleted":true and
-// reason. It fails if a member that it appends is invalid.
-func (c Change) AppendJSON(b []byte) ([]byte, error) {
+// Members appends to m the members of the event or, if c has a Reason, of what a walk says instead.
+func (c *Change) Members(m []record.Member) []record.Member {
 	if c.Reason == "" {
-		return c.Event.AppendJSON(b)
+		return c.Event.Members(m)
 	}
-	w := record.NewObjectWriter(b)
-	w.String("id", c.ID)
-	w.Time("created_at", c.CreatedAt)
-	w.True("deleted")
-	w.String("reason", c.Reason)
-	return w.End()
+	return append(m,
+		record.Member{Name: "id", Value: &c.ID},
+		record.Member{Name: "created_at", Value: &c.CreatedAt, ByService: true},
+		record.Member{Name: "deleted", Value: new(true), ByService: true},
+		record.Member{Name: "reason", Value: &c.Reason, ByService: true},
+	)
+}
+
+// AppendJSON appends c to b; see [record.AppendJSON].
+func (c Change) AppendJSON(b []byte) ([]byte, error) {
+	var m record.Room
+	return record.AppendJSON(b, c.Members(m[:0]))
+}
+
+func (c Change) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
+
+func (c *Change) UnmarshalJSON(object []byte) error {
+	if err := record.ReadJSON(object, []record.Member{{Name: "reason", Value: &c.Reason}}); err != nil {
+		return err
+	}
+	return record.ReadJSON(object, c.Members(nil))
 }
 
 // ChangeQuery requests a page of a workspace's events, sorted by CreatedAt and then by id.
 type ChangeQuery struct {
 	record.SyncQuery
-	EntityID OptionalID // empty for all entities; otherwise, events of other entities are returned as deleted
+	EntityID string // empty for all entities; otherwise, events of other entities are returned as deleted
 }
 
 // ListChanges returns the events that q selects and that have not expired. A page may have

@@ -4,63 +4,57 @@ package event
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"sluice/pkg/record"
 )
 
-// Event is a record of something that happened. It never changes. Its JSON is the same in the
-// API, in export files and in import files.
+// Event is a record of something that happened. It never changes.
 type Event struct {
-	ID         string            `json:"id"`
-	Name       string            `json:"name"`
-	EntityID   OptionalID        `json:"entity_id"` // the entity that the event is about; may be empty
-	OccurredAt record.Time       `json:"occurred_at"`
-	Attributes record.Attributes `json:"attributes"`
-	CreatedAt  record.Time       `json:"created_at"`
+	ID         string
+	Name       string
+	EntityID   string // the entity that the event is about; may be empty
+	OccurredAt record.Time
+	Attributes record.Attributes
+	CreatedAt  record.Time
 
-	ExpiresAt record.Time `json:"-"` // in whole seconds; zero if the event never expires
+	ExpiresAt record.Time // in whole seconds; zero if the event never expires
 }
 
-// AppendJSON appends the JSON that e's struct tags describe. It does not validate the
-// attributes again, but it fails if a string is not UTF-8 or the attributes are not an object.
+// Members appends to m the members of e, which are the same in the API, in export files and in
+// import files. ExpiresAt is not a member.
+func (e *Event) Members(m []record.Member) []record.Member {
+	return append(m,
+		record.Member{Name: "id", Value: &e.ID, Check: record.CheckID},
+		record.Member{Name: "name", Value: &e.Name, Check: checkName},
+		record.Member{Name: "entity_id", Value: &e.EntityID, Check: record.CheckID, Null: true},
+		record.Member{Name: "occurred_at", Value: &e.OccurredAt},
+		record.Member{Name: "attributes", Value: &e.Attributes},
+		record.Member{Name: "created_at", Value: &e.CreatedAt, ByService: true},
+	)
+}
+
+// AppendJSON appends e to b; see [record.AppendJSON].
 func (e Event) AppendJSON(b []byte) ([]byte, error) {
-	w := record.NewObjectWriter(b)
-	w.String("id", e.ID)
-	w.String("name", e.Name)
-	w.OptionalString("entity_id", string(e.EntityID))
-	w.Time("occurred_at", e.OccurredAt)
-	w.Attributes("attributes", e.Attributes)
-	w.Time("created_at", e.CreatedAt)
-	return w.End()
+	var m record.Room
+	return record.AppendJSON(b, e.Members(m[:0]))
 }
+
+func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+func (e *Event) UnmarshalJSON(object []byte) error { return record.ReadJSON(object, e.Members(nil)) }
 
 // Expired reports whether e has expired at time t.
 func (e Event) Expired(t record.Time) bool {
 	return e.ExpiresAt != record.Time{} && e.ExpiresAt.Compare(t) <= 0
 }
 
-// OptionalID is an id, or "" for none. In JSON, "" is null.
-type OptionalID string
-
-func (id OptionalID) MarshalJSON() ([]byte, error) {
-	if id == "" {
-		return []byte("null"), nil
-	}
-	return json.Marshal(string(id))
-}
-
-// Columns returns the names of an event's JSON members, except attributes, in order. They are
-// also the first columns of a CSV file.
-func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
-
 // Draft describes an event to create, in the JSON that clients send.
 type Draft struct {
-	ID         string            `json:"id"`
+	ID         string            `json:"id,omitzero"`
 	Name       string            `json:"name"`
-	EntityID   OptionalID        `json:"entity_id,omitzero"`
+	EntityID   string            `json:"entity_id,omitzero"`
 	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil for the time of creation
 	Attributes record.Attributes `json:"attributes,omitzero"`  // nil for {}
 
@@ -84,22 +78,17 @@ func (d Draft) At(now time.Time) Event {
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member except name
-// may be absent or null. Parse skips the members named in ignored. An import skips created_at,
-// because the service sets it. The error is a *record.Error of kind Malformed or Invalid. An
-// error of kind Invalid names the invalid members.
+// may be absent or null. Parse skips the members named in ignored; an import skips those that
+// are set by the service. The error is a *record.Error of kind Malformed or Invalid. An error of
+// kind Invalid names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
-	d := Draft{Attributes: record.Attributes("{}")}
-	decoders := record.Decoders{
-		"id":          record.Text(&d.ID, record.CheckID),
-		"name":        record.Text(&d.Name, checkName),
-		"entity_id":   record.Text(&d.EntityID, record.CheckID),
-		"attributes":  record.Object(&d.Attributes),
-		"occurred_at": record.Instant(&d.OccurredAt),
+	e := Event{Attributes: record.Attributes("{}")}
+	given, err := record.Parse(text, e.Members(nil), ignored...)
+	d := Draft{ID: e.ID, Name: e.Name, EntityID: e.EntityID, Attributes: e.Attributes}
+	if given["occurred_at"] {
+		d.OccurredAt = &e.OccurredAt
 	}
-	for _, name := range ignored {
-		decoders[name] = nil
-	}
-	if err := decoders.Decode(text); err != nil {
+	if err != nil {
 		return d, err
 	}
 	var wrong record.Fields
@@ -119,7 +108,7 @@ func (e Event) Position() record.Position { return record.Position{At: e.Occurre
 
 // Query requests a page of a workspace's events in order of Event.Position.
 type Query struct {
-	EntityID  OptionalID    // empty for all entities
+	EntityID  string        // empty for all entities
 	From      *record.Time  // only events at this time or later; nil for no bound
 	To        *record.Time  // only events before this time; nil for no bound
 	Ascending bool          // oldest first; by default, newest first
@@ -203,23 +192,18 @@ func List(ctx context.Context, s Store, workspace string, q Query, now time.Time
 // to a different event, and kind Invalid if a field is invalid. If d has no OccurredAt, it
 // matches an event with any OccurredAt.
 func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Event, created bool, err error) {
-	var wrong record.Fields
-	wrong.Check("id", record.CheckID(d.ID))
-	wrong.Check("name", checkName(d.Name))
-	if d.EntityID != "" {
-		wrong.Check("entity_id", record.CheckID(string(d.EntityID)))
-	}
-	if err := wrong.Err(); err != nil {
+	e := d.At(time.Time{})
+	if err := record.Check(e.Members(nil)).Err(); err != nil {
 		return Event{}, false, err
 	}
 	stored, created, err = s.Create(ctx, workspace, d)
 	if err != nil {
 		return Event{}, false, err
 	}
-	e := d.At(stored.CreatedAt.Time())
-	same := stored.Name == e.Name && stored.EntityID == e.EntityID &&
-		(d.OccurredAt == nil || stored.OccurredAt == e.OccurredAt) && record.SameAttributes(stored.Attributes, e.Attributes)
-	if !created && !same {
+	if d.OccurredAt == nil {
+		e.OccurredAt = stored.OccurredAt
+	}
+	if !created && !record.Same(e.Members(nil), stored.Members(nil)) {
 		return Event{}, false, record.ConflictError("event", e.ID)
 	}
 	return stored, created, nil

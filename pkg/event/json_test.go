@@ -2,48 +2,54 @@ package event_test
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
-// The tests of package record check how members are written.
-func TestAppendJSON(t *testing.T) {
+// The tests of package record check how each type of member is written and read.
+func TestJSON(t *testing.T) {
 	at, later := record.TimeOf(time.Unix(0, 0)), record.TimeOf(time.UnixMilli(1767366245678))
-	for _, entityID := range []event.OptionalID{"", "ada"} {
-		e := event.Event{ID: "a", Name: "opened", EntityID: entityID, OccurredAt: at, Attributes: record.Attributes(`{"a":1.0,"b":"\u00e9"}`), CreatedAt: later}
-		want, err := json.Marshal(e, jsontext.PreserveRawStrings(true))
-		if err != nil {
-			t.Fatal(err)
+	e := event.Event{ID: "a", Name: "opened", EntityID: "ada", OccurredAt: at, Attributes: record.Attributes(`{"a":1.0,"b":"\u00e9"}`), CreatedAt: later}
+	alone := e
+	alone.EntityID = ""
+	for _, tt := range []struct {
+		c    event.Change
+		want string
+	}{
+		{event.Change{Event: e}, `{"id":"a","name":"opened","entity_id":"ada","occurred_at":"1970-01-01T00:00:00.000Z","attributes":{"a":1.0,"b":"\u00e9"},"created_at":"2026-01-02T15:04:05.678Z"}`},
+		{event.Change{Event: alone}, `{"id":"a","name":"opened","entity_id":null,"occurred_at":"1970-01-01T00:00:00.000Z","attributes":{"a":1.0,"b":"\u00e9"},"created_at":"2026-01-02T15:04:05.678Z"}`},
+		{event.Change{Event: event.Event{ID: "a", CreatedAt: later}, Reason: "filter"}, `{"id":"a","created_at":"2026-01-02T15:04:05.678Z","deleted":true,"reason":"filter"}`},
+	} {
+		if got, err := tt.c.AppendJSON([]byte("before")); err != nil || string(got) != "before"+tt.want {
+			t.Errorf("got  %s, error %v\nwant %s", got, err, tt.want)
 		}
-		if got, err := e.AppendJSON([]byte("before")); err != nil || string(got) != "before"+string(want) {
-			t.Errorf("got  %s, error %v\nwant %s", got, err, want)
-		}
-	}
-	object := record.Attributes("{}")
-	for _, e := range []event.Event{{ID: "\xff", Name: "n", Attributes: object}, {ID: "a", Name: "\xff", Attributes: object}, {ID: "a", Name: "n", Attributes: record.Attributes("[]")}} {
-		if got, err := e.AppendJSON(nil); err == nil {
-			t.Errorf("%+v was written: %s", e, got)
+		var again event.Change
+		if err := json.Unmarshal([]byte(tt.want), &again); err != nil || !reflect.DeepEqual(again, tt.c) {
+			t.Errorf("%s: read %+v, error %v", tt.want, again, err)
 		}
 	}
 }
 
-func TestColumnsAreTheStructTags(t *testing.T) {
-	var tags []string
-	for f := range reflect.TypeFor[event.Event]().Fields() {
-		if tag := f.Tag.Get("json"); tag != "attributes" && tag != "-" {
-			tags = append(tags, tag)
+// A client encodes what the service parses.
+func TestADraftIsParsedAsItIsEncoded(t *testing.T) {
+	at := record.TimeOf(time.UnixMilli(1767366245678))
+	for _, d := range []event.Draft{
+		{Name: "n", Attributes: record.Attributes("{}")},
+		{ID: "a", Name: "n", EntityID: "e", OccurredAt: &at, Attributes: record.Attributes(`{"n":1.50}`)},
+	} {
+		text, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got := event.Columns(); !slices.Equal(got, tags) {
-		t.Errorf("columns %q, struct tags %q", got, tags)
+		if got, err := event.Parse(text); err != nil || !reflect.DeepEqual(got, d) {
+			t.Errorf("%s: parsed %+v, error %v", text, got, err)
+		}
 	}
 }
 

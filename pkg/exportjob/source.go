@@ -75,7 +75,7 @@ func (r *run) entitySource() source {
 // eventSource leaves out events that had expired when the job was created.
 func (r *run) eventSource() source {
 	filters := r.details.Filters
-	q := event.Query{EntityID: event.OptionalID(filters.EntityID), From: filters.From, To: filters.To, Ascending: true, Limit: pageLength}
+	q := event.Query{EntityID: filters.EntityID, From: filters.From, To: filters.To, Ascending: true, Limit: pageLength}
 	workspace, until, name := r.job.Job.Workspace, r.job.Job.Until, filters.Name
 	s := source{
 		list: func(ctx context.Context, cursor record.Cursor) (page, error) {

@@ -74,7 +74,7 @@ func (v *surveyor) note(name string) {
 
 // look adds a record's attribute names. It fails if that makes the header too large.
 func (v *surveyor) look(attributes record.Attributes) error {
-	members, err := record.Members(attributes)
+	members, err := record.Pairs(attributes)
 	if err != nil {
 		return fmt.Errorf("read attributes: %w", err)
 	}

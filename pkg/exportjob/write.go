@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"sluice/pkg/api"
-	"sluice/pkg/entity"
-	"sluice/pkg/event"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -96,11 +94,7 @@ func (r *run) newWriter(part *part) (recordWriter, error) {
 	if r.details.Format == record.NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil
 	}
-	columns := event.Columns()
-	if r.details.Resource == record.Entity {
-		columns = entity.Columns()
-	}
-	w := recordfile.NewCSVWriter(part, columns, r.checkpoint.Survey.Names, r.details.CSVFormulas == api.KeepFormulas)
+	w := recordfile.NewCSVWriter(part, record.Columns(api.Members(r.details.Resource)), r.checkpoint.Survey.Names, r.details.CSVFormulas == api.KeepFormulas)
 	if len(r.checkpoint.Parts) > 0 {
 		return w, nil
 	}

@@ -20,7 +20,7 @@ func listEvent(s *service, r *request) (response, error) {
 	}
 	q := event.Query{
 		Limit:     p.limit(r.maxPage()),
-		EntityID:  event.OptionalID(p.filter("entity_id", record.CheckID)),
+		EntityID:  p.filter("entity_id", record.CheckID),
 		From:      p.instant("from"),
 		To:        p.instant("to"),
 		Ascending: p.choice("order", "desc", "asc"),

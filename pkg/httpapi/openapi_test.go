@@ -15,9 +15,12 @@ import (
 
 	"sluice"
 	"sluice/internal/test/openapitest"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
 )
 
 // spec checks every response in this package's tests against openapi.yaml.
@@ -137,5 +140,26 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			bad.Headers["content-type"] = "text/plain"
 			want(healthy, bad, http.StatusUnsupportedMediaType)
 		})
+	}
+}
+
+func TestRecordsHaveTheMembersThatAreDescribed(t *testing.T) {
+	gone := entity.Change{Deleted: true, Reason: record.Filtered}
+	goneEvent := event.Change{Reason: record.Filtered}
+	for schema, members := range map[string][]record.Member{
+		"Entity": new(entity.Change).Members(nil), "Tombstone": (&entity.Change{Deleted: true}).Members(nil), "FilteredEntity": gone.Members(nil),
+		"Event": new(event.Change).Members(nil), "FilteredEvent": goneEvent.Members(nil),
+	} {
+		if got, want := spec.Properties(schema), record.Names(members); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s is described with %v, but has %v", schema, got, want)
+		}
+	}
+	for schema, members := range map[string][]record.Member{
+		"NewEntity": new(entity.Entity).Members(nil), "EntityChange": new(entity.Entity).Members(nil), "NewEvent": new(event.Event).Members(nil),
+	} {
+		chosen := slices.DeleteFunc(members, func(m record.Member) bool { return m.ByService })
+		if got, want := spec.Properties(schema), record.Names(chosen); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s is described with %v, but takes %v", schema, got, want)
+		}
 	}
 }

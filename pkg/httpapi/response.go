@@ -62,11 +62,11 @@ type page[T any] struct {
 // AppendJSON appends the page in the JSON form of api.List[T].
 func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	b = append(b, `{"data":[`...)
-	for i, record := range p.data {
+	for i := range p.data {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = appendJSON(b, record); err != nil {
+		if b, err = appendJSON(b, &p.data[i]); err != nil {
 			return nil, err
 		}
 	}

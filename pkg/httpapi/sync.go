@@ -33,7 +33,7 @@ func listEventChanges(s *service, r *request) (response, error) {
 			p.unfit.Add(name, "cannot be combined with created_since")
 		}
 	}
-	q := event.ChangeQuery{EntityID: event.OptionalID(p.filter("entity_id", record.CheckID))}
+	q := event.ChangeQuery{EntityID: p.filter("entity_id", record.CheckID)}
 	p.needsDeleted("entity_id", p.choice("include_deleted", "false", "true"))
 	next := p.sync(s, r, "created_since", &q.SyncQuery)
 	if err := p.err(); err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Member is a name/value pair of a JSON object.
-type Member struct {
+// Pair is a name/value pair of a JSON object.
+type Pair struct {
 	Name   string // decoded name
 	Quoted []byte // name as in the JSON text, with its quotes
 	Value  []byte // JSON text of the value
 
-	// members replaces Value if the value is an object and readMembers was called with deep = true.
-	members []Member
+	// pairs replaces Value if the value is an object and readPairs was called with deep = true.
+	pairs []Pair
 }
 
 var (
@@ -27,14 +27,14 @@ var (
 	errKind      = errors.New("a JSON value, but not an object")
 )
 
-// Members returns the members of a JSON object in order. Their Quoted and Value share the
-// bytes of object. Members fails if object is not exactly one JSON object, or contains
+// Pairs returns the members of a JSON object in order. Their Quoted and Value share the bytes
+// of object. Pairs fails if object is not exactly one JSON object, or contains
 // duplicate names at any level, invalid UTF-8 or a lone surrogate.
-func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
+func Pairs(object []byte) ([]Pair, error) { return readPairs(object, false) }
 
-// readMembers does what Members does. If deep is true, a member whose value is an object has
-// Member.members instead of Member.Value, at all levels.
-func readMembers(object []byte, deep bool) ([]Member, error) {
+// readPairs does what Pairs does. If deep is true, a pair whose value is an object has Pair.pairs
+// instead of Pair.Value, at all levels.
+func readPairs(object []byte, deep bool) ([]Pair, error) {
 	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder reads a bytes.Buffer without copying it
 	members, err := r.object(deep)
 	if err == nil {
@@ -60,7 +60,7 @@ func (r reader) value() ([]byte, error) {
 	return r.text[end-len(value) : end], err
 }
 
-func (r reader) object(deep bool) (members []Member, err error) {
+func (r reader) object(deep bool) (members []Pair, err error) {
 	open, err := r.dec.ReadToken()
 	switch {
 	case err != nil:
@@ -69,14 +69,14 @@ func (r reader) object(deep bool) (members []Member, err error) {
 		return nil, errKind
 	}
 	for r.dec.PeekKind() == '"' {
-		var m Member
+		var m Pair
 		if m.Quoted, err = r.value(); err != nil {
 			return nil, err
 		}
 		name, _ := jsontext.AppendUnquote(nil, m.Quoted) // the decoder has checked the name
 		m.Name = string(name)
 		if deep && r.dec.PeekKind() == '{' {
-			m.members, err = r.object(deep)
+			m.pairs, err = r.object(deep)
 		} else {
 			m.Value, err = r.value()
 		}
@@ -113,7 +113,7 @@ type Decoders map[string]Decoder
 // member that is null counts as absent. The error has kind Malformed if object is not exactly
 // one JSON object. Otherwise it has kind Invalid and names the unknown and invalid members.
 func (d Decoders) Decode(object []byte) error {
-	members, err := Members(object)
+	members, err := Pairs(object)
 	if err != nil {
 		return &Error{Kind: Malformed, Detail: "the text is " + err.Error()}
 	}

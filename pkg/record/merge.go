@@ -6,22 +6,22 @@ import "fmt"
 // that are null in patch, merges objects and replaces other values. Members that are not in
 // patch keep their bytes and position; new members follow in the order of patch. Applying the
 // patch again changes nothing. MergeAttributes fails if target or patch is not a JSON object
-// (see Members). It reads each of them once, however deeply they are nested.
+// (see Pairs). It reads each of them once, however deeply they are nested.
 func MergeAttributes(target, patch Attributes) (Attributes, error) {
-	members, err := readMembers(target, true)
+	members, err := readPairs(target, true)
 	if err != nil {
 		return nil, fmt.Errorf("merge into attributes: %w", err)
 	}
-	changes, err := readMembers(patch, true)
+	changes, err := readPairs(patch, true)
 	if err != nil {
 		return nil, fmt.Errorf("merge patch: %w", err)
 	}
 	return appendObject(make([]byte, 0, len(target)+len(patch)), merge(members, changes)), nil
 }
 
-// merge is MergePatch of RFC 7396, section 2, for members that readMembers(object, true) has
+// merge is MergePatch of RFC 7396, section 2, for members that readPairs(object, true) has
 // returned. It marks members as removed by setting Quoted to nil.
-func merge(target, patch []Member) []Member {
+func merge(target, patch []Pair) []Pair {
 	at := make(map[string]int, len(target))
 	for i, m := range target {
 		at[m.Name] = i
@@ -36,15 +36,15 @@ func merge(target, patch []Member) []Member {
 		}
 		if !exists {
 			i = len(target)
-			target = append(target, Member{Name: change.Name, Quoted: change.Quoted})
+			target = append(target, Pair{Name: change.Name, Quoted: change.Quoted})
 		}
 		m := &target[i]
-		m.Value, m.members = change.Value, merge(m.members, change.members)
+		m.Value, m.pairs = change.Value, merge(m.pairs, change.pairs)
 	}
 	return target
 }
 
-func appendObject(b []byte, members []Member) []byte {
+func appendObject(b []byte, members []Pair) []byte {
 	b = append(b, '{')
 	for _, m := range members {
 		if m.Quoted == nil {
@@ -55,7 +55,7 @@ func appendObject(b []byte, members []Member) []byte {
 		}
 		b = append(append(b, m.Quoted...), ':')
 		if m.Value == nil {
-			b = appendObject(b, m.members)
+			b = appendObject(b, m.pairs)
 		} else {
 			b = append(b, m.Value...)
 		}

@@ -346,7 +346,7 @@ func FuzzReader(f *testing.F) {
 				t.Fatalf("line %d, offset %d after %d, %d", rec.Line, rec.Offset, line, offset)
 			}
 			line, offset = rec.Line, rec.Offset
-			if _, err := record.Members(rec.JSON); (err == nil) != (rec.Err == nil) {
+			if _, err := record.Pairs(rec.JSON); (err == nil) != (rec.Err == nil) {
 				t.Fatalf("%s: error %v, the reader's is %v", rec.JSON, err, rec.Err)
 			}
 		}

@@ -38,8 +38,8 @@ type CSVWriter struct {
 	line         []byte
 }
 
-// NewCSVWriter returns a writer with a column for each member in columns (entity.Columns or
-// event.Columns) and for each attribute. With keepFormulas, it changes formulas only if they
+// NewCSVWriter returns a writer with a column for each member in columns (record.Columns) and for
+// each attribute. With keepFormulas, it changes formulas only if they
 // already begin with an apostrophe.
 func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
 	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}
@@ -61,7 +61,7 @@ func (w *CSVWriter) WriteHeader() error { return w.writeLine(w.header) }
 // Write writes a JSON object as one row.
 func (w *CSVWriter) Write(object []byte) error {
 	clear(w.cells)
-	members, err := record.Members(object)
+	members, err := record.Pairs(object)
 	if err != nil {
 		return fmt.Errorf("write record: %w", err)
 	}
@@ -79,7 +79,7 @@ func (w *CSVWriter) Write(object []byte) error {
 }
 
 func (w *CSVWriter) setAttributes(attributes []byte) error {
-	members, err := record.Members(attributes)
+	members, err := record.Pairs(attributes)
 	for _, m := range members {
 		if i, ok := w.place[attributePrefix+m.Name]; ok && err == nil {
 			w.cells[i], err = attributeCell(m.Value)

@@ -123,7 +123,9 @@ func Entities(t *testing.T, open OpenEntities) {
 }
 
 func plainEntity(id string) entity.Entity {
-	return entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`), CreatedAt: entityCreatedAt, UpdatedAt: entityCreatedAt}
+	e := entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`), CreatedAt: entityCreatedAt, UpdatedAt: entityCreatedAt}
+	fillTexts(e.Members(nil))
+	return e
 }
 
 // changed returns e with other attributes and a later UpdatedAt.

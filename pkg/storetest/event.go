@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ var eventKind = recordKind[event.Event, eventStore]{
 	// shows all of them.
 	variant: func(id string, n int) event.Event {
 		e := plainEvent(id, laterEvent(time.Duration(1+n)*time.Second))
-		e.Name, e.EntityID = fmt.Sprintf("variant %d", n), event.OptionalID(fmt.Sprintf("e-%d", n))
+		e.Name, e.EntityID = fmt.Sprintf("variant %d", n), fmt.Sprintf("e-%d", n)
 		e.Attributes, e.CreatedAt = record.Attributes(fmt.Sprintf(`{"n":%d}`, n)), e.OccurredAt
 		return e
 	},
@@ -43,7 +44,7 @@ var eventKind = recordKind[event.Event, eventStore]{
 		{ID: "last", Name: "n", EntityID: "e", OccurredAt: last, Attributes: record.Attributes(`{}`), CreatedAt: first},
 		{ID: "millisecond", Name: "n", EntityID: "e", OccurredAt: laterEvent(time.Millisecond), Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
 		{ID: "no-entity", Name: "n", OccurredAt: eventNoon, Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
-		{ID: "long-entity", Name: "n", EntityID: event.OptionalID(slices.Repeat([]byte("y"), record.MaxIDLength)), OccurredAt: eventNoon, Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
+		{ID: "long-entity", Name: "n", EntityID: strings.Repeat("y", record.MaxIDLength), OccurredAt: eventNoon, Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
 	},
 	lists: func(ctx context.Context, s eventStore, workspace string) []recordList[event.Event] {
 		return []recordList[event.Event]{
@@ -83,7 +84,14 @@ func (s eventStore) at(now record.Time) event.Store {
 
 // create stores e as if the time were e.CreatedAt.
 func (s eventStore) create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
-	d := event.Draft{ID: e.ID, Name: e.Name, EntityID: e.EntityID, OccurredAt: &e.OccurredAt, Attributes: e.Attributes}
+	text, err := e.AppendJSON(nil)
+	if err != nil {
+		return event.Event{}, false, err
+	}
+	d, err := event.Parse(text, record.SetByService(e.Members(nil))...)
+	if err != nil {
+		return event.Event{}, false, err
+	}
 	if (e.ExpiresAt != record.Time{}) {
 		d.KeepFor = e.ExpiresAt.Time().Sub(e.CreatedAt.Time())
 	}
@@ -109,7 +117,9 @@ func Events(t *testing.T, open OpenEvents) {
 }
 
 func plainEvent(id string, occurred record.Time) event.Event {
-	return event.Event{ID: id, Name: "login", EntityID: "u-1", OccurredAt: occurred, Attributes: record.Attributes(`{"a":1}`), CreatedAt: recordAt("2026-01-02T15:04:05.678Z")}
+	e := event.Event{ID: id, Name: "login", EntityID: "u-1", OccurredAt: occurred, Attributes: record.Attributes(`{"a":1}`), CreatedAt: recordAt("2026-01-02T15:04:05.678Z")}
+	fillTexts(e.Members(nil))
+	return e
 }
 
 func listEvents(ctx context.Context, s eventStore, workspace string, q event.Query) recordList[event.Event] {
@@ -162,7 +172,7 @@ func testAfterErased(t *testing.T, s eventStore) {
 		plainEvent("x", first), plainEvent("b", eventNoon), plainEvent("d", eventNoon), plainEvent("a", laterEvent(time.Second)), plainEvent("x2", last),
 	}
 	for i := range events {
-		events[i].EntityID = event.OptionalID(events[i].ID)
+		events[i].EntityID = events[i].ID
 	}
 	eventKind.fill(t, s, workspace, events...)
 	for i, l := range eventKind.lists(t.Context(), s, workspace) {
@@ -221,7 +231,7 @@ func testCreatesBetweenPages(t *testing.T, s eventStore) {
 func testFilters(t *testing.T, s eventStore) {
 	times := []record.Time{first, laterEvent(-time.Millisecond), eventNoon, laterEvent(time.Millisecond), last}
 	var events []event.Event
-	for _, entityID := range []event.OptionalID{"", "u", "u:1", "v"} {
+	for _, entityID := range []string{"", "u", "u:1", "v"} {
 		for i, occurred := range times {
 			e := plainEvent(fmt.Sprintf("%s.%d", entityID, i), occurred)
 			e.EntityID = entityID
@@ -234,7 +244,7 @@ func testFilters(t *testing.T, s eventStore) {
 	for _, b := range append(times, laterEvent(time.Hour)) {
 		bounds = append(bounds, &b)
 	}
-	for _, entityID := range []event.OptionalID{"", "u", "u:1", "none"} {
+	for _, entityID := range []string{"", "u", "u:1", "none"} {
 		for _, from := range bounds {
 			for _, to := range bounds {
 				want := slices.DeleteFunc(slices.Clone(events), func(e event.Event) bool {
@@ -266,7 +276,7 @@ func testEventCount(t *testing.T, s eventStore) {
 	var events []event.Event
 	for i := range 12 {
 		e := plainEvent(fmt.Sprintf("%02d", i), laterEvent(time.Duration(i)*time.Minute))
-		e.EntityID = []event.OptionalID{"a", "b", ""}[i%3]
+		e.EntityID = []string{"a", "b", ""}[i%3]
 		e.CreatedAt = laterEvent(time.Duration(i/4) * time.Millisecond)
 		events = append(events, e)
 	}

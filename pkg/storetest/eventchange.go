@@ -42,7 +42,7 @@ func testFilteredEvents(t *testing.T, s eventStore) {
 	var want []event.Change
 	for i := range 9 {
 		e := plainEvent(fmt.Sprint(i), laterEvent(0))
-		e.EntityID, e.CreatedAt = event.OptionalID(fmt.Sprint("entity-", i%3)), laterEvent(time.Duration(i)*time.Millisecond)
+		e.EntityID, e.CreatedAt = fmt.Sprint("entity-", i%3), laterEvent(time.Duration(i)*time.Millisecond)
 		eventKind.fill(t, s, workspace, e)
 		c := event.Change{Event: e}
 		if e.EntityID != "entity-1" {

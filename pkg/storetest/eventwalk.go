@@ -65,7 +65,7 @@ func manyEvents() []event.Event {
 		fmt.Fprintf(h, "event %d", i)
 		n := h.Sum64()
 		e := plainEvent(fmt.Sprintf("evt-%016x", n), laterEvent(time.Duration(n>>8%3_600)*time.Second))
-		e.EntityID = event.OptionalID(fmt.Sprintf("entity-%d", n>>24%25))
+		e.EntityID = fmt.Sprintf("entity-%d", n>>24%25)
 		e.Attributes = record.Attributes(`{"note":"` + strings.Repeat("x", int(50+n>>32%200)) + `"}`)
 		events[i] = e
 	}

@@ -48,6 +48,12 @@ func Load() (*Spec, error) {
 	return s, yaml.Unmarshal(sluice.OpenAPI, &s.document)
 }
 
+// Properties returns the sorted names of a schema's properties.
+func (s *Spec) Properties(schema string) []string {
+	schemas := object(object(s.document["components"])["schemas"])
+	return slices.Sorted(maps.Keys(object(object(schemas[schema])["properties"])))
+}
+
 type Response struct {
 	Method  string
 	Target  string // path and query

@@ -143,7 +143,7 @@ func (w *world) note(table string, it item) {
 		panic(err)
 	}
 	if table == "events" {
-		w.events[id] = event.Event{ID: id, EntityID: event.OptionalID(text(it, "entity_id")), CreatedAt: at.At}
+		w.events[id] = event.Event{ID: id, EntityID: text(it, "entity_id"), CreatedAt: at.At}
 		return
 	}
 	now := state{at: at.At, deleted: it["expires_at"] != nil, typ: text(it, "type"), committed: time.Now()}
@@ -224,7 +224,7 @@ func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 		case 3, 4:
 			call = func() error { return entity.Delete(t.Context(), entities, workspace, id) }
 		case 5, 6:
-			d := event.Draft{ID: fmt.Sprintf("%d-%d", number, n), Name: "n", EntityID: event.OptionalID(id)}
+			d := event.Draft{ID: fmt.Sprintf("%d-%d", number, n), Name: "n", EntityID: id}
 			call = func() (err error) { _, _, err = event.Create(t.Context(), events, workspace, d); return err }
 		}
 		for range 3 {

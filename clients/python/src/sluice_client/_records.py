@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from typing import Any, Generic, Literal, TypeVar
 
@@ -146,27 +146,24 @@ def draft(new: NewEntity | NewEvent) -> dict[str, Any]:
     return members
 
 
+def _read(cls: type[T], members: Mapping[str, Any]) -> T:
+    """Return the record in a response. The fields of the class name its members."""
+    types = {f.name: str(f.type) for f in fields(cls)}  # type: ignore[arg-type]
+    values = {name: value for name, value in members.items() if name in types}
+    for name, value in values.items():
+        if value is not None and types[name].startswith("datetime"):
+            values[name] = parse_time(value)
+    return cls(**values)
+
+
 def entity(members: Any) -> Entity:
     """Return the entity in a response."""
-    return Entity(
-        id=members["id"],
-        type=members["type"],
-        attributes=members["attributes"],
-        created_at=parse_time(members["created_at"]),
-        updated_at=parse_time(members["updated_at"]),
-    )
+    return _read(Entity, members)
 
 
 def event(members: Any) -> Event:
     """Return the event in a response."""
-    return Event(
-        id=members["id"],
-        name=members["name"],
-        entity_id=members["entity_id"],
-        occurred_at=parse_time(members["occurred_at"]),
-        attributes=members["attributes"],
-        created_at=parse_time(members["created_at"]),
-    )
+    return _read(Event, members)
 
 
 def change(members: Any) -> Change:
@@ -190,34 +187,12 @@ def new_event(members: Any) -> Event | None:
 
 def export_job(members: Any) -> ExportJob:
     """Return the export job in a response."""
-    return ExportJob(
-        id=members["id"],
-        resource=members["resource"],
-        format=members["format"],
-        filters=members["filters"],
-        status=members["status"],
-        records_written=members["records_written"],
-        records_expected=members["records_expected"],
-        size_bytes=members["size_bytes"],
-        created_at=parse_time(members["created_at"]),
-        started_at=_optional_time(members, "started_at"),
-        finished_at=_optional_time(members, "finished_at"),
-        download_url=members["download_url"],
-        error=members["error"],
-    )
+    return _read(ExportJob, members)
 
 
 def erasure_job(members: Any) -> ErasureJob:
     """Return the erasure job in a response."""
-    return ErasureJob(
-        id=members["id"],
-        status=members["status"],
-        events_erased=members["events_erased"],
-        created_at=parse_time(members["created_at"]),
-        started_at=_optional_time(members, "started_at"),
-        finished_at=_optional_time(members, "finished_at"),
-        error=members["error"],
-    )
+    return _read(ErasureJob, members)
 
 
 _YEAR_ONE = datetime.min.replace(tzinfo=timezone.utc)

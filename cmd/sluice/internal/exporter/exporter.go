@@ -19,8 +19,6 @@ import (
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/api"
 	"sluice/pkg/client"
-	"sluice/pkg/entity"
-	"sluice/pkg/event"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -261,11 +259,7 @@ func countRecords(j api.ExportJob, part *os.File) (records int64, err error) {
 	if _, err := part.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
-	columns := entity.Columns()
-	if j.Resource == record.Event {
-		columns = event.Columns()
-	}
-	file, err := recordfile.NewReader(part, j.Format, recordfile.Layout{Columns: columns})
+	file, err := recordfile.NewReader(part, j.Format, recordfile.Layout{Columns: record.Columns(api.Members(j.Resource))})
 	if err != nil {
 		return 0, err
 	}

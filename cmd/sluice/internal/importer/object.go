@@ -13,8 +13,8 @@ import (
 
 // object is a record's JSON object under construction.
 type object struct {
-	fields     []record.Member
-	attributes []record.Member // in addition to those in the "attributes" field
+	fields     []record.Pair
+	attributes []record.Pair // in addition to those in the "attributes" field
 }
 
 // record converts an object in the file to the API's JSON. It returns other text unchanged, so
@@ -23,7 +23,7 @@ func (s *shaper) record(text []byte) ([]byte, error) {
 	if !s.rename && s.times == nil && s.Name == "" && s.Type == "" {
 		return text, nil
 	}
-	members, err := record.Members(text)
+	members, err := record.Pairs(text)
 	if err != nil {
 		return text, nil //nolint:nilerr // as documented
 	}
@@ -43,7 +43,7 @@ func (s *shaper) record(text []byte) ([]byte, error) {
 	return o.json(), nil
 }
 
-func (s *shaper) add(o *object, m record.Member) (err error) {
+func (s *shaper) add(o *object, m record.Pair) (err error) {
 	field := m.Name
 	if s.rename {
 		field = s.field(m.Name)
@@ -52,7 +52,7 @@ func (s *shaper) add(o *object, m record.Member) (err error) {
 	case field == "":
 		return nil
 	case isAttribute && s.rename:
-		o.attributes = append(o.attributes, record.Member{Name: name, Value: m.Value})
+		o.attributes = append(o.attributes, record.Pair{Name: name, Value: m.Value})
 		return nil
 	case o.has(field):
 		return fmt.Errorf("%s is there twice, the second time from %s", field, m.Name)
@@ -61,19 +61,19 @@ func (s *shaper) add(o *object, m record.Member) (err error) {
 	case field != m.Name && field != "attributes" && jsontext.Value(m.Value).Kind() == '0':
 		m.Value = quote(string(m.Value)) // a number, such as a numeric id, becomes a string
 	}
-	o.fields = append(o.fields, record.Member{Name: field, Value: m.Value})
+	o.fields = append(o.fields, record.Pair{Name: field, Value: m.Value})
 	return err
 }
 
 func (o *object) has(field string) bool {
-	return slices.ContainsFunc(o.fields, func(m record.Member) bool { return m.Name == field })
+	return slices.ContainsFunc(o.fields, func(m record.Pair) bool { return m.Name == field })
 }
 
 // setDefault sets a field that is absent or null.
 func (o *object) setDefault(field string, value []byte) {
-	o.fields = slices.DeleteFunc(o.fields, func(m record.Member) bool { return m.Name == field && string(m.Value) == "null" })
+	o.fields = slices.DeleteFunc(o.fields, func(m record.Pair) bool { return m.Name == field && string(m.Value) == "null" })
 	if !o.has(field) {
-		o.fields = append(o.fields, record.Member{Name: field, Value: value})
+		o.fields = append(o.fields, record.Pair{Name: field, Value: value})
 	}
 }
 
@@ -82,15 +82,15 @@ func (o *object) setDefault(field string, value []byte) {
 func (o *object) json() []byte {
 	if len(o.attributes) > 0 {
 		o.setDefault("attributes", []byte("{}"))
-		i := slices.IndexFunc(o.fields, func(m record.Member) bool { return m.Name == "attributes" })
-		if inner, err := record.Members(o.fields[i].Value); err == nil {
+		i := slices.IndexFunc(o.fields, func(m record.Pair) bool { return m.Name == "attributes" })
+		if inner, err := record.Pairs(o.fields[i].Value); err == nil {
 			o.fields[i].Value = joined(append(inner, o.attributes...))
 		}
 	}
 	return joined(o.fields)
 }
 
-func joined(members []record.Member) []byte {
+func joined(members []record.Pair) []byte {
 	b := bytes.NewBufferString("{")
 	for i, m := range members {
 		if i > 0 {

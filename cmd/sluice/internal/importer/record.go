@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
@@ -35,22 +36,11 @@ type recordReader struct {
 	makeID func(line int64) string // returns the id for a record that has none in the file
 }
 
-// columns returns the fields that a record has in a file, except attributes.
-func columns(resource record.Resource) []string {
-	if resource == record.Event {
-		return event.Columns()
-	}
-	return entity.Columns()
-}
-
-// ignored lists the fields that the service sets itself. Of these, events have only created_at.
-var ignored = []string{"created_at", "updated_at"}
-
 // openRecords accepts a file with or without gzip compression.
 func openRecords(file io.Reader, o Options, makeID func(line int64) string) (*recordReader, error) {
 	r := &recordReader{events: o.events(), json: o.Format == record.JSON, makeID: makeID}
 	var err error
-	if r.shape, err = newShaper(o.Shape, o.Format, columns(o.Resource)); err != nil {
+	if r.shape, err = newShaper(o.Shape, o.Format, api.Members(o.Resource)); err != nil {
 		return nil, err
 	}
 	if r.file, err = recordfile.NewReader(file, o.Format, r.shape.layout()); err != nil {
@@ -85,12 +75,12 @@ func (r *recordReader) parse(rec *row) {
 		return
 	}
 	if !r.events {
-		if rec.entity, rec.Err = entity.Parse(rec.JSON, ignored...); rec.entity.ID == "" {
+		if rec.entity, rec.Err = entity.Parse(rec.JSON, r.shape.ignored...); rec.entity.ID == "" {
 			rec.entity.ID = r.makeID(rec.Line)
 		}
 		return
 	}
-	if rec.event, rec.Err = event.Parse(rec.JSON, ignored[0]); rec.event.ID == "" {
+	if rec.event, rec.Err = event.Parse(rec.JSON, r.shape.ignored...); rec.event.ID == "" {
 		rec.event.ID = r.makeID(rec.Line)
 	}
 	if rec.Err == nil && rec.event.OccurredAt == nil && r.file.HasColumn("occurred_at") {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
+	"sluice/pkg/api"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
@@ -37,6 +38,7 @@ const attributePrefix = "attributes."
 type shaper struct {
 	Shape
 	columns  []string          // fields that a column or member can name, except attributes
+	ignored  []string          // of these, the ones that the service sets
 	rename   bool              // whether to rename the members of JSON objects; CSV columns are renamed in the header
 	found    map[string]bool   // keys of Map that have been found in the file
 	readable bool              // whether at least one record's members could be read
@@ -44,8 +46,11 @@ type shaper struct {
 	times    *timeFormat       // nil for RFC 3339
 }
 
-func newShaper(s Shape, format record.Format, columns []string) (*shaper, error) {
-	shape := &shaper{Shape: s, columns: columns, rename: len(s.Map) > 0 && format != record.CSV, found: make(map[string]bool)}
+func newShaper(s Shape, format record.Format, members []record.Member) (*shaper, error) {
+	shape := &shaper{
+		Shape: s, columns: record.Columns(members), ignored: record.SetByService(members),
+		rename: len(s.Map) > 0 && format != record.CSV, found: make(map[string]bool),
+	}
 	err := shape.checkMap()
 	if err != nil {
 		return nil, err
@@ -75,7 +80,7 @@ func (s Shape) Check(resource record.Resource, format record.Format) error {
 	case s.TimeFormat != "" && resource != record.Event:
 		return errors.New("--time-format is for occurred_at of events")
 	}
-	_, err := newShaper(s, format, columns(resource))
+	_, err := newShaper(s, format, api.Members(resource))
 	return err
 }
 
@@ -96,8 +101,8 @@ func (s *shaper) checkMap() error {
 	from := make(map[string]string)
 	for _, column := range slices.Sorted(maps.Keys(s.Map)) {
 		field := s.Map[column]
-		if field != "" && (!s.isField(field) || slices.Contains(ignored, field)) {
-			fields := slices.DeleteFunc(slices.Clone(s.columns), func(name string) bool { return slices.Contains(ignored, name) })
+		if field != "" && (!s.isField(field) || slices.Contains(s.ignored, field)) {
+			fields := slices.DeleteFunc(slices.Clone(s.columns), func(name string) bool { return slices.Contains(s.ignored, name) })
 			return fmt.Errorf("--map %s=%s: %q is not a field; the fields are %s, attributes and %sNAME", column, field, field, strings.Join(fields, ", "), attributePrefix)
 		}
 		if other, taken := from[field]; taken && field != "" {
@@ -126,7 +131,7 @@ func (s *shaper) field(name string) string {
 }
 
 // find remembers which keys of Map are members of a record.
-func (s *shaper) find(members []record.Member) {
+func (s *shaper) find(members []record.Pair) {
 	s.readable = true
 	for _, m := range members {
 		if _, mapped := s.Map[m.Name]; mapped {

@@ -84,7 +84,7 @@ func (s *service) change(t *testing.T, n int) {
 			err = entity.Delete(t.Context(), s.entities, workspace, id)
 		case 1, 2:
 			occurred := record.TimeOf(s.now.Add(-time.Duration(s.rng.IntN(1000)) * time.Hour))
-			d := event.Draft{ID: fmt.Sprint("v", s.rng.IntN(1_000_000)), Name: "n", EntityID: event.OptionalID(id), OccurredAt: &occurred}
+			d := event.Draft{ID: fmt.Sprint("v", s.rng.IntN(1_000_000)), Name: "n", EntityID: id, OccurredAt: &occurred}
 			_, _, err = event.Create(t.Context(), s.events, workspace, d)
 		default:
 			var old *entity.Entity
