@@ -150,8 +150,9 @@ type change struct {
 }
 
 // Rows are added, changed and removed while eight processes receive requests from one address.
-// Each window with a refusal admits exactly the current limit or, during a change, at most the
-// larger of the old and new limits.
+// Two of the processes are frozen for longer than the maximum age of rows at each change. Each
+// window with a refusal admits exactly the current limit or, during a change, at most the larger
+// of the old and new limits.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge, settled = "198.51.100.7", 8, time.Second, 3 * time.Second
@@ -159,10 +160,17 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	d := deploy(t, proxy.URL)
 	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String(), "LIMIT_REQUESTS=30")
 	begin := time.Now()
-	l := startLoad(t, d.start(t, "not-found", processes), nowhere(address), 10*time.Millisecond)
+	instances := d.start(t, "not-found", processes)
+	l := startLoad(t, instances[:processes-2], nowhere(address), 10*time.Millisecond)
+	frozen := startLoad(t, instances[processes-2:], nowhere(address), maxAge+500*time.Millisecond)
 	changes := []change{{limit: 30, ended: begin}}
 	apply := func(limit int, do func()) {
 		l.waitUntil(t, changes[len(changes)-1].ended.Add(maxAge+settled))
+		for _, instance := range instances[processes-2:] {
+			if err := instance.Freeze(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
 		c := change{begun: time.Now(), limit: limit}
 		do()
 		c.ended = time.Now()
@@ -177,7 +185,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		}
 	})
 	l.waitUntil(t, changes[len(changes)-1].ended.Add(maxAge+settled))
-	done := l.stop()
+	done := append(l.stop(), frozen.stop()...)
 
 	checkInForce(t, done, changes, maxAge)
 	checkWindows(t, outcomes(t, done), changes, maxAge)

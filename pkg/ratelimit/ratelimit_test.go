@@ -67,52 +67,6 @@ func repeat(n int, r ratelimit.Request) []ratelimit.Request {
 	return slices.Repeat([]ratelimit.Request{r}, n)
 }
 
-func TestRules(t *testing.T) {
-	tests := []struct {
-		name     string
-		pass     []ratelimit.Request // allowed, all in one window
-		refused  ratelimit.Request   // refused in the same window
-		violated []string
-	}{
-		{"one request of 200 records", repeat(1, list("list-entity", 200)), list("list-entity", 1), []string{"records"}},
-		{"200 requests of one record", repeat(200, list("list-entity", 1)), list("list-entity", 1), []string{"records", "requests"}},
-		{"4 requests of 50 records", repeat(4, list("list-entity", 50)), list("list-entity", 1), []string{"records"}},
-		{"3 requests of 60 records leave 20", repeat(3, list("list-entity", 60)), list("list-entity", 30), []string{"records"}},
-		{"records add up over routes", append(repeat(2, list("list-entity", 50)), repeat(2, list("list-event", 50))...), list("get-entity", 1), []string{"records"}},
-		{"imports add up over routes", append(repeat(100, create("create-entity")), repeat(100, create("create-event"))...), create("create-events"), []string{"imports"}},
-		{"requests of one import route", repeat(200, create("create-event")), create("create-event"), []string{"imports", "requests"}},
-		{"requests of a general route", repeat(200, general("usage")), general("usage"), []string{"requests"}},
-		{"requests without records", repeat(200, list("list-entity", 0)), list("list-entity", 0), []string{"requests"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			l, c := newLimiter(t, memory.NewCounters(), ratelimit.Limits{})
-			for i, r := range tt.pass {
-				if d, err := l.Charge(t.Context(), r); err != nil || !d.Allowed {
-					t.Fatalf("request %d: allowed %v, error %v", i, d.Allowed, err)
-				}
-			}
-			for range 2 { // the second refusal shows that the first changed no counter
-				d, err := l.Charge(t.Context(), tt.refused)
-				if err != nil || d.Allowed || !slices.Equal(d.Violated(), tt.violated) {
-					t.Fatalf("allowed %v, violated %v, error %v; want a refusal by %v", d.Allowed, d.Violated(), err, tt.violated)
-				}
-				if d.Remaining() != 0 {
-					t.Errorf("%d remaining after a refusal, want 0", d.Remaining())
-				}
-			}
-			c.t = c.t.Add(time.Second - 1)
-			if d, _ := l.Charge(t.Context(), tt.refused); d.Allowed {
-				t.Error("allowed in the last nanosecond of the window")
-			}
-			c.t = c.t.Add(1)
-			if d, _ := l.Charge(t.Context(), tt.refused); !d.Allowed {
-				t.Error("refused in the next window")
-			}
-		})
-	}
-}
-
 func TestHeaders(t *testing.T) {
 	tests := []struct {
 		name     string
