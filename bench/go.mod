@@ -1,6 +1,6 @@
 module sluice/bench
 
-go 1.26
+go 1.26.0
 
 toolchain go1.26.11
 
@@ -12,7 +12,7 @@ require (
 	github.com/awslabs/aws-lambda-go-api-proxy v0.16.2
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/throttled/throttled/v2 v2.15.0
-	golang.org/x/sync v0.20.0
+	golang.org/x/sync v0.25.0
 	sluice v0.0.0
 )
 
@@ -31,7 +31,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sts v1.51.7 // indirect
 	github.com/aws/smithy-go v1.28.8 // indirect
 	github.com/gaissmai/bart v0.30.0 // indirect
-	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
+	github.com/go-json-experiment/json v1.27.2 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/golang-lru v0.5.4 // indirect
 	github.com/stretchr/testify v1.11.1 // indirect
