@@ -31,7 +31,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
+.PHONY: help run test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -208,6 +208,9 @@ $(call ready,python-client):
 			-d .cache/python-client/wheels -r tools/python-client/$$f.txt || exit 1; \
 	done
 	@touch $@
+
+blocking-client: python-client ## write the blocking Python client, after the one for asyncio has changed
+	@.cache/python-client/bin/python clients/python/generate.py clients/python/src/sluice_client
 
 connectors: connector-tools ## sync 25,000 records with each connector and report the throughput
 	CONNECTORS_ENTITIES=5000 CONNECTORS_EVENTS=20000 go test -count=1 -v -run TestConnectors ./connectors

@@ -44,6 +44,27 @@ func TestThePythonClientIsTypedAndFormatted(t *testing.T) {
 	}
 }
 
+// A change of the client for asyncio also changes the blocking client, which is generated.
+func TestTheBlockingPythonClientIsGenerated(t *testing.T) {
+	t.Parallel()
+	_, err := os.Stat(cache + "bin/ruff")
+	child.Require(t, err, help)
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), cache+"bin/python", "python/generate.py", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"_client.py", "_blocking.py"} {
+		want, wantErr := os.ReadFile(filepath.Join(dir, name))
+		got, gotErr := os.ReadFile("python/src/sluice_client/" + name)
+		if err := errors.Join(wantErr, gotErr); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(want, got) {
+			t.Errorf("%s is not what generate.py writes; run: make blocking-client", name)
+		}
+	}
+}
+
 // root is the directory of the wheel and the Python environments, which all tests share.
 var root string
 

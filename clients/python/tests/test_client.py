@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import math
 import pickle
@@ -141,16 +140,6 @@ class BadInput(unittest.TestCase):
 
 
 class Calls(unittest.TestCase):
-    def test_both_clients_have_the_same_methods(self) -> None:
-        def methods(client: type) -> dict[str, list[inspect.Parameter]]:
-            return {
-                name: list(inspect.signature(f).parameters.values())
-                for name, f in inspect.getmembers(client, inspect.isfunction)
-                if not name.startswith("_")
-            }
-
-        self.assertEqual(methods(sluice.Client), methods(sluice.AsyncClient))
-
     def test_tries_are_reported(self) -> None:
         tries: list[sluice.Try] = []
         responses = iter([httpx2.Response(500), httpx2.Response(200, json=EVENT)])

@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""The methods of a client."""
 
 from __future__ import annotations
 
@@ -24,31 +24,50 @@ from ._routes import Where
 
 
 class AsyncClient(Asyncio):
-    """Client for asyncio: its methods are coroutines, and its iterators need async for.
+    """Calls one service. Tasks may share a client, and should, because its calls share a pacer.
 
-    The tasks of one event loop may share it.
+    A call waits until the limits have room for it, then sends its request. It repeats the request
+    after status 408, 429 or 5xx (but not 501 or 505) and after a lost response. That is safe,
+    because a new record without an id gets a UUIDv7 before the first try. Every method raises an
+    Error if its call fails.
     """
 
     # Entities
 
     async def create_entity(self, new: NewEntity) -> tuple[Entity, bool]:
-        """See Client.create_entity."""
+        """Create an entity; the bool is False if it already existed with the same content.
+
+        Raises:
+            ConflictError: If the id exists with different content.
+        """
         return await self._run(_routes.create_entity(new))
 
     async def upsert_entities(self, new: Iterable[NewEntity]) -> list[BatchResult[Entity]]:
-        """See Client.upsert_entities."""
+        """Create up to 100 entities, or merge attributes into entities that already exist.
+
+        A new type replaces the type of an existing entity. Results and errors are as in
+        create_events, but if all entities together are large, the last results contain no entity.
+        """
         return await self._run(_routes.upsert_entities(new))
 
     async def update_entity(self, id: str, patch: dict[str, Any]) -> Entity:
-        """See Client.update_entity."""
+        """Merge a patch into the attributes of an entity; None removes an attribute (RFC 7396).
+
+        Raises:
+            NotFoundError: If no entity has the id.
+        """
         return await self._run(_routes.update_entity(id, patch))
 
     async def delete_entity(self, id: str) -> None:
-        """See Client.delete_entity."""
+        """Delete an entity, if there is one."""
         return await self._run(_routes.delete_entity(id))
 
     async def get_entity(self, id: str) -> Entity:
-        """See Client.get_entity."""
+        """Return an entity. It costs one record.
+
+        Raises:
+            NotFoundError: If no entity has the id.
+        """
         return await self._run(_routes.get_entity(id))
 
     async def list_entities(
@@ -59,7 +78,15 @@ class AsyncClient(Asyncio):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Page[Entity]:
-        """See Client.list_entities."""
+        """Return a page of entities in order of id. Each one costs a record.
+
+        Args:
+            type: Only entities of this type; required with where.
+            where: Only entities whose attribute matches, in order of its value.
+            limit: Maximum number of entities, 1 to 200; None lets the pacer choose. A request
+                never asks for more records than the limits have left.
+            cursor: The next_cursor of the previous page.
+        """
         return await self._run(_routes.list_entities(type, where, limit, cursor))
 
     def entities(
@@ -70,7 +97,7 @@ class AsyncClient(Asyncio):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> AsyncRecords[Entity]:
-        """See Client.entities."""
+        """Iterate over the entities of all pages of list_entities."""
         return AsyncRecords(self, lambda at: _routes.list_entities(type, where, limit, at), cursor)
 
     def changes(
@@ -82,7 +109,18 @@ class AsyncClient(Asyncio):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> AsyncRecords[Change]:
-        """See Client.changes."""
+        """Iterate over the entities that have changed, in order of their latest change.
+
+        After the last change, keep the iterator's synced_until, and start the next walk from there.
+
+        Args:
+            since: Only changes at this time or later.
+            type: Only entities of this type. Entities of other types are returned as deleted, with
+                the reason "filter". Setting a type requires include_deleted.
+            include_deleted: Whether to include entities that were deleted in the last 30 days.
+            limit: Maximum number of changes per page.
+            cursor: The cursor of an earlier walk with the same arguments, to continue that walk.
+        """
 
         def page(at: str | None) -> Call[Page[Change]]:
             return _routes.list_changes(since, type, include_deleted, limit, at)
@@ -92,15 +130,34 @@ class AsyncClient(Asyncio):
     # Events
 
     async def create_event(self, new: NewEvent) -> tuple[Event, bool]:
-        """See Client.create_event."""
+        """Create an event; the bool is False if it already existed with the same content.
+
+        Raises:
+            ConflictError: If the id exists with different content.
+        """
         return await self._run(_routes.create_event(new))
 
     async def create_events(self, new: Iterable[NewEvent]) -> list[BatchResult[Event]]:
-        """See Client.create_events."""
+        """Create up to 100 events in one import call of at most 1 MB.
+
+        A retry sends only the events that failed with a retryable error. The result of an event
+        that the service rejects has an error. So has that of an event that JSON cannot represent
+        (NaN, a lone surrogate, a datetime in the attributes), which is not sent.
+
+        Returns:
+            One result for each event, in order.
+
+        Raises:
+            Error: If some events have no final result. Error.results has a result for each event.
+        """
         return await self._run(_routes.create_events(new))
 
     async def get_event(self, id: str) -> Event:
-        """See Client.get_event."""
+        """Return an event. It costs one record.
+
+        Raises:
+            NotFoundError: If no event has the id.
+        """
         return await self._run(_routes.get_event(id))
 
     async def list_events(
@@ -113,7 +170,16 @@ class AsyncClient(Asyncio):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Page[Event]:
-        """See Client.list_events."""
+        """Return a page of events, newest first. Each one costs a record.
+
+        Args:
+            entity_id: Only events of this entity.
+            since: Only events that occurred at this time or later.
+            until: Only events that occurred before this time.
+            ascending: Oldest first.
+            limit: Maximum number of events, 1 to 200; None lets the pacer choose.
+            cursor: The next_cursor of the previous page.
+        """
         return await self._run(
             _routes.list_events(entity_id, since, until, ascending, limit, cursor)
         )
@@ -128,7 +194,7 @@ class AsyncClient(Asyncio):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> AsyncRecords[Event]:
-        """See Client.events."""
+        """Iterate over the events of all pages of list_events."""
 
         def page(at: str | None) -> Call[Page[Event]]:
             return _routes.list_events(entity_id, since, until, ascending, limit, at)
@@ -143,7 +209,11 @@ class AsyncClient(Asyncio):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> AsyncRecords[Event]:
-        """See Client.new_events."""
+        """Iterate over the events that were created at or after a time, in order of creation.
+
+        After the last event, keep the iterator's synced_until, and start the next walk from there.
+        With entity_id, events of other entities are left out, but still cost a record each.
+        """
 
         def page(at: str | None) -> Call[Page[Event]]:
             return _routes.list_new_events(since, entity_id, limit, at)
@@ -165,30 +235,46 @@ class AsyncClient(Asyncio):
         until: datetime | None = None,
         csv_formulas: Literal["neutralize", "keep"] | None = None,
     ) -> tuple[ExportJob, bool]:
-        """See Client.create_export_job."""
+        """Create a job that writes records to a file, for exports that are too large for lists.
+
+        Entities are filtered by type, and events by the other filters. The bool is False if the
+        job already existed.
+
+        Raises:
+            ConflictError: If the id exists with different content.
+        """
         filters = {"type": type, "entity_id": entity_id, "name": name, "from": since, "to": until}
         return await self._run(
             _routes.create_export_job(resource, format, id, filters, csv_formulas)
         )
 
     async def get_export_job(self, id: str) -> ExportJob:
-        """See Client.get_export_job."""
+        """Return an export job, with a link to its file if it has succeeded.
+
+        Raises:
+            NotFoundError: If no job has the id.
+        """
         return await self._run(_routes.get_export_job(id))
 
     async def list_export_jobs(
         self, *, limit: int | None = None, cursor: str | None = None
     ) -> Page[ExportJob]:
-        """See Client.list_export_jobs."""
+        """Return a page of export jobs, newest first."""
         return await self._run(_routes.list_export_jobs(limit, cursor))
 
     def export_jobs(
         self, *, limit: int | None = None, cursor: str | None = None
     ) -> AsyncRecords[ExportJob]:
-        """See Client.export_jobs."""
+        """Iterate over the export jobs of all pages."""
         return AsyncRecords(self, lambda at: _routes.list_export_jobs(limit, at), cursor)
 
     async def cancel_export_job(self, id: str) -> ExportJob:
-        """See Client.cancel_export_job."""
+        """Cancel an export job.
+
+        Raises:
+            ConflictError: If the job has succeeded or failed.
+            NotFoundError: If no job has the id.
+        """
         return await self._run(_routes.cancel_export_job(id))
 
     async def wait_for_export_job(
@@ -198,7 +284,13 @@ class AsyncClient(Asyncio):
         seen: Callable[[ExportJob], None] | None = None,
         timeout: float | None = None,
     ) -> ExportJob:
-        """See Client.wait_for_export_job."""
+        """Poll an export job until it has ended, and return it.
+
+        Args:
+            id: Id of the job.
+            seen: Called with the job after each poll.
+            timeout: Maximum seconds to wait before it raises a TimeoutError; None for no maximum.
+        """
 
         def get() -> Call[ExportJob]:
             return _routes.get_export_job(id)
@@ -206,15 +298,24 @@ class AsyncClient(Asyncio):
         return await self._drive(lambda e: _jobs.wait_for(self._engine, e, get, seen, timeout))
 
     async def download_export(self, id: str, file: BinaryIO, offset: int = 0) -> int:
-        """See Client.download_export."""
+        """Download an export job's gzip file, starting at a byte offset, and write it to file.
+
+        It returns the number of bytes written. After an interruption, the download continues at the
+        same byte with a new link. It fails if no further byte arrives in max_tries consecutive
+        tries or within max_elapsed.
+        """
         return await self._drive(lambda e: _jobs.download(self._engine, e, id, offset, file))
 
     async def erase_entity(self, id: str) -> None:
-        """See Client.erase_entity."""
+        """Delete an entity, and start a job that erases its events; see wait_for_erasure_job."""
         return await self._run(_routes.erase_entity(id))
 
     async def get_erasure_job(self, id: str) -> ErasureJob:
-        """See Client.get_erasure_job."""
+        """Return the job that erases the events of an entity.
+
+        Raises:
+            NotFoundError: If there is no such job, or it ended more than 30 days ago.
+        """
         return await self._run(_routes.get_erasure_job(id))
 
     async def wait_for_erasure_job(
@@ -224,7 +325,7 @@ class AsyncClient(Asyncio):
         seen: Callable[[ErasureJob], None] | None = None,
         timeout: float | None = None,
     ) -> ErasureJob:
-        """See Client.wait_for_erasure_job."""
+        """Poll an erasure job until it has ended, as wait_for_export_job does."""
 
         def get() -> Call[ErasureJob]:
             return _routes.get_erasure_job(id)
@@ -232,5 +333,10 @@ class AsyncClient(Asyncio):
         return await self._drive(lambda e: _jobs.wait_for(self._engine, e, get, seen, timeout))
 
     async def source(self) -> str:
-        """See Client.source."""
+        """Return the source of the records: the id of the service's data, "/" and the workspace.
+
+        A program that keeps a copy must compare the source with that of its earlier runs. The URL
+        does not show whether the key is for another workspace, or whether the service's data was
+        deleted or restored. After this call, a call fails if its response has another source.
+        """
         return await self._drive(lambda e: _jobs.source(self._engine, e))

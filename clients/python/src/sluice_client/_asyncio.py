@@ -1,8 +1,7 @@
-"""How the asynchronous client performs requests and waits."""
+"""How a client performs requests and waits."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable
 from types import TracebackType
@@ -13,6 +12,7 @@ import httpx2
 from ._call import Call
 from ._engine import Config, Engine, Send, Steps, Wait
 from ._errors import Error
+from ._event import AsyncEvent
 from ._http import LIMITS, lost
 from ._records import Page
 from ._walk import Walk
@@ -32,7 +32,17 @@ class Asyncio:
         *,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        """See Client."""
+        """Create a client for a service, without sending a request.
+
+        Args:
+            url: Base URL, such as http://127.0.0.1:3000 or https://api.example.com/stage.
+            key: API key; None to send none.
+            config: Bounds and pacing.
+            transport: Sends the requests; by default, a transport of httpx2.
+
+        Raises:
+            ValueError: If the URL or the key is not valid.
+        """
         self._engine = Engine(url, key, config or Config())
         self._http = httpx2.AsyncClient(transport=transport, limits=LIMITS)
 
@@ -54,8 +64,8 @@ class Asyncio:
     async def _run(self, call: Call[T]) -> T:
         return await self._drive(lambda event: self._engine.call(call, event))
 
-    async def _drive(self, start: Callable[[asyncio.Event], Steps[T]]) -> T:
-        event = asyncio.Event()
+    async def _drive(self, start: Callable[[AsyncEvent], Steps[T]]) -> T:
+        event = AsyncEvent()
         with contextlib.closing(start(event)) as steps:
             while True:
                 try:
@@ -64,8 +74,7 @@ class Asyncio:
                     result: T = done.value
                     return result
                 if isinstance(step, Wait):
-                    with contextlib.suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(event.wait(), step.seconds)
+                    await event.wait_for(step.seconds)
                 else:
                     await self._send(step)
 

@@ -1,9 +1,9 @@
-"""How the blocking client performs requests and waits."""
+# Written by generate.py from _asyncio.py.
+"""How a client performs requests and waits."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
@@ -13,6 +13,7 @@ import httpx2
 from ._call import Call
 from ._engine import Config, Engine, Send, Steps, Wait
 from ._errors import Error
+from ._event import Event
 from ._http import LIMITS, lost
 from ._records import Page
 from ._walk import Walk
@@ -64,8 +65,8 @@ class Blocking:
     def _run(self, call: Call[T]) -> T:
         return self._drive(lambda event: self._engine.call(call, event))
 
-    def _drive(self, start: Callable[[threading.Event], Steps[T]]) -> T:
-        event = threading.Event()
+    def _drive(self, start: Callable[[Event], Steps[T]]) -> T:
+        event = Event()
         with contextlib.closing(start(event)) as steps:
             while True:
                 try:
@@ -74,7 +75,7 @@ class Blocking:
                     result: T = done.value
                     return result
                 if isinstance(step, Wait):
-                    event.wait(step.seconds)
+                    event.wait_for(step.seconds)
                 else:
                     self._send(step)
 
@@ -88,7 +89,8 @@ class Blocking:
                 extensions={"timeout": step.timeouts},
             ) as response:
                 step.receiver.begin(response)
-                for chunk in response.iter_raw() if step.receiver.raw else response.iter_bytes():
+                chunks = response.iter_raw() if step.receiver.raw else response.iter_bytes()
+                for chunk in chunks:
                     step.receiver.feed(chunk)
         except Error as e:
             step.receiver.fail(e)

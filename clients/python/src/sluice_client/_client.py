@@ -1,4 +1,5 @@
-"""The client that blocks."""
+# Written by generate.py from _async.py.
+"""The methods of a client."""
 
 from __future__ import annotations
 
