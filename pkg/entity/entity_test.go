@@ -64,26 +64,3 @@ func TestUpdateRejectsAttributesThatGrowTooLarge(t *testing.T) {
 		}
 	}
 }
-
-func TestErrorsOfUpdateAndDelete(t *testing.T) {
-	s := open(t, `{}`)
-	for _, tt := range []struct {
-		id    string
-		patch record.Attributes
-		want  record.Kind
-	}{
-		{"ada", nil, record.Invalid},
-		{"", record.Attributes(`{}`), record.Invalid},
-		{"a b", record.Attributes(`{}`), record.Invalid},
-		{"bob", record.Attributes(`{}`), record.NotFound},
-	} {
-		if _, err := entity.Update(t.Context(), s, "default", tt.id, tt.patch); record.KindOf(err) != tt.want {
-			t.Errorf("update %q with %s: error %v", tt.id, tt.patch, err)
-		}
-	}
-	for id, want := range map[string]record.Kind{"": record.Invalid, "a b": record.Invalid, "bob": 0, "ada": 0} {
-		if err := entity.Delete(t.Context(), s, "default", id); record.KindOf(err) != want {
-			t.Errorf("delete %q: error %v", id, err)
-		}
-	}
-}

@@ -188,16 +188,6 @@ func TestAMissingFileOfTheDashboardIs404(t *testing.T) {
 	}
 }
 
-func TestMethodsOfTheDashboard(t *testing.T) {
-	a := newAPI(t)
-	for path, allow := range map[string]string{"/dashboard": "GET, HEAD", "/dashboard/app.js": "GET, HEAD", "/dashboard/a/b": "GET, HEAD", "/dashboard/session": "POST, DELETE", "/usage": "GET, HEAD", "/dashboard/": "", "/dashboards": ""} {
-		resp := a.invoke(t, "not-found", lambdatest.Event("PATCH", path, "192.0.2.1", ""))
-		if resp.Headers["Allow"] != allow || (resp.StatusCode == 405) != (allow != "") {
-			t.Errorf("%s: %d, Allow: %s", path, resp.StatusCode, resp.Headers["Allow"])
-		}
-	}
-}
-
 // Clients that are not browsers get problem+json.
 func TestARefusedPageLoadsItselfAgain(t *testing.T) {
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

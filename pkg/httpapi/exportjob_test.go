@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"sluice/pkg/api"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
@@ -97,45 +95,6 @@ func TestTooManyExportJobs(t *testing.T) {
 	create("more", 201)
 	create("0", 200)
 	create("yet-more", 409)
-}
-
-func TestExportJobsAreListedNewestFirst(t *testing.T) {
-	a := newAPI(t)
-	for i := range 5 {
-		o := api.ExportOrder{ID: fmt.Sprint(i), Resource: record.Event, Format: record.NDJSON}
-		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, "default", o, exportjob.Kind.Quota, now().Add(time.Duration(i)*time.Second)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ev := sample(t, "list-export-job")
-	var ids []string
-	for query := "limit=2"; query != ""; {
-		ev.RawQueryString = query
-		resp := a.invoke(t, "list-export-job", ev)
-		var page struct {
-			Data       []struct{ ID string }
-			NextCursor *string `json:"next_cursor"`
-		}
-		if err := json.Unmarshal([]byte(resp.Body), &page); err != nil || resp.StatusCode != 200 {
-			t.Fatalf("%d %s, %v", resp.StatusCode, resp.Body, err)
-		}
-		for _, j := range page.Data {
-			ids = append(ids, j.ID)
-		}
-		query = ""
-		if page.NextCursor != nil {
-			query = "limit=2&cursor=" + *page.NextCursor
-		}
-	}
-	if got := strings.Join(ids, ""); got != "43210" {
-		t.Errorf("the jobs are %s", got)
-	}
-	for _, query := range []string{"limit=0", "limit=201", "cursor=x", "status=queued"} {
-		ev.RawQueryString = query
-		if resp := a.invoke(t, "list-export-job", ev); resp.StatusCode != 400 {
-			t.Errorf("%s: %d %s", query, resp.StatusCode, resp.Body)
-		}
-	}
 }
 
 func TestStatesOfExportJobs(t *testing.T) {

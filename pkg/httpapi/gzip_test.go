@@ -88,6 +88,7 @@ func TestRequestBodiesMayBeCompressed(t *testing.T) {
 	}{
 		{"gzip", "gzip", whole, 201, "", ""},
 		{"mixed case", "GZip", whole, 201, "", ""},
+		{"not at all", "identity", small, 201, "", ""},
 		{"the alias x-gzip", "x-gzip", whole, 201, "", ""},
 		{"several members", "gzip", two, 201, "", ""},
 		{"256 KB", "gzip", compressed(t, entityOf(256<<10)), 201, "", ""},

@@ -156,27 +156,6 @@ func TestARecordWithoutAnIDGetsOne(t *testing.T) {
 	}
 }
 
-func TestOptionsOfAPath(t *testing.T) {
-	a := newAPI(t)
-	for _, tt := range []struct {
-		path   string
-		status int
-		allow  string
-	}{
-		{"/entity", 204, "GET, HEAD, OPTIONS"},
-		{"/entity/ada", 204, "GET, HEAD, OPTIONS"},
-		{"/create_event", 204, "POST, OPTIONS"},
-		{"/nowhere", 404, ""},
-		{"/entity/", 404, ""},
-	} {
-		ev := sample(t, "not-found")
-		ev.RawPath, ev.RequestContext.HTTP.Method = tt.path, "OPTIONS"
-		if resp := a.invoke(t, "not-found", ev); resp.StatusCode != tt.status || resp.Headers["Allow"] != tt.allow {
-			t.Errorf("%s: %d %v %q, want %d %s", tt.path, resp.StatusCode, resp.Headers, resp.Body, tt.status, tt.allow)
-		}
-	}
-}
-
 // failingStore returns err from Get, or panics if err is nil.
 type failingStore struct {
 	entity.Store

@@ -73,36 +73,6 @@ func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 	}
 }
 
-func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
-	a := newAPI(t)
-	opts := options
-	opts.ClientIPHeader = "X-Client-Ip"
-	h := newFunction(t, "list-entity", a, opts)
-	for _, step := range []struct {
-		header    string // "-" for none
-		status    int
-		remaining string // the RateLimit header
-	}{
-		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=199;t=1`},
-		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=198;t=1`},
-		{"192.0.2.2", 200, `"records";r=200;t=1, "requests";r=199;t=1`},
-		{"192.0.2.9, 192.0.2.2", 200, `"records";r=200;t=1, "requests";r=198;t=1`},
-		{"::ffff:192.0.2.2", 200, `"records";r=200;t=1, "requests";r=197;t=1`},
-		{"no-address", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
-		{"192.0.2.2,", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
-		{"-", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
-	} {
-		ev := sample(t, "list-entity")
-		if step.header != "-" {
-			ev.Headers["x-client-ip"] = step.header
-		}
-		resp := serve(t, h, ev)
-		if resp.StatusCode != step.status || resp.Headers["RateLimit"] != step.remaining {
-			t.Errorf("%q: %d, %s; want %+v", step.header, resp.StatusCode, resp.Headers["RateLimit"], step)
-		}
-	}
-}
-
 type unreachable struct{}
 
 func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {

@@ -71,13 +71,16 @@ func TestTheLastAddressOfAHeaderCounts(t *testing.T) {
 		"198.51.100.10:x":                     "",
 		"[198.51.100.10]:1":                   "",
 		"unknown":                             "",
+		"":                                    "", // no header
 		"192.0.2.99, _hidden, " + "a.example": "",
 	} {
 		a := newAPI(t)
 		opts := options
 		opts.ClientIPHeader = "X-Forwarded-For"
 		ev := sample(t, "list-entity")
-		ev.Headers["x-forwarded-for"] = value
+		if ev.Headers["x-forwarded-for"] = value; value == "" {
+			delete(ev.Headers, "x-forwarded-for")
+		}
 		status := 200
 		if want == "" {
 			status = 400

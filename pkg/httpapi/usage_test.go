@@ -102,23 +102,6 @@ func TestUsageOfAnotherAddress(t *testing.T) {
 	}
 }
 
-func TestTheLimitOfAUsageIsTheLowest(t *testing.T) {
-	a := newAPI(t)
-	var err error
-	if a.limiter, err = ratelimit.New(admitting{}, ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 30, Imports: 10, Requests: 20}}); err != nil {
-		t.Fatal(err)
-	}
-	if u := a.usage(t, "192.0.2.1", ""); u.Limit != 10 || u.Limits.Records != 30 || u.Limits.Imports != 10 || u.Limits.Requests != 20 {
-		t.Errorf("%+v", u)
-	}
-}
-
-type admitting struct{}
-
-func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
-	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, nil
-}
-
 type silentUsage struct{}
 
 func (silentUsage) Used(context.Context, string, []ratelimit.Group, ratelimit.Window) ([]map[string]int64, error) {
