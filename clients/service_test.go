@@ -16,9 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"sluice/internal/localserver"
 	"sluice/internal/test/servertest"
 	"sluice/pkg/access"
 	"sluice/pkg/bolt"
@@ -34,7 +31,7 @@ func startService(t *testing.T) (url, key string) {
 	t.Helper()
 	dir := t.TempDir()
 	key = servertest.CreateKey(t, dir, access.DefaultWorkspace)
-	indexes, err := localserver.OpenIndexes(dir)
+	indexes, err := bolt.OpenIndexes(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,31 +39,21 @@ func startService(t *testing.T) (url, key string) {
 	if _, err := indexes.Put(t.Context(), email); err != nil {
 		t.Fatal(err)
 	}
-	createOldRecords(t, filepath.Join(dir, "sluice.db"))
+	createOldRecords(t, dir)
 	return servertest.Start(t, dir), key
 }
 
-func createOldRecords(t *testing.T, path string) {
+func createOldRecords(t *testing.T, dir string) {
 	t.Helper()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
+	stores, err := bolt.Open(dir, bolt.Config{Clock: entity.Clock{Now: func() time.Time { return time.Now().Add(-time.Hour) }}, NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // if closing fails, the server fails too
-	db.MaxBatchSize = 1
-	now := func() time.Time { return time.Now().Add(-time.Hour) }
-	entities, err := bolt.NewEntities(db, entity.Clock{Now: now}, nil)
-	if err != nil {
+	defer stores.Close() //nolint:errcheck // if closing fails, the server fails too
+	if _, _, err := entity.Create(t.Context(), stores.Entities, access.DefaultWorkspace, entity.Draft{ID: "old", Type: "person", Attributes: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
-	events, err := bolt.NewEvents(db, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := entity.Create(t.Context(), entities, access.DefaultWorkspace, entity.Draft{ID: "old", Type: "person", Attributes: []byte(`{}`)}); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := event.Create(t.Context(), events, access.DefaultWorkspace, event.Draft{ID: "old", Name: "n", EntityID: "old"}); err != nil {
+	if _, _, err := event.Create(t.Context(), stores.Events, access.DefaultWorkspace, event.Draft{ID: "old", Name: "n", EntityID: "old"}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"sluice/internal/test/servertest"
 	"sluice/pkg/access"
 	"sluice/pkg/api"
@@ -45,34 +43,25 @@ func startService(t *testing.T, entities, events int) *service {
 	t.Helper()
 	dir := t.TempDir()
 	s := &service{key: servertest.CreateKey(t, dir, access.DefaultWorkspace), otherKey: servertest.CreateKey(t, dir, "other")}
-	createRecords(t, filepath.Join(dir, "sluice.db"), entities, events)
+	createRecords(t, dir, entities, events)
 	s.url = servertest.Start(t, dir)
 	return s
 }
 
-// createRecords creates the file of an embedded store and writes records to it.
-func createRecords(t *testing.T, path string, entities, events int) {
+// createRecords writes records to a data directory.
+func createRecords(t *testing.T, dir string, entities, events int) {
 	t.Helper()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close() //nolint:errcheck // if closing fails, the server fails too
-	db.MaxBatchSize = 1
 	start, nth := time.Now().Add(-time.Hour), 0
 	now := func() time.Time { return start.Add(time.Duration(nth/3) * time.Millisecond) }
-	entityStore, err := bolt.NewEntities(db, entity.Clock{Now: now}, nil)
+	stores, err := bolt.Open(dir, bolt.Config{Clock: entity.Clock{Now: now}, NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventStore, err := bolt.NewEvents(db, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer stores.Close() //nolint:errcheck // if closing fails, the server fails too
 	for i := range entities {
 		nth = i
 		d := entity.Draft{ID: fmt.Sprintf("e-%d", i), Type: "person", Attributes: attributes(i)}
-		if _, _, err := entity.Create(t.Context(), entityStore, access.DefaultWorkspace, d); err != nil {
+		if _, _, err := entity.Create(t.Context(), stores.Entities, access.DefaultWorkspace, d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +75,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 		case i%50 == 1:
 			d.EntityID = neverCreated
 		}
-		if _, _, err := event.Create(t.Context(), eventStore, access.DefaultWorkspace, d); err != nil {
+		if _, _, err := event.Create(t.Context(), stores.Events, access.DefaultWorkspace, d); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,19 +3,16 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"sluice/internal/localserver"
 	"sluice/pkg/api"
 	"sluice/pkg/bolt"
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -171,31 +168,21 @@ func filledEvent(i, attributes int) event.Event {
 	}
 }
 
-// fillEvents stores n events in the data file in dir. No server may be using the file.
+// fillEvents stores n events in the data directory dir. No server may be using it.
 func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
-	open := func(db *bbolt.DB) (*bolt.Events, error) {
-		return bolt.NewEvents(db, func() time.Time { return time.UnixMilli(0) })
-	}
-	fill(t, dir, n, open, func(store *bolt.Events, i int) error {
+	fill(t, dir, n, func() time.Time { return time.UnixMilli(0) }, func(s *bolt.Stores, i int) error {
 		e := filledEvent(i, attributes)
-		_, _, err := store.Create(t.Context(), "default", event.Draft{ID: e.ID, Name: e.Name, Attributes: e.Attributes, OccurredAt: &e.OccurredAt})
+		_, _, err := s.Events.Create(t.Context(), "default", event.Draft{ID: e.ID, Name: e.Name, Attributes: e.Attributes, OccurredAt: &e.OccurredAt})
 		return err
 	})
 }
 
-// fill opens a store on the data file in dir and calls create concurrently for each i from 0 to
-// n-1. No server may be using the data file.
-func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
+// fill opens the data directory dir with a clock, and calls write concurrently for each i from 0
+// to n-1. No server may be using the directory.
+func fill(t *testing.T, dir string, n int, now func() time.Time, write func(s *bolt.Stores, i int) error) {
 	t.Helper()
-	if err := localserver.CreateDir(dir); err != nil {
-		t.Fatal(err)
-	}
-	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := open(db)
+	stores, err := bolt.Open(dir, bolt.Config{Clock: entity.Clock{Now: now}, NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +191,7 @@ func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error
 	for w := range together {
 		writers.Go(func() {
 			for i := w; i < n; i += together {
-				if err := create(store, i); err != nil {
+				if err := write(stores, i); err != nil {
 					t.Error(err)
 					return
 				}
@@ -212,7 +199,7 @@ func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error
 		})
 	}
 	writers.Wait()
-	if err := db.Close(); err != nil || t.Failed() {
+	if err := stores.Close(); err != nil || t.Failed() {
 		t.Fatal("fill: ", err)
 	}
 }

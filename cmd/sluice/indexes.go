@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/cmd/sluice/internal/progress"
-	"sluice/internal/localserver"
 	"sluice/pkg/access"
+	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/index"
 )
@@ -29,7 +29,7 @@ func indexesCommand(getenv func(string) string) *cobra.Command {
 	o := &indexStorage{
 		getenv: getenv, what: "entities", variable: "ENTITIES_TABLE", logicalID: "EntitiesTable",
 		openDir: func(dir string) (indexes, error) {
-			s, err := localserver.OpenIndexes(dir)
+			s, err := bolt.OpenIndexes(dir)
 			return indexes{Store: s}, err
 		},
 		openTable: func(client *dynamodb.Client, name string) (indexes, error) {

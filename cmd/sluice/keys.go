@@ -15,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
-	"sluice/internal/localserver"
 	"sluice/pkg/access"
+	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/ratelimit"
 )
@@ -25,7 +25,8 @@ type keyStorage = storage[access.Manager]
 
 func keysCommand(getenv func(string) string) *cobra.Command {
 	o := &keyStorage{
-		getenv: getenv, what: "API keys", variable: "KEYS_TABLE", logicalID: "KeysTable", openDir: localserver.OpenKeys,
+		getenv: getenv, what: "API keys", variable: "KEYS_TABLE", logicalID: "KeysTable",
+		openDir: func(dir string) (access.Manager, error) { return bolt.OpenKeys(dir) },
 		openTable: func(client *dynamodb.Client, name string) (access.Manager, error) {
 			return dynamo.NewKeys(client, name)
 		},

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
-	"sluice/internal/localserver"
 	"sluice/pkg/access"
+	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
@@ -24,7 +24,8 @@ type rowStorage = storage[ratelimit.RowManager]
 
 func limitsCommand(getenv func(string) string) *cobra.Command {
 	o := &rowStorage{
-		getenv: getenv, what: "rows", variable: "LIMITS_TABLE", logicalID: "LimitsTable", openDir: localserver.OpenLimits,
+		getenv: getenv, what: "rows", variable: "LIMITS_TABLE", logicalID: "LimitsTable",
+		openDir: func(dir string) (ratelimit.RowManager, error) { return bolt.OpenLimits(dir) },
 		openTable: func(client *dynamodb.Client, name string) (ratelimit.RowManager, error) {
 			return dynamo.NewLimits(client, name)
 		},

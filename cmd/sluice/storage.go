@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/localserver"
+	"sluice/pkg/bolt"
 )
 
 // storage locates the data that a command manages: a file in the local server's data
@@ -66,10 +67,10 @@ func (s *storage[S]) openNew(cmd *cobra.Command) (store S, where string, err err
 	if err != nil || where != s.dataDir {
 		return store, where, err
 	}
-	if named := cmd.Flags().Changed("data-dir") || s.getenv("DATA_DIR") != ""; !named && !localserver.HasData(s.dataDir) {
+	if named := cmd.Flags().Changed("data-dir") || s.getenv("DATA_DIR") != ""; !named && !bolt.HasData(s.dataDir) {
 		return store, where, usageError("no server has used the data directory %s: use --data-dir to select it, or --table for the table of a deployment", where)
 	}
-	return store, where, localserver.CreateDir(s.dataDir)
+	return store, where, bolt.CreateDir(s.dataDir)
 }
 
 // open also says where the data is, for use in messages.
@@ -81,7 +82,7 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	case inDir && (s.dynamodb != "" || cmd.Flags().Changed("table")):
 		return store, "", usageError("the %s are in a data directory or in DynamoDB: use --data-dir, or --dynamodb and --table", s.what)
 	case s.dynamodb != "":
-		if client, table, err = localserver.OpenTable(ctx, s.getenv, s.dynamodb, s.logicalID, s.table); err != nil {
+		if client, table, err = localserver.OpenTable(ctx, s.getenv, s.dynamodb, s.variable, s.table); err != nil {
 			return store, "", err
 		}
 		where = fmt.Sprintf("the table %s at %s", table, s.dynamodb)

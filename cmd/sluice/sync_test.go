@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"sluice/pkg/bolt"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
@@ -64,24 +62,18 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	}
 }
 
-// fillEntities stores n entities in the data file in dir, and updates nUpdated of them at
-// updatedAt, an hour after their creation. No server may be using the file.
+// fillEntities stores n entities in the data directory dir, and updates nUpdated of them at
+// updatedAt, an hour after their creation. No server may be using the directory.
 func fillEntities(t *testing.T, dir string, n, nUpdated int, updatedAt record.Time) {
 	t.Helper()
-	type stores struct{ before, after *bolt.Entities } // the same store with two clocks
-	open := func(db *bbolt.DB) (s stores, err error) {
-		if s.before, err = bolt.NewEntities(db, entity.Clock{Now: func() time.Time { return updatedAt.Time().Add(-time.Hour) }}, nil); err == nil {
-			s.after, err = bolt.NewEntities(db, entity.Clock{Now: updatedAt.Time}, nil)
-		}
-		return s, err
-	}
-	fill(t, dir, n, open, func(s stores, i int) error {
-		id := fmt.Sprintf("%07d", i)
-		d := entity.Draft{ID: id, Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
-		_, _, err := entity.Create(t.Context(), s.before, "default", d)
-		if err == nil && i%(n/nUpdated) == 0 && i/(n/nUpdated) < nUpdated {
-			_, err = entity.Update(t.Context(), s.after, "default", id, record.Attributes(`{"changed":true}`))
-		}
+	id := func(i int) string { return fmt.Sprintf("%07d", i) }
+	fill(t, dir, n, func() time.Time { return updatedAt.Time().Add(-time.Hour) }, func(s *bolt.Stores, i int) error {
+		d := entity.Draft{ID: id(i), Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
+		_, _, err := entity.Create(t.Context(), s.Entities, "default", d)
+		return err
+	})
+	fill(t, dir, nUpdated, updatedAt.Time, func(s *bolt.Stores, i int) error {
+		_, err := entity.Update(t.Context(), s.Entities, "default", id(i*(n/nUpdated)), record.Attributes(`{"changed":true}`))
 		return err
 	})
 }

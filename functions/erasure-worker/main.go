@@ -14,7 +14,7 @@ import (
 
 func main() {
 	jobs.Start(erasurejob.Kind, func(c bootstrap.Clients) (job.Work, error) {
-		events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv)
+		events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock)
 		if err != nil {
 			return nil, err
 		}

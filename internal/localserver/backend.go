@@ -16,8 +16,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"sluice"
 	"sluice/internal/template"
@@ -25,15 +23,11 @@ import (
 	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
-	"sluice/pkg/snapshot"
 )
 
 type backend struct {
@@ -67,51 +61,28 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := CreateDir(dir); err != nil {
+	s, err := bolt.Open(dir, bolt.Config{Clock: clock})
+	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, recordsFile)
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("%s is in use by another process; stop it, or choose another directory with --data-dir or DATA_DIR", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
 	counters := memory.NewCounters()
-	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters, BatchWriters: httpapi.MaxBatch}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), writable: func() error { return probe(dir) }, close: db.Close}
-	// Stamps follow the order of transactions and are truncated to the millisecond.
-	b.settle = time.Millisecond
-	var errs [7]error
-	var id string
-	id, errs[6] = serviceID(dir)
-	b.serviceID = func(context.Context) (string, error) { return id, nil }
-	b.keys, errs[0] = OpenKeys(dir)
-	errs[1] = b.openIndexed(dir, db, clock)
-	b.stores.Events, errs[2] = bolt.NewEvents(db, clock.Time)
-	b.exportJobs, errs[3] = bolt.NewJobs(db, exportjob.Kind)
-	b.limits, errs[4] = OpenLimits(dir)
-	b.erasureJobs, errs[5] = bolt.NewJobs(db, erasurejob.Kind)
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, errors.Join(err, db.Close())
+	b := &backend{
+		counters: counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
+		stores:    httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, BatchWriters: httpapi.MaxBatch},
+		serviceID: func(context.Context) (string, error) { return s.ServiceID, nil },
+		settle:    time.Millisecond, // stamps follow the order of transactions and are truncated to the millisecond
+		indexes:   newIndexes(s.Indexes, s.Entities, s.Indexed),
+		records:   s.Path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir),
+		writable: func() error { return probe(dir) }, close: s.Close,
+	}
+	if err := b.indexes.load(context.Background()); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return b, nil
 }
 
-func (b *backend) openIndexed(dir string, db *bbolt.DB, clock entity.Clock) error {
-	declarations, err := OpenIndexes(dir)
-	if err != nil {
-		return err
-	}
-	current := new(index.Current)
-	entities, err := bolt.NewEntities(db, clock, current)
-	if err != nil {
-		return err
-	}
-	b.stores.Entities, b.stores.Finder, b.stores.Indexes = entities, entities, current
-	b.indexes = newIndexes(declarations, entities, current)
-	return b.indexes.load(context.Background())
-}
+// probeFile exists only during a health check.
+const probeFile = "health.tmp"
 
 // probe writes a page to a file in dir and then removes the file. Storing a record would not
 // always show that the disk is full: the record may fit into a page that bbolt has freed.
@@ -140,49 +111,29 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	if err != nil {
 		return nil, err
 	}
-	shards, err := dynamo.LoadShards(getenv)
+	s, err := dynamo.Open(t.client, t.getenv, clock)
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{records: endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint, close: func() error { return nil }}
-	b.settle = record.SyncLag
-	var errs [9]error
-	b.counters, errs[0] = dynamo.NewCounters(t.client, t.names["CountersTable"])
-	b.stores.Usage, errs[1] = dynamo.NewUsage(t.client, t.names["CountersTable"])
-	errs[2] = b.openIndexedTable(t, dynamo.EntitiesConfig{Shards: shards, Clock: clock})
-	b.stores.Events, errs[3] = dynamo.NewEvents(t.client, t.names["EventsTable"], dynamo.EventsConfig{Shards: shards, Now: clock.Now})
-	b.keys, errs[4] = dynamo.NewKeys(t.client, t.names["KeysTable"])
-	b.exportJobs, errs[5] = dynamo.NewJobs(t.client, exportjob.Kind, t.names["ExportJobsTable"])
-	b.limits, errs[6] = dynamo.NewLimits(t.client, t.names["LimitsTable"])
-	b.erasureJobs, errs[7] = dynamo.NewJobs(t.client, erasurejob.Kind, t.names["ErasureJobsTable"])
-	service, err := dynamo.NewService(t.client, t.names["EntitiesTable"])
-	b.serviceID, errs[8] = service.Create, err
-	return b, errors.Join(errs[:]...)
+	return &backend{
+		counters: s.Counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
+		stores:    httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexes, Events: s.Events, Usage: s.Usage},
+		serviceID: s.Service.Create,
+		settle:    record.SyncLag,
+		records:   endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint,
+		close: func() error { return nil },
+	}, nil
 }
 
-func (b *backend) openIndexedTable(t tables, cfg dynamo.EntitiesConfig) error {
-	table := t.names["EntitiesTable"]
-	declarations, err := dynamo.NewIndexes(t.client, table)
-	if err != nil {
-		return err
-	}
-	if cfg.Indexes, err = index.NewCache(declarations, snapshot.Config{}); err != nil {
-		return err
-	}
-	entities, err := dynamo.NewEntities(t.client, table, cfg)
-	b.stores.Entities, b.stores.Finder, b.stores.Indexes = entities, entities, cfg.Indexes
-	return err
-}
-
-// OpenTable returns a client for a DynamoDB endpoint and the name of the table with this
-// logical id in the template. It creates the table if necessary. An empty name selects the
+// OpenTable returns a client for a DynamoDB endpoint and the name of the table of an environment
+// variable, such as KEYS_TABLE. It creates the table if necessary. An empty name selects the
 // table that a server with this endpoint uses.
-func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logicalID, name string) (*dynamodb.Client, string, error) {
-	t, err := openTables(ctx, getenv, endpoint, map[string]string{logicalID: name})
+func OpenTable(ctx context.Context, getenv func(string) string, endpoint, variable, name string) (*dynamodb.Client, string, error) {
+	t, err := openTables(ctx, getenv, endpoint, map[string]string{variable: name})
 	if err != nil {
 		return nil, "", err
 	}
-	return t.client, t.names[logicalID], nil
+	return t.client, t.getenv(variable), nil
 }
 
 // dynamoDBClient uses the environment variables of the AWS SDK. Region and credentials have
@@ -204,13 +155,13 @@ func dynamoDBClient(ctx context.Context, getenv func(string) string, endpoint st
 
 type tables struct {
 	client *dynamodb.Client
-	names  map[string]string // by logical id
+	getenv func(string) string // also has the names of the tables
 }
 
 // openTables returns tables at an endpoint, and creates those that are missing. selected maps
-// logical ids to names; nil selects all tables of the template. An empty name stands for the
-// value of the table's environment variable (template.Table.EnvVar) or, if that is empty too, for
-// "sluice-" and the logical id.
+// environment variables (template.Table.EnvVar) to names; nil selects all tables of the template.
+// An empty name stands for the variable's value or, if that is empty too, for "sluice-" and the
+// table's logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	client, err := dynamoDBClient(ctx, getenv, endpoint)
 	if err != nil {
@@ -220,17 +171,17 @@ func openTables(ctx context.Context, getenv func(string) string, endpoint string
 	if err != nil {
 		return tables{}, err
 	}
-	t := tables{client: client, names: make(map[string]string)}
+	names := make(map[string]string)
 	for _, table := range defined {
-		name, wanted := selected[table.LogicalID]
+		variable := table.EnvVar()
+		name, wanted := selected[variable]
 		if selected != nil && !wanted {
 			continue
 		}
-		name = cmp.Or(name, getenv(table.EnvVar()), "sluice-"+table.LogicalID)
-		if err := template.CreateTable(ctx, t.client, table, name); err != nil {
+		names[variable] = cmp.Or(name, getenv(variable), "sluice-"+table.LogicalID)
+		if err := template.CreateTable(ctx, client, table, names[variable]); err != nil {
 			return tables{}, fmt.Errorf("use %s: %w", endpoint, err)
 		}
-		t.names[table.LogicalID] = name
 	}
-	return t, nil
+	return tables{client, func(variable string) string { return cmp.Or(names[variable], getenv(variable)) }}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"sluice/pkg/bolt"
 	"sluice/pkg/entity"
 	"sluice/pkg/index"
 	"sluice/pkg/record"
@@ -31,7 +32,7 @@ func TestAnIndexThatFailsDoesNotHoldUpOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.close() }) //nolint:errcheck // a temporary directory
-	store, err := OpenIndexes(dir)
+	store, err := bolt.OpenIndexes(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

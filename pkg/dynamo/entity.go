@@ -79,20 +79,6 @@ func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Enti
 	return &Entities{client: client, table: table, shards: shards, clock: cfg.Clock, indexes: cfg.Indexes}, nil
 }
 
-// OpenEntities opens the table that ENTITIES_TABLE names, with the shards from LoadShards.
-// indexes may be nil if the caller writes no entities.
-func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock, indexes index.Source) (*Entities, error) {
-	shards, err := LoadShards(getenv)
-	if err != nil {
-		return nil, err
-	}
-	s, err := NewEntities(client, getenv("ENTITIES_TABLE"), EntitiesConfig{Shards: shards, Clock: clock, Indexes: indexes})
-	if err != nil {
-		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
-	}
-	return s, nil
-}
-
 // Get implements entity.Store with a strongly consistent read.
 func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
 	c, found, err := getItem(ctx, s.client, s.table, entityKey(workspace, id), changeFromItem)

@@ -62,19 +62,6 @@ func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, er
 	return &Events{client: client, table: table, shards: shards, now: cfg.Now}, nil
 }
 
-// OpenEvents opens the table that EVENTS_TABLE names, with the shards from LoadShards.
-func OpenEvents(client EventsClient, getenv func(string) string) (*Events, error) {
-	shards, err := LoadShards(getenv)
-	if err != nil {
-		return nil, err
-	}
-	s, err := NewEvents(client, getenv("EVENTS_TABLE"), EventsConfig{Shards: shards})
-	if err != nil {
-		return nil, fmt.Errorf("EVENTS_TABLE: %w", err)
-	}
-	return s, nil
-}
-
 // Create implements event.Store with one conditional PutItem. It overwrites an expired item,
 // which DynamoDB may take days to remove.
 func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {

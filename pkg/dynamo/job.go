@@ -60,17 +60,6 @@ func NewJobs(client JobsClient, kind job.Kind, table string) (*Jobs, error) {
 	return &Jobs{client: client, kind: kind, table: table}, nil
 }
 
-// OpenJobs opens the table that an environment variable names, such as REPORT_JOBS_TABLE for
-// report jobs.
-func OpenJobs(client JobsClient, kind job.Kind, getenv func(string) string) (*Jobs, error) {
-	variable := kind.Variable("TABLE")
-	s, err := NewJobs(client, kind, getenv(variable))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", variable, err)
-	}
-	return s, nil
-}
-
 // Throttled transactions, and writes that conflict with a transaction, are retried after a
 // random wait. The first wait is at most firstWait, and this bound doubles with each retry.
 const (

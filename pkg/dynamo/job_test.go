@@ -277,11 +277,3 @@ func TestOldestUnfinished(t *testing.T) {
 	}
 	want("the others are cancelled", time.Time{}, false)
 }
-
-func TestTheKindNamesTheVariableOfItsTable(t *testing.T) {
-	t.Parallel()
-	none := func(string) string { return "" }
-	if _, err := OpenJobs(&dynamodb.Client{}, reports, none); err == nil || !strings.Contains(err.Error(), "REPORT_JOBS_TABLE") {
-		t.Errorf("without a table: error %v", err)
-	}
-}

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
-
-	"go.etcd.io/bbolt"
 
 	"sluice/pkg/bolt"
 	"sluice/pkg/entity"
@@ -20,15 +17,12 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	db, err := bbolt.Open(filepath.Join(dir, "records.db"), 0o600, nil)
+	stores, err := bolt.Open(dir, bolt.Config{})
 	if err != nil {
 		panic(err)
 	}
-	defer db.Close() //nolint:errcheck // the file is removed
-	store, err := bolt.NewEntities(db, entity.Clock{}, nil)
-	if err != nil {
-		panic(err)
-	}
+	defer stores.Close() //nolint:errcheck // the files are removed
+	store := stores.Entities
 	ctx := context.Background()
 
 	ada, err := entity.Parse([]byte(`{"id": "ada", "type": "person", "attributes": {"born": 1815}}`))

@@ -6,14 +6,10 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"sluice/pkg/bolt"
-	"sluice/pkg/entity"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
@@ -26,21 +22,17 @@ func ExampleNewFunction() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, nil)
+	stores, err := bolt.Open(dir, bolt.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // the file is removed
-	entities, err := bolt.NewEntities(db, entity.Clock{}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	defer stores.Close() //nolint:errcheck // the files are removed
 	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{Limits: ratelimit.Limits{Imports: 2}, Now: now})
 	if err != nil {
 		log.Fatal(err)
 	}
-	api, err := httpapi.NewFunction("create-entity", limiter, httpapi.Stores{Entities: entities}, httpapi.Options{
+	api, err := httpapi.NewFunction("create-entity", limiter, httpapi.Stores{Entities: stores.Entities}, httpapi.Options{
 		Config: httpapi.Config{AccessOff: true},
 		Logger: slog.New(slog.DiscardHandler),
 		Now:    now,

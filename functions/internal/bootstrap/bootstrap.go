@@ -5,7 +5,6 @@ package bootstrap
 
 import (
 	"context"
-	"fmt"
 	"log"
 	"log/slog"
 	"net/http"
@@ -62,13 +61,13 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	clients := Clients{AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk), Clock: entity.Clock{Fault: httpapi.ClockFaults(logger, cfg.Service)}}
-	counters, err := dynamo.NewCounters(clients.DynamoDB, getenv("COUNTERS_TABLE"))
+	counters, err := dynamo.OpenCounters(clients.DynamoDB, getenv)
 	if err != nil {
-		return nil, fmt.Errorf("COUNTERS_TABLE: %w", err)
+		return nil, err
 	}
-	limits, err := dynamo.NewLimits(clients.DynamoDB, getenv("LIMITS_TABLE"))
+	limits, err := dynamo.OpenLimits(clients.DynamoDB, getenv)
 	if err != nil {
-		return nil, fmt.Errorf("LIMITS_TABLE: %w", err)
+		return nil, err
 	}
 	rows, err := ratelimit.NewRowCache(limits, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {
@@ -78,13 +77,13 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	keys, err := authenticator(cfg, clients.DynamoDB, getenv("KEYS_TABLE"))
+	keys, err := authenticator(cfg, clients.DynamoDB, getenv)
 	if err != nil {
 		return nil, err
 	}
-	service, err := dynamo.NewService(clients.DynamoDB, getenv("ENTITIES_TABLE"))
+	service, err := dynamo.OpenService(clients.DynamoDB, getenv)
 	if err != nil {
-		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
+		return nil, err
 	}
 	id := httpapi.NewServiceID(service.ID)
 	var stores httpapi.Stores
@@ -145,11 +144,11 @@ func connect(ctx context.Context, counters *dynamo.Counters, id *snapshot.Cache[
 
 // authenticator returns nil if API keys are off or the function has no table of keys. Only the
 // function of a public route may lack that table.
-func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
-	if cfg.AccessOff || table == "" {
+func authenticator(cfg httpapi.Config, client *dynamodb.Client, getenv func(string) string) (*access.Authenticator, error) {
+	if cfg.AccessOff || getenv("KEYS_TABLE") == "" {
 		return nil, nil
 	}
-	store, err := dynamo.NewKeys(client, table)
+	store, err := dynamo.OpenKeys(client, getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -1,19 +1,15 @@
 package bootstrap
 
 import (
-	"fmt"
 	"os"
 
 	"sluice/pkg/dynamo"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/index"
-	"sluice/pkg/snapshot"
 )
 
-// Opener opens one or more stores and assigns each to its field of httpapi.Stores. The names of
-// tables come from environment variables that template.yaml sets.
+// Opener opens one or more stores and assigns each to its field of httpapi.Stores.
 type Opener func(c Clients, stores *httpapi.Stores) error
 
 // Entities is for functions that neither set attributes nor find entities by attributes.
@@ -23,11 +19,8 @@ func Entities(c Clients, stores *httpapi.Stores) (err error) {
 }
 
 func Indexes(c Clients, stores *httpapi.Stores) error {
-	declarations, err := dynamo.NewIndexes(c.DynamoDB, os.Getenv("ENTITIES_TABLE"))
-	if err != nil {
-		return fmt.Errorf("ENTITIES_TABLE: %w", err)
-	}
-	stores.Indexes, err = index.NewCache(declarations, snapshot.Config{})
+	indexes, err := dynamo.OpenIndexes(c.DynamoDB, os.Getenv)
+	stores.Indexes = indexes
 	return err
 }
 
@@ -42,7 +35,7 @@ func IndexedEntities(c Clients, stores *httpapi.Stores) error {
 }
 
 func Events(c Clients, stores *httpapi.Stores) (err error) {
-	stores.Events, err = dynamo.OpenEvents(c.DynamoDB, os.Getenv)
+	stores.Events, err = dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock)
 	return err
 }
 
@@ -57,6 +50,6 @@ func ErasureJobs(c Clients, stores *httpapi.Stores) (err error) {
 }
 
 func Usage(c Clients, stores *httpapi.Stores) (err error) {
-	stores.Usage, err = dynamo.NewUsage(c.DynamoDB, os.Getenv("COUNTERS_TABLE"))
+	stores.Usage, err = dynamo.OpenUsage(c.DynamoDB, os.Getenv)
 	return err
 }

@@ -18,7 +18,7 @@ func Open(c bootstrap.Clients) (job.Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv)
+	events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,11 @@ const (
 // indexes, so a job starts no earlier than record.SyncLag after it was requested. open opens the
 // stores for the jobs. Start does not return: if the setup fails, it exits the process.
 func Start(kind job.Kind, open func(bootstrap.Clients) (job.Work, error)) {
-	clients, jobs, err := connect(context.Background(), kind, os.Getenv)
+	clients, err := connect(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	jobs, err := dynamo.OpenJobs(clients.DynamoDB, kind, os.Getenv)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -48,15 +52,13 @@ func Start(kind job.Kind, open func(bootstrap.Clients) (job.Work, error)) {
 	lambda.Start(handler(w.Run))
 }
 
-func connect(ctx context.Context, kind job.Kind, getenv func(string) string) (bootstrap.Clients, *dynamo.Jobs, error) {
+func connect(ctx context.Context) (bootstrap.Clients, error) {
 	sdk, err := bootstrap.LoadAWS(ctx)
 	if err != nil {
-		return bootstrap.Clients{}, nil, err
+		return bootstrap.Clients{}, err
 	}
 	sdk.RetryMaxAttempts = attempts
-	clients := bootstrap.Clients{AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk)}
-	jobs, err := dynamo.OpenJobs(clients.DynamoDB, kind, getenv)
-	return clients, jobs, err
+	return bootstrap.Clients{AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk)}, nil
 }
 
 // handler calls run for the job in each record of a stream event, one at a time. After an

@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"sluice/functions/internal/bootstrap"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/job"
 	"sluice/pkg/metric"
@@ -24,18 +23,20 @@ import (
 // function cannot be set up, it exits the process.
 func StartMonitor(kinds ...job.Kind) {
 	m := monitor{service: os.Getenv("SERVICE_NAME"), now: time.Now, logger: slog.New(slog.NewJSONHandler(os.Stdout, nil))}
-	var clients bootstrap.Clients
+	clients, err := connect(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
 	for _, kind := range kinds {
-		var jobs *dynamo.Jobs
-		var err error
-		if clients, jobs, err = connect(context.Background(), kind, os.Getenv); err != nil {
+		jobs, err := dynamo.OpenJobs(clients.DynamoDB, kind, os.Getenv)
+		if err != nil {
 			log.Fatal(err)
 		}
 		m.kinds = append(m.kinds, watched{kind, jobs})
 	}
-	ids, err := dynamo.NewService(clients.DynamoDB, os.Getenv("ENTITIES_TABLE"))
+	ids, err := dynamo.OpenService(clients.DynamoDB, os.Getenv)
 	if err != nil {
-		log.Fatalf("ENTITIES_TABLE: %v", err)
+		log.Fatal(err)
 	}
 	lambda.Start(func(ctx context.Context) error {
 		_, err := ids.Create(ctx)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,15 +82,5 @@ func TestTheMonitorLogsNoMetricIfATableCannotBeRead(t *testing.T) {
 	}
 	if log.Len() > 0 {
 		t.Errorf("logged %s", log.Bytes())
-	}
-}
-
-func TestAFunctionNeedsATable(t *testing.T) {
-	t.Setenv("AWS_REGION", "us-east-1")
-	t.Setenv("AWS_ACCESS_KEY_ID", "test")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	_, _, err := connect(t.Context(), job.Kind{Name: "report"}, func(string) string { return "" })
-	if err == nil || !strings.Contains(err.Error(), "REPORT_JOBS_TABLE") {
-		t.Errorf("without a table: error %v", err)
 	}
 }

@@ -2,41 +2,29 @@
 package boltstores
 
 import (
-	"errors"
-	"path/filepath"
 	"testing"
 	"time"
-
-	"go.etcd.io/bbolt"
 
 	"sluice"
 	"sluice/pkg/bolt"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
-	"sluice/pkg/erasurejob"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/index"
 	"sluice/pkg/memory"
 )
 
-// Open opens all stores except ExportLinks. Counters and index declarations are in memory; the
-// other stores share a new file in dir. now is the clock for records.
+// Open opens the stores of a data directory, except ExportLinks. Counters are in memory. now is the
+// clock for records.
 func Open(dir string, now func() time.Time) (stores httpapi.Stores, counters *memory.Counters, closeFile func() error, err error) {
-	db, err := bbolt.Open(filepath.Join(dir, "test.db"), 0o600, &bbolt.Options{NoSync: true})
+	s, err := bolt.Open(dir, bolt.Config{Clock: entity.Clock{Now: now}, NoSync: true})
 	if err != nil {
 		return stores, nil, nil, err
 	}
 	counters = memory.NewCounters()
-	stores = httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}
-	var errs [4]error
-	indexes := new(index.Current)
-	entities, err := bolt.NewEntities(db, entity.Clock{Now: now}, indexes)
-	stores.Entities, stores.Finder, stores.Indexes, errs[0] = entities, entities, indexes, err
-	stores.Events, errs[1] = bolt.NewEvents(db, now)
-	stores.ErasureJobs, errs[2] = bolt.NewJobs(db, erasurejob.Kind)
-	stores.ExportJobs, errs[3] = bolt.NewJobs(db, exportjob.Kind)
-	return stores, counters, db.Close, errors.Join(errs[:]...)
+	return httpapi.Stores{
+		Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, ErasureJobs: s.ErasureJobs, ExportJobs: s.ExportJobs,
+		Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI,
+	}, counters, s.Close, nil
 }
 
 // New calls Open with a temporary directory that lasts until the end of the test.

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/localserver"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
+	"sluice/pkg/bolt"
 )
 
 // Start runs the server until the end of the test. The server has default limits, requires API
@@ -55,10 +56,10 @@ func Start(t testing.TB, dir string) (url string) {
 // CreateKey creates an API key with all scopes. Call it before Start.
 func CreateKey(t testing.TB, dir, workspace string) (key string) {
 	t.Helper()
-	if err := localserver.CreateDir(dir); err != nil {
+	if err := bolt.CreateDir(dir); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := localserver.OpenKeys(dir)
+	keys, err := bolt.OpenKeys(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

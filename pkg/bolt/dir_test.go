@@ -1,12 +1,10 @@
-package localserver
+package bolt
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"sluice/pkg/entity"
 )
 
 func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
@@ -59,19 +57,19 @@ func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
 	}
 }
 
-func TestAServerDoesNotOpenDataOfAnotherLayout(t *testing.T) {
+func TestOpenRefusesDataOfAnotherLayout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if b, err := openEmbedded(dir, entity.Clock{}); err != nil || b.close() != nil {
+	if s, err := Open(dir, Config{}); err != nil || s.Close() != nil {
 		t.Fatal(err)
 	}
-	if b, err := openEmbedded(dir, entity.Clock{}); err != nil || b.close() != nil {
+	if s, err := Open(dir, Config{}); err != nil || s.Close() != nil {
 		t.Fatal("the same directory again:", err)
 	}
 	if err := os.Remove(filepath.Join(dir, layoutFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openEmbedded(dir, entity.Clock{}); err == nil || !strings.Contains(err.Error(), "choose another directory with --data-dir") {
+	if _, err := Open(dir, Config{}); err == nil || !strings.Contains(err.Error(), "choose another directory with --data-dir") {
 		t.Errorf("error %v", err)
 	}
 }

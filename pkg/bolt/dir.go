@@ -1,4 +1,4 @@
-package localserver
+package bolt
 
 import (
 	"crypto/rand"
@@ -8,11 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"sluice/pkg/access"
-	"sluice/pkg/bolt"
-	"sluice/pkg/index"
-	"sluice/pkg/ratelimit"
 )
 
 // layout is the version of a data directory's format: the names of its files and their
@@ -29,7 +24,6 @@ const (
 	keysFile    = "keys.db"
 	limitsFile  = "limits.db"
 	indexesFile = "indexes.db"
-	probeFile   = "health.tmp" // exists only during a health check
 )
 
 // CreateDir creates the data directory if necessary. It fails if dir has a layout that this
@@ -86,30 +80,3 @@ func serviceID(dir string) (string, error) {
 
 // HasData reports whether a server has used the data directory dir.
 func HasData(dir string) bool { return exists(dir, recordsFile) }
-
-// OpenKeys opens the API keys in the data directory dir, which a running server may be using.
-// Storing the first key creates the file.
-func OpenKeys(dir string) (access.Manager, error) {
-	if _, err := checkDir(dir); err != nil {
-		return nil, err
-	}
-	return bolt.NewKeys(filepath.Join(dir, keysFile))
-}
-
-// OpenLimits opens the rows of limits in the data directory dir, which a running server may be
-// using. Storing the first row creates the file.
-func OpenLimits(dir string) (ratelimit.RowManager, error) {
-	if _, err := checkDir(dir); err != nil {
-		return nil, err
-	}
-	return bolt.NewLimits(filepath.Join(dir, limitsFile))
-}
-
-// OpenIndexes opens the indexed attributes in the data directory dir, which a running server
-// may be using. Storing the first attribute creates the file.
-func OpenIndexes(dir string) (index.Store, error) {
-	if _, err := checkDir(dir); err != nil {
-		return nil, err
-	}
-	return bolt.NewIndexes(filepath.Join(dir, indexesFile))
-}
