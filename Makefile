@@ -31,7 +31,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
+.PHONY: help run test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare mixed fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -249,6 +249,13 @@ bench: dynamodb-local rate-limiter-flexible python-client requests ## run the be
 bench-compare: ## run the benchmarks of the working tree and of the revision BASE, and compare them
 	@test -n "$(BASE)" || { echo "usage: make bench-compare BASE=REVISION"; exit 1; }
 	@BENCHSTAT=$(BENCHSTAT) bench/compare.sh $(BASE)
+
+# Runs the functions of both revisions against the same tables, as during an update of a stack.
+mixed: ## run the functions of the working tree beside those of the revision BASE
+	@test -n "$(BASE)" || { echo "usage: make mixed BASE=REVISION"; exit 1; }
+	@base=$$(mktemp -d) && trap "git worktree remove --force $$base" EXIT && git worktree add --quiet --detach $$base $(BASE) && rm -rf bin/mixed && \
+	(cd $$base && CGO_ENABLED=0 go build -buildvcs=false -tags lambda.norpc,nethttpomithttp2 -trimpath -ldflags "-s -w" -o $(CURDIR)/bin/mixed/ ./functions/...) && \
+	MIXED_BASE=$(CURDIR)/bin/mixed go test -count=1 -v -run TestMixedRevisions ./functions
 
 versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the S3 server for tests
 
