@@ -234,20 +234,16 @@ func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fire
 	return fired, on
 }
 
-// notInBudget lists the tables and indexes that the budget alarms omit, because an alarm can have
-// at most 10 metrics. Few requests use them, and no request takes many of their units. The
-// indexes of attributes are also omitted; each takes at most twice the units of its table.
-var notInBudget = map[string][]string{
-	"Write": {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
-	"Read":  {"TableName=ErasureJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
-}
+// inBudget lists the tables that the budget alarms count, with their indexes except those of
+// attributes, each of which takes at most twice the units of its table. No request takes many
+// units of another table, and an alarm can have at most 10 metrics.
+var inBudget = []string{"CountersTable", "EntitiesTable", "EventsTable"}
 
 // byAttribute is the prefix of a dimension that names the index of an attribute.
 const byAttribute = "GlobalSecondaryIndexName=by_attribute_"
 
 // With Alarms=all, exactly one alarm watches the throttled reads of each table and index, and
-// exactly one watches the throttled writes. The budget alarms watch all tables and indexes except
-// those in notInBudget and the indexes of attributes.
+// exactly one watches the throttled writes. The budget alarms watch the tables in inBudget.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t, everything)[everything]
@@ -262,7 +258,7 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 		for _, kind := range []string{"Read", "Write"} {
 			for _, d := range dimensions {
 				meant = append(meant, kind+"ThrottleEvents "+d)
-				if !slices.Contains(notInBudget[kind], d) && !strings.Contains(d, byAttribute) {
+				if slices.Contains(inBudget, table.LogicalID) && !strings.Contains(d, byAttribute) {
 					budget[kind] = append(budget[kind], "Consumed"+kind+"CapacityUnits "+d)
 				}
 			}
@@ -287,7 +283,7 @@ func TestTheDefaultAlarmsNoticeThrottledWrites(t *testing.T) {
 	t.Parallel()
 	var meant []string
 	for _, table := range parse(t) {
-		if slices.Contains([]string{"CountersTable", "EntitiesTable", "EventsTable"}, table.LogicalID) {
+		if slices.Contains(inBudget, table.LogicalID) {
 			meant = append(meant, "WriteThrottleEvents TableName="+table.LogicalID)
 			for _, index := range table.GlobalSecondaryIndexes {
 				if d := "GlobalSecondaryIndexName=" + string(index.IndexName); !strings.HasPrefix(d, byAttribute) {
