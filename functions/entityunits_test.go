@@ -42,7 +42,7 @@ func (d deployment) index(t *testing.T, workspace, typ string, attributes ...str
 		t.Fatal(err)
 	}
 	for i, attribute := range attributes {
-		declared := index.Declaration{Workspace: workspace, Type: typ, Attribute: attribute, Kind: index.Text, Place: i + 1, State: index.Ready}
+		declared := index.Declaration{Workspace: workspace, Type: typ, Attribute: attribute, ValueType: index.Text, Place: i + 1, State: index.Ready}
 		if _, err := declarations.Put(t.Context(), declared); err != nil {
 			t.Fatal(err)
 		}

@@ -64,13 +64,13 @@ func (s *stream) poll(t testing.TB) {
 		t.Fatal(err)
 	}
 	for _, shard := range stream.StreamDescription.Shards {
-		place, err := s.client.GetShardIterator(t.Context(), &dynamodbstreams.GetShardIteratorInput{
+		start, err := s.client.GetShardIterator(t.Context(), &dynamodbstreams.GetShardIteratorInput{
 			StreamArn: s.arn, ShardId: shard.ShardId, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for iterator := place.ShardIterator; iterator != nil; {
+		for iterator := start.ShardIterator; iterator != nil; {
 			out, err := s.client.GetRecords(t.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: iterator})
 			if err != nil {
 				t.Fatal(err)

@@ -61,8 +61,8 @@ type connection struct {
 // dial connects from the nth source address.
 func dial(b *testing.B, server string, n int) *connection {
 	b.Helper()
-	source := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+n%connections))}
-	conn, err := (&net.Dialer{LocalAddr: source, Timeout: 10 * time.Second}).Dial("tcp", server)
+	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+n%connections))}
+	conn, err := (&net.Dialer{LocalAddr: local, Timeout: 10 * time.Second}).Dial("tcp", server)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -63,11 +63,11 @@ func (c *connection) patientClient(cfg client.Config, showsProgress bool) (*clie
 func (c *connection) connect(cfg client.Config, report *outage.Report) (*client.Client, error) {
 	url := c.baseURL()
 	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-		source := "--url"
+		setting := "--url"
 		if c.url == "" {
-			source = "SLUICE_URL"
+			setting = "SLUICE_URL"
 		}
-		return nil, usageError("%s needs http:// or https://, not %q", source, url)
+		return nil, usageError("%s needs http:// or https://, not %q", setting, url)
 	}
 	if c.share != nil {
 		if cfg.Share = *c.share; !(0 < cfg.Share && cfg.Share <= 1) {

@@ -93,16 +93,16 @@ If the command is stopped, run it again to continue.`,
   sluice indexes add person born --number --table sluice-EntitiesTable-1ABCDEF
   sluice indexes add order paid --boolean --workspace acme`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind := index.Text
+			valueType := index.Text
 			switch {
 			case number && boolean:
 				return usageError("give --number or --boolean, not both")
 			case number:
-				kind = index.Number
+				valueType = index.Number
 			case boolean:
-				kind = index.Boolean
+				valueType = index.Boolean
 			}
-			d := index.Declaration{Workspace: a.workspace, Type: args[0], Attribute: args[1], Kind: kind}
+			d := index.Declaration{Workspace: a.workspace, Type: args[0], Attribute: args[1], ValueType: valueType}
 			if err := errors.Join(d.Validate(), a.check()); err != nil {
 				return usageError("%w", err)
 			}
@@ -232,7 +232,7 @@ func printIndexes(w io.Writer, all []index.Declaration) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "WORKSPACE\tTYPE\tATTRIBUTE\tKIND\tSTATE\tDONE\tINDEXED\tABSENT\tUNFIT")
 	for _, d := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.0f %%\t%d\t%d\t%d\n", d.Workspace, d.Type, d.Attribute, d.Kind, d.State, 100*d.Done(), d.Build.Indexed, d.Build.Absent, d.Build.Unfit)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.0f %%\t%d\t%d\t%d\n", d.Workspace, d.Type, d.Attribute, d.ValueType, d.State, 100*d.Done(), d.Build.Indexed, d.Build.Absent, d.Build.Unfit)
 	}
 	return table.Flush()
 }

@@ -99,7 +99,7 @@ func TestAKilledBuildContinues(t *testing.T) {
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
 	store, declarations := fillTable(t, client, table, entities)
 	declared, err := declarations.Put(t.Context(), index.Declaration{
-		Workspace: "default", Type: "person", Attribute: "n", Kind: index.Number, Place: 1, State: index.Building, Build: index.Build{Expected: entities},
+		Workspace: "default", Type: "person", Attribute: "n", ValueType: index.Number, Place: 1, State: index.Building, Build: index.Build{Expected: entities},
 	})
 	if err != nil {
 		t.Fatal(err)

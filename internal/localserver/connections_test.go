@@ -51,9 +51,9 @@ func serveBounded(t *testing.T, cfg httpapi.Config) (addr string) {
 }
 
 // dialFrom connects from a loopback address.
-func dialFrom(t *testing.T, source, addr string) net.Conn {
+func dialFrom(t *testing.T, client, addr string) net.Conn {
 	t.Helper()
-	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 10 * time.Second}).Dial("tcp", addr)
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}, Timeout: 10 * time.Second}).Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAProxyMayTakeAllConnections(t *testing.T) {
 
 // net/http responds to these requests without calling the handler.
 func TestResponsesToUnreadableRequestsHaveTheLimitHeaders(t *testing.T) {
-	addr, source := serveBounded(t, httpapi.Config{}), 1
+	addr, client := serveBounded(t, httpapi.Config{}), 1
 	for name, tt := range map[string]struct {
 		text   string
 		status int
@@ -150,8 +150,8 @@ func TestResponsesToUnreadableRequestsHaveTheLimitHeaders(t *testing.T) {
 		"the handler's own responses": {"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", 404},
 	} {
 		for _, again := range []bool{false, true} {
-			source++
-			conn := dialFrom(t, fmt.Sprintf("127.0.0.%d", source), addr) // net/http closes some connections only after a while
+			client++
+			conn := dialFrom(t, fmt.Sprintf("127.0.0.%d", client), addr) // net/http closes some connections only after a while
 			if again {                                                   // after a request that the handler served
 				if resp := exchange(t, conn, health); resp.StatusCode != 200 {
 					t.Errorf("%s: before: %s", name, resp.Status)

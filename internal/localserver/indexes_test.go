@@ -37,7 +37,7 @@ func TestAnIndexThatFailsDoesNotHoldUpOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, attribute := range []string{"a", "b", "c"} {
-		if _, err := index.Add(t.Context(), store, index.Declaration{Workspace: "default", Type: "person", Attribute: attribute, Kind: index.Text}); err != nil {
+		if _, err := index.Add(t.Context(), store, index.Declaration{Workspace: "default", Type: "person", Attribute: attribute, ValueType: index.Text}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -65,9 +65,9 @@ type Deleted struct {
 type EntityIndex struct {
 	Type      string  `json:"type"`
 	Attribute string  `json:"attribute"`
-	Kind      string  `json:"kind"`  // "text", "number" or "boolean"
-	State     string  `json:"state"` // as in index.State; the index serves queries only in the state "ready"
-	Done      float64 `json:"done"`  // fraction of the index that is built, from 0 to 1
+	ValueType string  `json:"value_type"` // "text", "number" or "boolean"
+	State     string  `json:"state"`      // as in index.State; the index serves queries only in the state "ready"
+	Done      float64 `json:"done"`       // fraction of the index that is built, from 0 to 1
 }
 
 // Usage describes the limits of an address or API key, and its usage in the last minute.

@@ -42,7 +42,7 @@ type ExportOrder struct {
 	CSVFormulas Formulas        `json:"csv_formulas,omitzero"` // only for CSV; NeutralizeFormulas by default
 }
 
-// Validate returns a *record.Error of kind Invalid that lists every invalid field.
+// Validate returns a *record.Error with code Invalid that lists every invalid field.
 func (o ExportOrder) Validate() error {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(o.ID))

@@ -63,7 +63,7 @@ func TestAFullDiskIsUnavailable(t *testing.T) {
 	err := words.update(t.Context(), "write", "default", func(records[string]) error {
 		return &fs.PathError{Op: "write", Path: "sluice.db", Err: syscall.ENOSPC}
 	})
-	if record.KindOf(err) != record.Unavailable {
+	if record.CodeOf(err) != record.Unavailable {
 		t.Error(err)
 	}
 }

@@ -73,7 +73,7 @@ func (s *Entities) entries(workspace string, c entity.Change) []entry {
 // committed in the order of their timestamps. Each write also removes some expired tombstones.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	var was entity.Change
-	err = s.table.update(ctx, string(w.Kind)+" entity", workspace, func(changes records[entity.Change]) (err error) {
+	err = s.table.update(ctx, string(w.Op)+" entity", workspace, func(changes records[entity.Change]) (err error) {
 		now := s.clock.Time()
 		var exists bool
 		if was, exists, err = changes.get(w.Entity.ID); err != nil {

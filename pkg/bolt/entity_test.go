@@ -65,7 +65,7 @@ func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 		}()
 		select {
 		case err := <-updated:
-			if (err != nil) != invalid || invalid && record.KindOf(err) != record.Invalid {
+			if (err != nil) != invalid || invalid && record.CodeOf(err) != record.Invalid {
 				t.Errorf("%.20s: error %v", patch, err)
 			}
 		case <-time.After(10 * time.Second):

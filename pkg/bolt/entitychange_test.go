@@ -121,10 +121,10 @@ func TestAWriteThatComesTooLateIsNotStored(t *testing.T) {
 	t.Parallel()
 	s := openIn(t, openDB(t), entity.Clock{})
 	d := entity.Draft{ID: "a"}
-	if _, _, err := entity.Create(&lateContext{Context: t.Context()}, s, "default", d); record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
+	if _, _, err := entity.Create(&lateContext{Context: t.Context()}, s, "default", d); record.CodeOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := s.Get(t.Context(), "default", "a"); record.KindOf(err) != record.NotFound {
+	if _, err := s.Get(t.Context(), "default", "a"); record.CodeOf(err) != record.NotFound {
 		t.Errorf("get: %v", err)
 	}
 }

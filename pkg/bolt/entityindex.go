@@ -17,7 +17,7 @@ func attributePath(d index.Declaration) []string { return []string{byAttribute, 
 var errIndexRemoved = errors.New("the index has been removed")
 
 // Find implements index.Finder. If the index was removed after the caller looked it up, some
-// of its keys may be gone, so the error has kind Unavailable.
+// of its keys may be gone, so the error has code Unavailable.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	low, high, err := q.Bounds()
 	if err != nil || low > high {

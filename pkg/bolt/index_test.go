@@ -42,7 +42,7 @@ func TestFindWhileTheIndexIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := index.Declaration{Workspace: "default", Type: "person", Attribute: "email", Kind: index.Text, Place: 1, State: index.Ready}
+	d := index.Declaration{Workspace: "default", Type: "person", Attribute: "email", ValueType: index.Text, Place: 1, State: index.Ready}
 	indexed.Store(index.NewSet([]index.Declaration{d}))
 	for _, id := range []string{"a", "b"} {
 		if _, _, err := entity.Create(t.Context(), s, "default", entity.Draft{ID: id, Type: "person", Attributes: record.Attributes(`{"email":"ada@example.com"}`)}); err != nil {
@@ -62,7 +62,7 @@ func TestFindWhileTheIndexIsRemoved(t *testing.T) {
 	if _, err := s.ClearKeys(t.Context(), removing, 1); err != nil {
 		t.Fatal(err)
 	}
-	if page, err := s.Find(t.Context(), "default", q); record.KindOf(err) != record.Unavailable {
+	if page, err := s.Find(t.Context(), "default", q); record.CodeOf(err) != record.Unavailable {
 		t.Errorf("%+v, %v", page.Records, err)
 	}
 }

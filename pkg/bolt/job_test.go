@@ -42,7 +42,7 @@ func TestExpiredJobsAreRemoved(t *testing.T) {
 		end(fmt.Sprint("new-", i), noon.Add(kind.Keep+time.Millisecond))
 	}
 	for i := range 15 {
-		if _, err := s.Get(t.Context(), "default", fmt.Sprint("old-", i)); record.KindOf(err) != record.NotFound {
+		if _, err := s.Get(t.Context(), "default", fmt.Sprint("old-", i)); record.CodeOf(err) != record.NotFound {
 			t.Errorf("old-%d: error %v", i, err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // bbolt sorts keys by bytes. A table is safe for concurrent use.
 //
 // If the context is done when a method is called, or when its turn to write comes, the method
-// does nothing and returns an error of kind Unavailable. A running transaction is not interrupted.
+// does nothing and returns an error with code Unavailable. A running transaction is not interrupted.
 type table[R any] struct {
 	db     *bbolt.DB
 	writer *writer

@@ -108,7 +108,7 @@ func scanItems[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dy
 
 // storeError wraps an SDK error. If DynamoDB rejected the call itself, for example because a
 // table is missing or access is denied, this service is at fault, and the result is not a
-// *record.Error. In all other cases, a retry may succeed, so the result has kind Unavailable.
+// *record.Error. In all other cases, a retry may succeed, so the result has code Unavailable.
 func storeError(op string, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)

@@ -64,7 +64,7 @@ func TestErrorsOfDynamoDBAreClassified(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			err := put(t.Context(), clientOf(server.URL))
-			if (record.KindOf(err) == record.Unavailable) != tt.unavailable {
+			if (record.CodeOf(err) == record.Unavailable) != tt.unavailable {
 				t.Errorf("unavailable %v, want %v: %v", !tt.unavailable, tt.unavailable, err)
 			}
 		})
@@ -83,16 +83,16 @@ func TestAServerThatDoesNotRespondIsUnavailable(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := put(ctx, client); record.KindOf(err) != record.Unavailable || !errors.Is(err, context.DeadlineExceeded) {
+	if err := put(ctx, client); record.CodeOf(err) != record.Unavailable || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("at the deadline: %v", err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
-	if err := put(ctx, client); record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
+	if err := put(ctx, client); record.CodeOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 	server.Close()
-	if err := put(t.Context(), client); record.KindOf(err) != record.Unavailable {
+	if err := put(t.Context(), client); record.CodeOf(err) != record.Unavailable {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -103,7 +103,7 @@ func TestAResponseOfAnotherServerIsUnavailable(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>captive portal</html>")
 	}))
 	t.Cleanup(server.Close)
-	if err := put(t.Context(), clientOf(server.URL)); record.KindOf(err) != record.Unavailable {
+	if err := put(t.Context(), clientOf(server.URL)); record.CodeOf(err) != record.Unavailable {
 		t.Error(err)
 	}
 }

@@ -29,7 +29,7 @@ type EntitiesClient interface {
 type EntitiesConfig struct {
 	Shards  Shards // of the index by_updated_at
 	Clock   entity.Clock
-	Indexes index.Source // nil for none
+	Indexes index.Declarations // nil for none
 }
 
 // Entities is an entity.Store in a DynamoDB table. It is safe for concurrent use.
@@ -61,7 +61,7 @@ type Entities struct {
 	table   string
 	shards  Shards
 	clock   entity.Clock
-	indexes index.Source
+	indexes index.Declarations
 }
 
 // NewEntities fails if client is nil, the table name is empty or a shard count is invalid.

@@ -26,7 +26,7 @@ type condition struct {
 
 // unseen holds the condition of Write's first UpdateItem, which is sent before the item has been
 // read. Later UpdateItems have the condition in seen instead.
-var unseen = map[entity.Kind]condition{
+var unseen = map[entity.Op]condition{
 	entity.CreateWrite:  {expression: "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change"},
 	entity.ReplaceWrite: {expression: "attribute_not_exists(expires_at) AND " + seen, replaces: true},
 	entity.DeleteWrite:  {expression: "attribute_not_exists(expires_at) AND #change < :change"},
@@ -44,8 +44,8 @@ const seen = "#change = :was"
 // unknown: another client may have changed the item after the first attempt was applied, and a
 // further attempt could undo that change.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
-	op := string(w.Kind) + " entity"
-	latest, when := presumed(w), unseen[w.Kind]
+	op := string(w.Op) + " entity"
+	latest, when := presumed(w), unseen[w.Op]
 	refreshErr := s.indexes.Refresh(ctx)
 	for {
 		now := s.clock.Time()
@@ -85,7 +85,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 
 // presumed returns the change that w expects to replace.
 func presumed(w entity.Write) entity.Change {
-	switch w.Kind {
+	switch w.Op {
 	case entity.ReplaceWrite:
 		return entity.Change{Entity: w.Old}
 	case entity.DeleteWrite:

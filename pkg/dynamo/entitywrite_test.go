@@ -148,7 +148,7 @@ func TestAWriteWhoseResponseIsLost(t *testing.T) {
 				return lost
 			})
 			err := tt.write(openEntities(t, client, table))
-			if (err == nil) != tt.known || err != nil && record.KindOf(err) != record.Unavailable {
+			if (err == nil) != tt.known || err != nil && record.CodeOf(err) != record.Unavailable {
 				t.Errorf("error %v", err)
 			}
 			if got := ada(t, direct); got != tt.want || network.writes != 2 {
@@ -207,7 +207,7 @@ func TestNoAttemptIsSentTooLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err = entity.Create(t.Context(), s, "default", entity.Draft{ID: lag.String(), Type: "person", Attributes: record.Attributes(`{}`)})
-		if network.writes != want || (err == nil) != (want == 2) || err != nil && record.KindOf(err) != record.Unavailable {
+		if network.writes != want || (err == nil) != (want == 2) || err != nil && record.CodeOf(err) != record.Unavailable {
 			t.Errorf("an entity, %s late: %d attempts, error %v; want %d", lag, network.writes, err, want)
 		}
 		if _, err := s.Get(t.Context(), "default", lag.String()); err != nil {
@@ -219,7 +219,7 @@ func TestNoAttemptIsSentTooLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err = event.Create(t.Context(), v, "default", event.Draft{ID: lag.String(), Name: "n"})
-		if network.writes != want || (err == nil) != (want == 2) || err != nil && record.KindOf(err) != record.Unavailable {
+		if network.writes != want || (err == nil) != (want == 2) || err != nil && record.CodeOf(err) != record.Unavailable {
 			t.Errorf("an event, %s late: %d attempts, error %v; want %d", lag, network.writes, err, want)
 		}
 	}
@@ -280,7 +280,7 @@ func TestNoValueComesBackAfterLostResponses(t *testing.T) {
 				if err != nil {
 					unknown.Add(1)
 				}
-				if err != nil && record.KindOf(err) != record.Unavailable {
+				if err != nil && record.CodeOf(err) != record.Unavailable {
 					t.Error(err)
 				}
 			}

@@ -58,7 +58,7 @@ func TestAWriteOfADeclarationIsRepeated(t *testing.T) {
 		return dynamoproxy.Fault{}
 	})
 	s := openIndexes(t, dynamolocal.Client(t, func(o *dynamodb.Options) { o.BaseEndpoint = &proxy.URL }), dynamolocal.Table(t, "EntitiesTable"))
-	d, err := s.Put(t.Context(), index.Declaration{Workspace: "default", Type: "person", Attribute: "email", Kind: index.Text, State: index.Building, Place: 1})
+	d, err := s.Put(t.Context(), index.Declaration{Workspace: "default", Type: "person", Attribute: "email", ValueType: index.Text, State: index.Building, Place: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (w *writers) work(rt *rapid.T) {
 	var err error
 	switch {
 	case was == "":
-		w.declared, err = index.Add(ctx, w.declarations, index.Declaration{Workspace: w.workspace, Type: "person", Attribute: "email", Kind: index.Text})
+		w.declared, err = index.Add(ctx, w.declarations, index.Declaration{Workspace: w.workspace, Type: "person", Attribute: "email", ValueType: index.Text})
 	case was == index.Ready:
 		w.declared, err = index.Remove(ctx, w.declarations, w.workspace, "person", "email")
 	case was != index.Building && w.now().Sub(w.changed) < index.TakeUp-record.SyncLag:
@@ -258,7 +258,7 @@ func TestWritesNeedTheDeclarations(t *testing.T) {
 		t.Errorf("with a copy that is young enough: %v", err)
 	}
 	clock.pass(time.Millisecond)
-	if err := create("c"); record.KindOf(err) != record.Unavailable {
+	if err := create("c"); record.CodeOf(err) != record.Unavailable {
 		t.Errorf("with a copy that is too old: %v", err)
 	}
 	if err := entity.Delete(t.Context(), s, "default", "a"); err != nil {
@@ -300,7 +300,7 @@ func TestABuildStopsAtAnUnreadableItem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := index.Declaration{Workspace: "default", Type: "person", Attribute: "email", Kind: index.Text, Place: 1, State: index.Building}
+		d := index.Declaration{Workspace: "default", Type: "person", Attribute: "email", ValueType: index.Text, Place: 1, State: index.Building}
 		if _, err := s.BuildKeys(t.Context(), d, "", 10); err == nil {
 			t.Error("no error")
 		}

@@ -87,7 +87,7 @@ func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, er
 			// The SDK retries a put whose response was lost, so the item may be from the first try.
 			return stored, !counts(j) && reflect.DeepEqual(there, item), err
 		case errors.As(err, &conflict), errors.As(err, &cancelled) && hasCode(cancelled.CancellationReasons, passing...):
-		case record.KindOf(err) != 0:
+		case record.CodeOf(err) != 0:
 			return job.Job{}, false, err
 		default:
 			return job.Job{}, false, storeError(op, err)
@@ -107,7 +107,7 @@ var passing = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThr
 func counts(j job.Job) bool { return j.Quota > 0 && (j.StartedAt == nil || j.Status.Final()) }
 
 // write makes one attempt to put j, encoded as item. If a condition is false, it returns the
-// stored item, or an error of kind NotFound or a *job.QuotaError. If the response to a transaction was
+// stored item, or an error with code NotFound or a *job.QuotaError. If the response to a transaction was
 // lost, the SDK retries with the same token, and DynamoDB reports success without writing
 // again.
 func (s *Jobs) write(ctx context.Context, j job.Job, item attributeValues) (there attributeValues, err error) {

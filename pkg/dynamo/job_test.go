@@ -130,7 +130,7 @@ func TestWritesThatConflictAreRepeated(t *testing.T) {
 		quota int
 		times int
 		codes []string
-		kind  record.Kind // 0 for no error
+		kind  record.Code // 0 for no error
 	}{
 		"another transaction writes the job":         {100, 3, []string{"TransactionConflict", "None"}, 0},
 		"another transaction writes the count":       {100, 3, []string{"None", "TransactionConflict"}, 0},
@@ -142,7 +142,7 @@ func TestWritesThatConflictAreRepeated(t *testing.T) {
 	} {
 		client.left, client.codes = tt.times, tt.codes
 		_, put, err := s.Put(t.Context(), report(strings.ReplaceAll(name, " ", "-"), tt.quota, time.Now()))
-		if put != (tt.kind == 0) || record.KindOf(err) != tt.kind {
+		if put != (tt.kind == 0) || record.CodeOf(err) != tt.kind {
 			t.Errorf("%s: put %v, error %v", name, put, err)
 		}
 	}

@@ -95,7 +95,7 @@ func OpenIndexes(client IndexesClient, getenv func(string) string) (*index.Cache
 
 // OpenEntities also reads EVENT_SHARDS and EVENT_READ_SHARDS; see LoadShards. Without indexes, the
 // store neither indexes nor finds entities by attributes.
-func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock, indexes index.Source) (*Entities, error) {
+func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock, indexes index.Declarations) (*Entities, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
 		return nil, err

@@ -134,7 +134,7 @@ func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, 
 			}
 			return items, end != nil, nil
 		}
-		settled := 0 // how many items have their final place, because no unread item can precede them
+		settled := 0 // how many items have their final position, because no unread item can precede them
 		for settled < len(page) && m.reached(missing[0], page[settled].key) {
 			settled++
 		}
@@ -220,7 +220,7 @@ func (m *merger) reached(p *part, key string) bool {
 }
 
 // read makes one further query for each part, concurrently. settled is how many items already
-// have their final place on the page.
+// have their final position on the page.
 func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrency)

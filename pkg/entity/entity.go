@@ -57,7 +57,7 @@ type Draft struct {
 
 // Parse decodes the body of a request or a line of an import file. Every member may be absent
 // or null. Parse skips the members named in ignored; an import skips those that are set by the
-// service. The error is a *record.Error of kind Malformed or Invalid. An error of kind Invalid
+// service. The error is a *record.Error with code Malformed or Invalid. An error with code Invalid
 // names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	e := Entity{Attributes: record.Attributes("{}")}
@@ -65,7 +65,7 @@ func Parse(text []byte, ignored ...string) (Draft, error) {
 	return Draft{ID: e.ID, Type: e.Type, Attributes: e.Attributes}, err
 }
 
-// entity returns the entity that d creates, or an error of kind Invalid.
+// entity returns the entity that d creates, or an error with code Invalid.
 func (d Draft) entity() (Entity, error) {
 	e := Entity{ID: d.ID, Type: cmp.Or(d.Type, DefaultType), Attributes: d.Attributes}
 	if e.Attributes == nil {
@@ -82,9 +82,9 @@ type Query struct {
 }
 
 // Store holds entities by workspace and id. A workspace is a non-empty string without '#'. A Store
-// is safe for concurrent use. Every method may fail with a *record.Error of kind Unavailable.
+// is safe for concurrent use. Every method may fail with a *record.Error with code Unavailable.
 type Store interface {
-	// Get returns an entity, or a *record.Error of kind NotFound.
+	// Get returns an entity, or a *record.Error with code NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
 	// GetEach returns the entities that exist, keyed by id. ids may contain duplicates.
@@ -111,19 +111,19 @@ type Store interface {
 }
 
 // Create stores the entity that d describes, with the current time. If the same entity exists,
-// it is returned unchanged, and created is false. The error has kind Conflict if the entity
-// exists with another type or other attributes, and kind Invalid if a field of d is not valid.
+// it is returned unchanged, and created is false. The error has code Conflict if the entity
+// exists with another type or other attributes, and code Invalid if a field of d is not valid.
 func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Entity, created bool, err error) {
 	e, err := d.entity()
 	if err != nil {
 		return Entity{}, false, err
 	}
-	latest, created, err := s.Write(ctx, workspace, Write{Kind: CreateWrite, Entity: e})
+	latest, created, err := s.Write(ctx, workspace, Write{Op: CreateWrite, Entity: e})
 	if err != nil {
 		return Entity{}, false, err
 	}
 	if stored = latest.Entity; !created && !record.Same(stored.Members(nil), e.Members(nil)) {
-		return Entity{}, false, &record.Error{Kind: record.Conflict, Detail: fmt.Sprintf("another entity already has the id %q; change it with update_entity or upsert_entities, or choose another id", e.ID)}
+		return Entity{}, false, &record.Error{Code: record.Conflict, Detail: fmt.Sprintf("another entity already has the id %q; change it with update_entity or upsert_entities, or choose another id", e.ID)}
 	}
 	return stored, created, nil
 }
@@ -137,8 +137,8 @@ var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 // Update merges patch into the attributes of an entity (record.MergeAttributes) and returns
 // the result. It writes nothing if patch changes nothing, so repeating a call has no effect.
 //
-// The error has kind Invalid if id or patch is invalid or the result exceeds
-// record.MaxAttributesBytes, and kind NotFound if there is no such entity. It has kind
+// The error has code Invalid if id or patch is invalid or the result exceeds
+// record.MaxAttributesBytes, and code NotFound if there is no such entity. It has kind
 // Unavailable if it is unknown whether the update was stored, or if other requests changed the
 // entity during every attempt.
 func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes) (Entity, error) {
@@ -172,7 +172,7 @@ func retry(ctx context.Context, op, id string, write func(try int) (done bool, e
 		case done || err != nil:
 			return err
 		case try == len(backOff):
-			return &record.Error{Kind: record.Unavailable, Detail: fmt.Sprintf("other requests keep changing the entity %q; try again", id)}
+			return &record.Error{Code: record.Unavailable, Detail: fmt.Sprintf("other requests keep changing the entity %q; try again", id)}
 		}
 		select {
 		case <-time.After(rand.N(backOff[try])):
@@ -196,28 +196,28 @@ func merge(ctx context.Context, s Store, workspace string, old Entity, typ strin
 	case len(attributes) > record.MaxAttributesBytes:
 		return Entity{}, false, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; the maximum is %d", len(attributes), record.MaxAttributesBytes)}}.Err()
 	}
-	latest, done, err := s.Write(ctx, workspace, Write{Kind: ReplaceWrite, Entity: merged, Old: old})
+	latest, done, err := s.Write(ctx, workspace, Write{Op: ReplaceWrite, Entity: merged, Old: old})
 	return latest.Entity, done, err
 }
 
 // Delete replaces an entity, if it exists, with a tombstone. Repeating the call changes
-// nothing. The error has kind Invalid if id is not valid.
+// nothing. The error has code Invalid if id is not valid.
 func Delete(ctx context.Context, s Store, workspace, id string) error {
 	if err := checkGivenID(id).Err(); err != nil {
 		return err
 	}
-	_, _, err := s.Write(ctx, workspace, Write{Kind: DeleteWrite, Entity: Entity{ID: id}})
+	_, _, err := s.Write(ctx, workspace, Write{Op: DeleteWrite, Entity: Entity{ID: id}})
 	return err
 }
 
 // Erase removes an entity, if it exists, and stores a tombstone even if it does not. It returns
 // the tombstone's ErasedAt. The caller must erase the entity's events created by then. Another
-// call stores a later tombstone. The error has kind Invalid if id is not valid.
+// call stores a later tombstone. The error has code Invalid if id is not valid.
 func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, err error) {
 	if err := checkGivenID(id).Err(); err != nil {
 		return record.Time{}, err
 	}
-	latest, _, err := s.Write(ctx, workspace, Write{Kind: EraseWrite, Entity: Entity{ID: id}})
+	latest, _, err := s.Write(ctx, workspace, Write{Op: EraseWrite, Entity: Entity{ID: id}})
 	return latest.ErasedAt, err
 }
 

@@ -57,9 +57,9 @@ func TestUpdateRejectsAttributesThatGrowTooLarge(t *testing.T) {
 	half := strings.Repeat("x", record.MaxAttributesBytes/2)
 	s := open(t, `{"a":"`+half+`"}`)
 	room := record.MaxAttributesBytes - len(`{"a":"`+half+`","b":""}`)
-	for more, want := range map[int]record.Kind{room: 0, room + 1: record.Invalid} {
+	for more, want := range map[int]record.Code{room: 0, room + 1: record.Invalid} {
 		patch := record.Attributes(`{"b":"` + strings.Repeat("y", more) + `"}`)
-		if _, err := entity.Update(t.Context(), s, "default", "ada", patch); record.KindOf(err) != want || (err == nil) != (want == 0) {
+		if _, err := entity.Update(t.Context(), s, "default", "ada", patch); record.CodeOf(err) != want || (err == nil) != (want == 0) {
 			t.Errorf("%d bytes more: error %v, want kind %v", more, err, want)
 		}
 	}

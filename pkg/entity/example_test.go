@@ -44,7 +44,7 @@ func Example() {
 		panic(err)
 	}
 	_, err = store.Get(ctx, "demo", "ada")
-	fmt.Println(err, record.KindOf(err) == record.NotFound)
+	fmt.Println(err, record.CodeOf(err) == record.NotFound)
 	// Output:
 	// ada true <nil>
 	// ada false <nil>

@@ -87,11 +87,11 @@ func TestParse(t *testing.T) {
 		`{"id":"a b","type":[],"x":1}`: "id must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither \".\" nor \"..\"; type must be a string; x is not a field here",
 	} {
 		got, err := entity.Parse([]byte(text), "created_at", "updated_at")
-		if record.KindOf(err) != record.Invalid || !strings.Contains(err.Error(), want) {
+		if record.CodeOf(err) != record.Invalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, error %v, want %q", text, got, err, want)
 		}
 	}
-	if got, err := entity.Parse([]byte(`{"id"`)); record.KindOf(err) != record.Malformed {
+	if got, err := entity.Parse([]byte(`{"id"`)); record.CodeOf(err) != record.Malformed {
 		t.Errorf("%+v, error %v", got, err)
 	}
 }

@@ -22,7 +22,7 @@ type contended struct {
 }
 
 func (c *contended) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
-	if w.Kind == entity.ReplaceWrite {
+	if w.Op == entity.ReplaceWrite {
 		c.replacements++
 		c.between()
 	}
@@ -64,7 +64,7 @@ func TestUpdateOfAConcurrentlyDeletedEntityIsNotFound(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"a":1}`)); record.KindOf(err) != record.NotFound {
+	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"a":1}`)); record.CodeOf(err) != record.NotFound {
 		t.Errorf("error %v", err)
 	}
 }
@@ -87,7 +87,7 @@ func TestUpdateGivesUpAfterThreeReplacements(t *testing.T) {
 		n++
 		patch(t, s, fmt.Sprintf(`{"n":%d}`, n))
 	}
-	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"lost":true}`)); record.KindOf(err) != record.Unavailable || c.replacements != 3 {
+	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"lost":true}`)); record.CodeOf(err) != record.Unavailable || c.replacements != 3 {
 		t.Errorf("%d replacements, error %v", c.replacements, err)
 	}
 	if stored, err := s.Get(t.Context(), "default", "ada"); err != nil || string(stored.Attributes) != `{"n":3}` {
@@ -103,7 +103,7 @@ func TestUpdateWaitsNoLongerThanItsContext(t *testing.T) {
 		patch(t, s, `{"a":1}`)
 		time.AfterFunc(time.Millisecond, cancel)
 	}}
-	if _, err := entity.Update(ctx, c, "default", "ada", record.Attributes(`{"b":1}`)); record.KindOf(err) != record.Unavailable {
+	if _, err := entity.Update(ctx, c, "default", "ada", record.Attributes(`{"b":1}`)); record.CodeOf(err) != record.Unavailable {
 		t.Errorf("error %v", err)
 	}
 }
@@ -143,7 +143,7 @@ func (d *distant) Write(_ context.Context, _ string, w entity.Write) (entity.Cha
 }
 
 // No applied update is lost. On average, an update makes at most 3 writes. Updates that are
-// not applied fail with kind Unavailable.
+// not applied fail with code Unavailable.
 func TestConcurrentUpdatesBackOff(t *testing.T) {
 	t.Parallel()
 	const updates = 200
@@ -158,7 +158,7 @@ func TestConcurrentUpdatesBackOff(t *testing.T) {
 				switch _, err := entity.Update(ctx, d, "default", "ada", record.Attributes(fmt.Sprintf(`{"%d":true}`, i))); {
 				case err == nil:
 					applied.Add(1)
-				case record.KindOf(err) != record.Unavailable:
+				case record.CodeOf(err) != record.Unavailable:
 					t.Error(err)
 				}
 			})
@@ -193,7 +193,7 @@ func (u *unknown) Write(ctx context.Context, workspace string, w entity.Write) (
 func TestAnUpdateOfUnknownOutcomeIsNotMergedAgain(t *testing.T) {
 	t.Parallel()
 	u := &unknown{Store: open(t, `{"a":1}`)}
-	if _, err := entity.Update(t.Context(), u, "default", "ada", record.Attributes(`{"a":2}`)); record.KindOf(err) != record.Unavailable || u.writes != 1 {
+	if _, err := entity.Update(t.Context(), u, "default", "ada", record.Attributes(`{"a":2}`)); record.CodeOf(err) != record.Unavailable || u.writes != 1 {
 		t.Errorf("%d writes, error %v", u.writes, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 //
 // old is the entity as the caller read it, or nil if it did not exist. If another request
 // has changed the entity in the meantime, Upsert reads it again. Upsert writes nothing if the
-// entity already matches d, so repeating a call has no effect. The error has kind Invalid or
+// entity already matches d, so repeating a call has no effect. The error has code Invalid or
 // Unavailable, as in Update.
 func Upsert(ctx context.Context, s Store, workspace string, d Draft, old *Entity) (stored Entity, created bool, err error) {
 	e, err := d.entity()
@@ -32,7 +32,7 @@ func Upsert(ctx context.Context, s Store, workspace string, d Draft, old *Entity
 		}
 		if old == nil {
 			var latest Change
-			latest, created, err = s.Write(ctx, workspace, Write{Kind: CreateWrite, Entity: e})
+			latest, created, err = s.Write(ctx, workspace, Write{Op: CreateWrite, Entity: e})
 			if stored = latest.Entity; err != nil || created {
 				return true, err
 			}

@@ -72,7 +72,7 @@ func TestUpsertRejectsInvalidChanges(t *testing.T) {
 		"an invalid type":       change("ada", strings.Repeat("x", 129), `{}`),
 		"too large when merged": change("ada", "", `{"b":"`+strings.Repeat("x", record.MaxAttributesBytes/2)+`"}`),
 	} {
-		if _, _, err := upsert(t.Context(), s, c); record.KindOf(err) != record.Invalid {
+		if _, _, err := upsert(t.Context(), s, c); record.CodeOf(err) != record.Invalid {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -85,7 +85,7 @@ type late struct {
 }
 
 func (l *late) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
-	if w.Kind == entity.CreateWrite {
+	if w.Op == entity.CreateWrite {
 		if _, _, err := entity.Create(ctx, l.Store, workspace, l.other); err != nil {
 			return entity.Change{}, false, err
 		}

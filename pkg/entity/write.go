@@ -8,20 +8,20 @@ import (
 	"sluice/pkg/record"
 )
 
-// Kind says what a Write does.
-type Kind string
+// Op says what a Write does.
+type Op string
 
 const (
-	CreateWrite  Kind = "create"  // stores Entity, unless the entity exists
-	ReplaceWrite Kind = "replace" // stores Entity in place of Old, unless Old has changed or is gone
-	DeleteWrite  Kind = "delete"  // replaces the entity with a tombstone, if it exists
-	EraseWrite   Kind = "erase"   // stores a tombstone with ErasedAt, even if the entity never existed
+	CreateWrite  Op = "create"  // stores Entity, unless the entity exists
+	ReplaceWrite Op = "replace" // stores Entity in place of Old, unless Old has changed or is gone
+	DeleteWrite  Op = "delete"  // replaces the entity with a tombstone, if it exists
+	EraseWrite   Op = "erase"   // stores a tombstone with ErasedAt, even if the entity never existed
 )
 
 // Write is a change that a store is asked to make to an entity. Next defines the effect, which
 // is the same in every store.
 type Write struct {
-	Kind   Kind
+	Op     Op
 	Entity Entity // the store sets CreatedAt and UpdatedAt; for a deletion or an erasure, only ID matters
 	Old    Entity // for ReplaceWrite, the entity as it was read
 }
@@ -36,7 +36,7 @@ func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 		stamp = latest.SyncPosition().At.Next(now)
 	}
 	next = Change{Entity: w.Entity, ErasedAt: latest.ErasedAt}
-	switch w.Kind {
+	switch w.Op {
 	case CreateWrite:
 		next.CreatedAt, next.UpdatedAt = stamp, stamp
 		return next, !exists
@@ -46,7 +46,7 @@ func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
 	}
 	next.Deleted, next.DeletedAt = true, stamp
 	next.Entity = Entity{ID: w.Entity.ID, Type: latest.Type, CreatedAt: latest.CreatedAt}
-	if w.Kind == DeleteWrite {
+	if w.Op == DeleteWrite {
 		return next, exists
 	}
 	if next.ErasedAt = stamp; !known {
@@ -62,9 +62,9 @@ func (w Write) Stored(next, found Change) bool {
 	switch {
 	case found.SyncPosition() != next.SyncPosition() || found.Deleted != next.Deleted:
 		return false
-	case w.Kind == EraseWrite:
+	case w.Op == EraseWrite:
 		return found.ErasedAt == next.ErasedAt
-	case w.Kind == DeleteWrite:
+	case w.Op == DeleteWrite:
 		return true
 	}
 	return found.Type == next.Type && found.CreatedAt == next.CreatedAt && bytes.Equal(found.Attributes, next.Attributes)

@@ -80,7 +80,7 @@ func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
 			}
 		}
 		pause := e.pace() - r.Now().Sub(began)
-		if record.KindOf(err) == record.Unavailable {
+		if record.CodeOf(err) == record.Unavailable {
 			r.Log.WarnContext(ctx, "a page of events was not erased completely", "error", err, "again_after", retryWait)
 			pause, retryWait = retryWait, min(2*retryWait, longest)
 		} else if err != nil {

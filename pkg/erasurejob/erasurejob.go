@@ -32,7 +32,7 @@ func Request(ctx context.Context, s job.Store, workspace, entityID string, until
 	return show(j)
 }
 
-// Get returns a job that has not expired, or a *record.Error of kind NotFound.
+// Get returns a job that has not expired, or a *record.Error with code NotFound.
 func Get(ctx context.Context, s job.Store, workspace, id string, now time.Time) (api.ErasureJob, error) {
 	j, err := Kind.Get(ctx, s, workspace, id, now)
 	if err != nil {

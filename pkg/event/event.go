@@ -79,8 +79,8 @@ func (d Draft) At(now time.Time) Event {
 
 // Parse decodes the body of a request or a line of an import file. Every member except name
 // may be absent or null. Parse skips the members named in ignored; an import skips those that
-// are set by the service. The error is a *record.Error of kind Malformed or Invalid. An error of
-// kind Invalid names the invalid members.
+// are set by the service. The error is a *record.Error with code Malformed or Invalid. An error of
+// code Invalid names the invalid members.
 func Parse(text []byte, ignored ...string) (Draft, error) {
 	e := Event{Attributes: record.Attributes("{}")}
 	given, err := record.Parse(text, e.Members(nil), ignored...)
@@ -124,14 +124,14 @@ func (q Query) Bounds() (low, high string, err error) {
 // Store holds events by workspace and id. A workspace is a non-empty string without '#'. A Store is
 // safe for concurrent use. It may return expired events, because it removes them only after some
 // time; the functions Get, List and ListChanges hide them. Every method may fail with
-// a *record.Error of kind Unavailable.
+// a *record.Error with code Unavailable.
 type Store interface {
 	// Create stores the event that d.At returns for the current time of the store's clock, unless
 	// the workspace has an unexpired event with the same id. It returns the new or existing event,
 	// and whether this call stored it.
 	Create(ctx context.Context, workspace string, d Draft) (stored Event, created bool, err error)
 
-	// Get returns an event, or a *record.Error of kind NotFound.
+	// Get returns an event, or a *record.Error with code NotFound.
 	Get(ctx context.Context, workspace, id string) (Event, error)
 
 	// List returns the events that q selects. A page may have fewer than q.Limit even if more
@@ -167,7 +167,7 @@ type Erased struct {
 	Next   record.Cursor // where the next page starts; "" if no more events follow
 }
 
-// Get returns an event that has not expired, or a *record.Error of kind NotFound.
+// Get returns an event that has not expired, or a *record.Error with code NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Event, error) {
 	e, err := s.Get(ctx, workspace, id)
 	switch {
@@ -188,8 +188,8 @@ func List(ctx context.Context, s Store, workspace string, q Query, now time.Time
 }
 
 // Create stores the event that d describes, with the current time. If the same event already
-// exists, it is returned, and created is false. The error has kind Conflict if the id belongs
-// to a different event, and kind Invalid if a field is invalid. If d has no OccurredAt, it
+// exists, it is returned, and created is false. The error has code Conflict if the id belongs
+// to a different event, and code Invalid if a field is invalid. If d has no OccurredAt, it
 // matches an event with any OccurredAt.
 func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Event, created bool, err error) {
 	e := d.At(time.Time{})

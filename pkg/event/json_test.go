@@ -82,11 +82,11 @@ func TestParse(t *testing.T) {
 		`{"name":[],"entity_id":"a b","x":1}`: "name must be a string; entity_id must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither \".\" nor \"..\"; x is not a field here",
 	} {
 		got, err := event.Parse([]byte(text), "created_at")
-		if record.KindOf(err) != record.Invalid || !strings.Contains(err.Error(), want) {
+		if record.CodeOf(err) != record.Invalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, error %v, want %q", text, got, err, want)
 		}
 	}
-	if got, err := event.Parse([]byte(`{"id"`)); record.KindOf(err) != record.Malformed {
+	if got, err := event.Parse([]byte(`{"id"`)); record.CodeOf(err) != record.Malformed {
 		t.Errorf("%+v, error %v", got, err)
 	}
 }

@@ -107,8 +107,8 @@ func (w *world) insert(resource record.Resource, i int, at record.Time, name str
 		e := event.Event{ID: id, Name: "n", OccurredAt: record.TimeOf(created.Add(time.Duration(i*7%11) * time.Hour)), Attributes: attributes, CreatedAt: at}
 		r = stored{key: e.Position().String(), event: e}
 	}
-	place, _ := slices.BinarySearchFunc(w.records, r.key, func(r stored, key string) int { return strings.Compare(r.key, key) })
-	w.records = slices.Insert(w.records, place, r)
+	n, _ := slices.BinarySearchFunc(w.records, r.key, func(r stored, key string) int { return strings.Compare(r.key, key) })
+	w.records = slices.Insert(w.records, n, r)
 }
 
 // life is one run of a worker, with the faults that a test injects.

@@ -14,7 +14,7 @@ import (
 )
 
 // Create queues a job for an order. If a job with the same order exists, created is false and
-// Create returns that job, even if the quota is used up. The error has kind Conflict if a job with
+// Create returns that job, even if the quota is used up. The error has code Conflict if a job with
 // the same id but a different order exists. It is a *job.QuotaError if the workspace already has as
 // many unfinished jobs as quota allows.
 func Create(ctx context.Context, s job.Store, workspace string, o api.ExportOrder, quota int, now time.Time) (j api.ExportJob, created bool, err error) {
@@ -44,7 +44,7 @@ func Create(ctx context.Context, s job.Store, workspace string, o api.ExportOrde
 
 // Get returns a job. If the job has succeeded, DownloadURL is a new link, or Error says that the
 // file has expired. If fileName is not empty, a browser saves the file under that name, and
-// decompresses it if the name lacks .gz. The error has kind Invalid if clients may not choose
+// decompresses it if the name lacks .gz. The error has code Invalid if clients may not choose
 // fileName.
 func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (api.ExportJob, error) {
 	stored, err := Kind.Get(ctx, s, workspace, id, now)

@@ -22,7 +22,7 @@ const (
 func (r *run) survey(ctx context.Context) error {
 	s := r.checkpoint.Survey
 	found := newSurveyor(s)
-	err := r.source().eachPage(ctx, s.Cursor, func(p page) error {
+	err := r.reader().eachPage(ctx, s.Cursor, func(p page) error {
 		for _, row := range p.rows {
 			if err := found.look(row.attributes); err != nil {
 				return err

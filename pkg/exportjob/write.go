@@ -14,7 +14,7 @@ import (
 
 // write writes the records that are in no part yet. If ctx is done, it saves what it has read.
 func (r *run) write(ctx context.Context) error {
-	from := r.source()
+	from := r.reader()
 	defer r.count(ctx, from)()
 	part := newPart(r.exporter.PartBytes, len(r.checkpoint.Parts) == 0, r.checkpoint.Sum)
 	to, err := r.newWriter(part)
@@ -53,7 +53,7 @@ func (r *run) write(ctx context.Context) error {
 
 // count starts counting the job's records in the background, unless they have been counted.
 // stop ends the counting.
-func (r *run) count(ctx context.Context, from source) (stop func()) {
+func (r *run) count(ctx context.Context, from reader) (stop func()) {
 	if r.details.RecordsExpected != nil {
 		return func() {}
 	}

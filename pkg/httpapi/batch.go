@@ -79,8 +79,8 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 			continue
 		}
 		w, err := read(element)
-		if record.KindOf(err) == record.Malformed { // the element is malformed, but the batch as a whole is JSON
-			err = &record.Error{Kind: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
+		if record.CodeOf(err) == record.Malformed { // the element is malformed, but the batch as a whole is JSON
+			err = &record.Error{Code: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
 		}
 		if err != nil {
 			b.note(i, api.BatchResult{}, err)
@@ -115,7 +115,7 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers
 					result, failed = w.try(ctx)
 				}
 				b.note(w.index, result, failed)
-				if kind := record.KindOf(failed); kind == record.Conflict || kind == record.Invalid {
+				if kind := record.CodeOf(failed); kind == record.Conflict || kind == record.Invalid {
 					failed = nil // only this record is at fault
 				}
 			}

@@ -58,7 +58,7 @@ func getExportJob(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	j, err := exportjob.Get(r.Context(), s.stores.ExportJobs, s.stores.ExportLinks, r.workspace, id, p.values.Get("file_name"), s.Now())
-	if wrong, ok := errors.AsType[*record.Error](err); ok && wrong.Kind == record.Invalid {
+	if wrong, ok := errors.AsType[*record.Error](err); ok && wrong.Code == record.Invalid {
 		return response{}, badParameters(wrong.Fields)
 	}
 	if err != nil {

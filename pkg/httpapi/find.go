@@ -95,7 +95,7 @@ func (s *service) declared(r *request, typ, attribute string) (index.Declaration
 		switch {
 		case d.State == index.Removing:
 		case d.Attribute != attribute:
-			names = append(names, fmt.Sprintf("%s (%s)", d.Attribute, d.Kind))
+			names = append(names, fmt.Sprintf("%s (%s)", d.Attribute, d.ValueType))
 		case d.State == index.Ready:
 			return d, nil
 		default:
@@ -130,7 +130,7 @@ func listEntityIndex(s *service, r *request) (response, error) {
 	set, err := s.indexes(r)
 	body := page[api.EntityIndex]{data: []api.EntityIndex{}}
 	for _, d := range set.In(r.workspace) {
-		body.data = append(body.data, api.EntityIndex{Type: d.Type, Attribute: d.Attribute, Kind: string(d.Kind), State: string(d.State), Done: d.Done()})
+		body.data = append(body.data, api.EntityIndex{Type: d.Type, Attribute: d.Attribute, ValueType: string(d.ValueType), State: string(d.State), Done: d.Done()})
 	}
 	return response{status: http.StatusOK, body: body}, err
 }

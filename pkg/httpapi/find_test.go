@@ -18,16 +18,16 @@ func newIndexedAPI(t *testing.T) service {
 	a := newRoomyAPI(t)
 	var all []index.Declaration
 	for i, d := range []index.Declaration{
-		{Attribute: "born", Kind: index.Number, State: index.Ready},
-		{Attribute: "name", Kind: index.Text, State: index.Ready},
-		{Attribute: "alive", Kind: index.Boolean, State: index.Building, Build: index.Build{Read: 42, Expected: 100}},
-		{Attribute: "email", Kind: index.Text, State: index.Writing},
-		{Attribute: "gone", Kind: index.Text, State: index.Removing},
+		{Attribute: "born", ValueType: index.Number, State: index.Ready},
+		{Attribute: "name", ValueType: index.Text, State: index.Ready},
+		{Attribute: "alive", ValueType: index.Boolean, State: index.Building, Build: index.Build{Read: 42, Expected: 100}},
+		{Attribute: "email", ValueType: index.Text, State: index.Writing},
+		{Attribute: "gone", ValueType: index.Text, State: index.Removing},
 	} {
 		d.Workspace, d.Type, d.Place = "default", "person", i+1
 		all = append(all, d)
 	}
-	all = append(all, index.Declaration{Workspace: "another", Type: "person", Attribute: "secret", Kind: index.Text, State: index.Ready, Place: 1})
+	all = append(all, index.Declaration{Workspace: "another", Type: "person", Attribute: "secret", ValueType: index.Text, State: index.Ready, Place: 1})
 	a.stores.Indexes.(*index.Current).Store(index.NewSet(all))
 	return a
 }
@@ -139,7 +139,7 @@ func TestTheIndexesOfTheWorkspaceAreListed(t *testing.T) {
 	}
 	var got []string
 	for _, i := range page.Data {
-		got = append(got, fmt.Sprintf("%s.%s %s %s %g", i.Type, i.Attribute, i.Kind, i.State, i.Done))
+		got = append(got, fmt.Sprintf("%s.%s %s %s %g", i.Type, i.Attribute, i.ValueType, i.State, i.Done))
 	}
 	if want := "person.born number ready 1, person.name text ready 1, person.alive boolean building 0.42, person.email text writing 0, person.gone text removing 0"; strings.Join(got, ", ") != want {
 		t.Errorf("%q", got)

@@ -36,5 +36,5 @@ func getHealth(s *service, r *request) (response, error) {
 }
 
 func isAbsent(err error) bool {
-	return err == nil || record.KindOf(err) == record.NotFound
+	return err == nil || record.CodeOf(err) == record.NotFound
 }

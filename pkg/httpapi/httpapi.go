@@ -31,8 +31,8 @@ import (
 // use; the other fields may be zero.
 type Stores struct {
 	Entities    entity.Store
-	Finder      index.Finder // searches the same entities
-	Indexes     index.Source // the indexes that Entities and Finder use
+	Finder      index.Finder       // searches the same entities
+	Indexes     index.Declarations // the indexes that Entities and Finder use
 	Events      event.Store
 	ErasureJobs job.Store
 	ExportJobs  job.Store

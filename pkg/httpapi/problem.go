@@ -131,7 +131,7 @@ func unsendable(size int) error {
 	}
 }
 
-var kinds = map[record.Kind]apiError{
+var problems = map[record.Code]apiError{
 	record.Malformed:   {status: http.StatusBadRequest, code: "malformed_json"},
 	record.Invalid:     {status: http.StatusUnprocessableEntity, code: "invalid_body"},
 	record.NotFound:    {status: http.StatusNotFound, code: "not_found"},
@@ -149,7 +149,7 @@ func asAPIError(err error) *apiError {
 		return &apiError{status: http.StatusConflict, code: full.Code(), detail: full.Error()}
 	}
 	if re, ok := errors.AsType[*record.Error](err); ok {
-		if e, ok := kinds[re.Kind]; ok {
+		if e, ok := problems[re.Code]; ok {
 			e.detail, e.fields, e.cause = re.Detail, re.Fields, re.Err
 			if len(re.Fields) > 0 {
 				e.detail += ": " + sentence(re.Fields)

@@ -80,7 +80,7 @@ func TestUsageOfAnotherAddress(t *testing.T) {
 	for _, ip := range []string{"198.51.100.7", "2001:db8:1:2:3::4"} {
 		a.invoke(t, "not-found", lambdatest.Event("GET", "/nowhere", ip, ""))
 	}
-	for _, tt := range []struct{ source, address, counted string }{
+	for _, tt := range []struct{ client, address, counted string }{
 		{"192.0.2.1", "198.51.100.7", "198.51.100.7"},
 		{"192.0.2.1", "::ffff:198.51.100.7", "198.51.100.7"},
 		{"192.0.2.1", "2001:db8:1:2::", "2001:db8:1:2::/64"},
@@ -91,8 +91,8 @@ func TestUsageOfAnotherAddress(t *testing.T) {
 		if tt.address != "" {
 			query = "?address=" + url.QueryEscape(tt.address)
 		}
-		if u := a.usage(t, tt.source, query); u.Address != tt.counted || u.Seconds[59].Requests["not-found"] != 1 {
-			t.Errorf("%s of %s: %s, %+v", tt.address, tt.source, u.Address, u.Seconds[59])
+		if u := a.usage(t, tt.client, query); u.Address != tt.counted || u.Seconds[59].Requests["not-found"] != 1 {
+			t.Errorf("%s of %s: %s, %+v", tt.address, tt.client, u.Address, u.Seconds[59])
 		}
 	}
 	for _, query := range []string{"address=", "address=here", "address=192.0.2.1/64/64", "address=192.0.2.1&address=192.0.2.2", "address=2001:db8::/48", "ip=192.0.2.1"} {

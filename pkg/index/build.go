@@ -56,8 +56,8 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 		case other.Attribute != d.Attribute:
 		case other.State == Removing:
 			return d, ErrRemoving
-		case other.Kind != d.Kind:
-			return d, fmt.Errorf("%s is already indexed, as %s; remove that index first", d.Name(), other.Kind)
+		case other.ValueType != d.ValueType:
+			return d, fmt.Errorf("%s is already indexed, as %s; remove that index first", d.Name(), other.ValueType)
 		default:
 			return other, nil
 		}

@@ -50,7 +50,7 @@ func TestABuilderSaysWhetherItWaits(t *testing.T) {
 		Removing: {"removing true", "removing false", "removing false"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &oneStore{d: Declaration{Workspace: "default", Type: "person", Attribute: "email", Kind: Text, Place: 1, State: from}}
+			s := &oneStore{d: Declaration{Workspace: "default", Type: "person", Attribute: "email", ValueType: Text, Place: 1, State: from}}
 			var got []string
 			progress := func(d Declaration, waiting bool) { got = append(got, fmt.Sprint(d.State, " ", waiting)) }
 			if _, err := NewBuilder(s, &fewKeys{2}, BuilderConfig{Progress: progress}).Run(t.Context(), s.d); err != nil || !slices.Equal(got, want) {

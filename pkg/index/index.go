@@ -24,13 +24,13 @@ const (
 	maxWorkspace = 64
 )
 
-// Kind is the JSON type of the values that are indexed. Values of other types are left out.
-type Kind string
+// ValueType is the JSON type of the values that are indexed. Values of other types are left out.
+type ValueType string
 
 const (
-	Text    Kind = "text"
-	Number  Kind = "number"
-	Boolean Kind = "boolean"
+	Text    ValueType = "text"
+	Number  ValueType = "number"
+	Boolean ValueType = "boolean"
 )
 
 // State is a step in the life of a declaration, which goes through the states in this order.
@@ -45,14 +45,14 @@ const (
 
 // Declaration says that a workspace indexes an attribute of one entity type.
 type Declaration struct {
-	Workspace string `json:"workspace"`
-	Type      string `json:"type"`
-	Attribute string `json:"attribute"` // name of a member, not a path
-	Kind      Kind   `json:"kind"`
-	Place     int    `json:"place"` // 1 to Places; unique among the declarations of a type in a workspace
-	State     State  `json:"state"`
-	Build     Build  `json:"build"`
-	Revision  int64  `json:"revision"` // increases with every change; see NextRevision
+	Workspace string    `json:"workspace"`
+	Type      string    `json:"type"`
+	Attribute string    `json:"attribute"` // name of a member, not a path
+	ValueType ValueType `json:"value_type"`
+	Place     int       `json:"place"` // 1 to Places; unique among the declarations of a type in a workspace
+	State     State     `json:"state"`
+	Build     Build     `json:"build"`
+	Revision  int64     `json:"revision"` // increases with every change; see NextRevision
 }
 
 // Build is an index build, which gives keys to entities that existed before the declaration.
@@ -107,8 +107,8 @@ func (d Declaration) Validate() error {
 		return fmt.Errorf("the type %w", record.CheckName(d.Type))
 	case record.CheckName(d.Attribute) != nil:
 		return fmt.Errorf("the attribute %w", record.CheckName(d.Attribute))
-	case d.Kind != Text && d.Kind != Number && d.Kind != Boolean:
-		return fmt.Errorf("the kind must be %s, %s or %s, not %q", Text, Number, Boolean, d.Kind)
+	case d.ValueType != Text && d.ValueType != Number && d.ValueType != Boolean:
+		return fmt.Errorf("the type of its values must be %s, %s or %s, not %q", Text, Number, Boolean, d.ValueType)
 	}
 	if _, op := Cut(d.Attribute); op != "" {
 		return fmt.Errorf("the attribute must not end in [%s], because that is an operator of queries", op)

@@ -48,7 +48,7 @@ func (d Declaration) Key(id string, attributes json.RawMessage) (key string, pre
 	if value == nil {
 		return "", false
 	}
-	code, err := d.Kind.code(value)
+	code, err := d.ValueType.code(value)
 	if err != nil {
 		return "", true
 	}
@@ -88,8 +88,8 @@ var (
 	errBoolean = errors.New("must be true or false")
 )
 
-// code fails if value cannot be indexed as kind k.
-func (k Kind) code(value jsontext.Value) (string, error) {
+// code fails if value cannot be indexed as a k.
+func (k ValueType) code(value jsontext.Value) (string, error) {
 	switch {
 	case k == Text && value.Kind() == '"':
 		text, err := jsontext.AppendUnquote(nil, value)
@@ -108,7 +108,7 @@ func (k Kind) code(value jsontext.Value) (string, error) {
 }
 
 // parse returns the code of a value from a query.
-func (k Kind) parse(value string) (string, error) {
+func (k ValueType) parse(value string) (string, error) {
 	switch k {
 	case Text:
 		return textCode(value)

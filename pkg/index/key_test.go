@@ -10,9 +10,9 @@ import (
 )
 
 // keys returns the keys of two entities. ok is false if one of the values cannot be indexed.
-func keys(t *testing.T, kind Kind, idA, valueA, idB, valueB string) (a, b string, ok bool) {
+func keys(t *testing.T, kind ValueType, idA, valueA, idB, valueB string) (a, b string, ok bool) {
 	t.Helper()
-	d := Declaration{Attribute: "x", Kind: kind}
+	d := Declaration{Attribute: "x", ValueType: kind}
 	key := func(id, value string) string {
 		key, present := d.Key(id, json.RawMessage(`{"w":"","x":`+value+`,"y":[]}`))
 		if !present {
@@ -114,12 +114,12 @@ func rational(t *testing.T, number string) *big.Rat {
 
 // wantFound checks which queries select a key. compared is the result of comparing the key's value
 // with the query's value. more holds the expected results of other operators.
-func wantFound(t *testing.T, kind Kind, value, key string, more map[Operator]bool, compared int) {
+func wantFound(t *testing.T, kind ValueType, value, key string, more map[Operator]bool, compared int) {
 	t.Helper()
 	want := map[Operator]bool{Equal: compared == 0, Greater: compared > 0, GreaterOrEqual: compared >= 0, Less: compared < 0, LessOrEqual: compared <= 0}
 	maps.Copy(want, more)
 	for op, selects := range want {
-		q := Query{Declaration: Declaration{Attribute: "x", Kind: kind}}
+		q := Query{Declaration: Declaration{Attribute: "x", ValueType: kind}}
 		if err := q.Where(Condition{op, value}); err != nil {
 			t.Fatalf("%s %q: %v", op, value, err)
 		}

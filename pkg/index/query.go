@@ -51,13 +51,13 @@ type Query struct {
 
 // Where adds a condition. Its error says what to change in the value.
 func (q *Query) Where(c Condition) error {
-	if c.Operator == Prefix && q.Declaration.Kind != Text {
-		return errors.New("needs an attribute that is indexed as text; this one is a " + string(q.Declaration.Kind))
+	if c.Operator == Prefix && q.Declaration.ValueType != Text {
+		return errors.New("needs an attribute that is indexed as text; this one is a " + string(q.Declaration.ValueType))
 	}
-	if c.Operator != Equal && q.Declaration.Kind == Boolean {
+	if c.Operator != Equal && q.Declaration.ValueType == Boolean {
 		return errors.New("cannot compare a boolean; use =true or =false")
 	}
-	code, err := q.Declaration.Kind.parse(c.Value)
+	code, err := q.Declaration.ValueType.parse(c.Value)
 	if err != nil {
 		return err
 	}

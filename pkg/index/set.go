@@ -38,17 +38,17 @@ func (s Set) In(workspace string) []Declaration {
 	return slices.DeleteFunc(slices.Clone(s.all), func(d Declaration) bool { return d.Workspace != workspace })
 }
 
-// Source provides the current declarations. It is safe for concurrent use.
-type Source interface {
+// Declarations provides the current declarations. It is safe for concurrent use.
+type Declarations interface {
 	// Refresh must be called before each request, so that At can return a Set.
 	Refresh(ctx context.Context) error
 
-	// At returns the declarations that apply at t, or an error of kind Unavailable if they are
+	// At returns the declarations that apply at t, or an error with code Unavailable if they are
 	// not known.
 	At(t time.Time) (Set, error)
 }
 
-// Cache is a Source for a Store whose declarations other processes may change. By default, a
+// Cache has the Declarations of a Store whose declarations other processes may change. By default, a
 // change takes effect within snapshot.MaxAge. If no read has succeeded for that long, At fails,
 // because writers and queries would not know which keys should exist.
 type Cache struct {
@@ -78,7 +78,7 @@ func unknown(err error) error {
 	return record.UnavailableError("read the indexed attributes", err)
 }
 
-// Current is a Source of declarations that only this process changes. Its zero value is empty.
+// Current has declarations that only this process changes. Its zero value is empty.
 type Current struct {
 	set atomic.Pointer[Set]
 }

@@ -41,8 +41,8 @@ type steps struct {
 	to   int
 	step func(ctx context.Context, n int) error // called before each step; may be nil
 
-	mu    sync.Mutex
-	place map[string]int
+	mu   sync.Mutex
+	left map[string]int
 }
 
 type count struct{ N int }
@@ -71,16 +71,16 @@ func (w *steps) Do(ctx context.Context, r *job.Run) (any, error) {
 func (w *steps) set(id string, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.place == nil {
-		w.place = make(map[string]int)
+	if w.left == nil {
+		w.left = make(map[string]int)
 	}
-	w.place[id] = n
+	w.left[id] = n
 }
 
 func (w *steps) Clean(_ context.Context, j job.Job) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.place, j.ID)
+	delete(w.left, j.ID)
 	return nil
 }
 

@@ -47,11 +47,11 @@ func TestCreateGetAndCancel(t *testing.T) {
 			t.Errorf("cancelled: %+v, error %v", j, err)
 		}
 	}
-	if _, err := reports.Cancel(t.Context(), s, "default", "none", now); record.KindOf(err) != record.NotFound || !strings.Contains(err.Error(), "report job") {
+	if _, err := reports.Cancel(t.Context(), s, "default", "none", now); record.CodeOf(err) != record.NotFound || !strings.Contains(err.Error(), "report job") {
 		t.Errorf("canceling no job: error %v", err)
 	}
-	for after, kind := range map[time.Duration]record.Kind{0: 0, reports.Keep - time.Millisecond: 0, reports.Keep: record.NotFound} {
-		if _, err := reports.Get(t.Context(), s, "default", "job", now.Add(time.Minute).Add(after)); record.KindOf(err) != kind {
+	for after, kind := range map[time.Duration]record.Code{0: 0, reports.Keep - time.Millisecond: 0, reports.Keep: record.NotFound} {
+		if _, err := reports.Get(t.Context(), s, "default", "job", now.Add(time.Minute).Add(after)); record.CodeOf(err) != kind {
 			t.Errorf("%v after the end: error %v", after, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestCreateGetAndCancel(t *testing.T) {
 		if _, put, err := s.Put(t.Context(), j); !put || err != nil {
 			t.Fatalf("put %v, error %v", put, err)
 		}
-		if _, err := reports.Cancel(t.Context(), s, "default", j.ID, now); record.KindOf(err) != record.Conflict || !strings.Contains(err.Error(), "the report job has already "+j.ID) {
+		if _, err := reports.Cancel(t.Context(), s, "default", j.ID, now); record.CodeOf(err) != record.Conflict || !strings.Contains(err.Error(), "the report job has already "+j.ID) {
 			t.Errorf("canceling a job that has %s: error %v", status, err)
 		}
 	}

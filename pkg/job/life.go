@@ -22,7 +22,7 @@ func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, cre
 func Request(ctx context.Context, s Store, j Job, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, j.Workspace, j.ID)
-		if err != nil && record.KindOf(err) != record.NotFound {
+		if err != nil && record.CodeOf(err) != record.NotFound {
 			return Job{}, err
 		}
 		next := j
@@ -35,13 +35,13 @@ func Request(ctx context.Context, s Store, j Job, now time.Time) (Job, error) {
 		}
 		next.Status, next.Run, next.Tries, next.Checkpoint, next.Revision = Queued, "", 0, nil, was.Revision+1
 		stored, put, err := s.Put(ctx, next)
-		if expired := record.KindOf(err) == record.NotFound; put || err != nil && !expired {
+		if expired := record.CodeOf(err) == record.NotFound; put || err != nil && !expired {
 			return stored, err
 		}
 	}
 }
 
-// Get returns a job that has not expired, or an error of kind NotFound.
+// Get returns a job that has not expired, or an error with code NotFound.
 func (k Kind) Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	if err == nil && j.ExpiresAt != nil && j.ExpiresAt.Compare(record.TimeOf(now)) <= 0 {
@@ -63,7 +63,7 @@ func (k Kind) Cancel(ctx context.Context, s Store, workspace, id string, now tim
 		case j.Status == Cancelled:
 			return false, nil
 		case j.Status.Final():
-			return false, &record.Error{Kind: record.Conflict, Detail: fmt.Sprintf("the %s has already %s; only a queued or running job can be cancelled", k, j.Status)}
+			return false, &record.Error{Code: record.Conflict, Detail: fmt.Sprintf("the %s has already %s; only a queued or running job can be cancelled", k, j.Status)}
 		}
 		*j = k.Finish(*j, Cancelled, now)
 		return true, nil

@@ -163,7 +163,7 @@ func (r *Run) change(edit func(*Job)) error {
 		r.Job = j
 	}
 	switch {
-	case record.KindOf(err) == record.NotFound:
+	case record.CodeOf(err) == record.NotFound:
 		return errLost
 	case err != nil:
 		return fmt.Errorf("save: %w", err)

@@ -8,13 +8,13 @@ import (
 
 // Store keeps the jobs of one kind by workspace and id. A workspace is a non-empty string
 // without '#'. A Store is safe for concurrent use. Every method may fail with a *record.Error
-// of kind Unavailable.
+// with code Unavailable.
 type Store interface {
 	// Put stores j if the stored job with its id has the revision j.Revision-1, or if there is no
 	// such job and j.Revision is 1. It returns the job that is stored after the call, and whether
 	// that job is j.
 	//
-	// The error has kind NotFound if j.Revision is greater than 1 and there is no such job. It is a
+	// The error has code NotFound if j.Revision is greater than 1 and there is no such job. It is a
 	// *QuotaError if j is new and its workspace already has j.Quota unfinished jobs. That count is
 	// exact, because it changes in the same atomic step as the job.
 	Put(ctx context.Context, j Job) (stored Job, put bool, err error)

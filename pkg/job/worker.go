@@ -77,7 +77,7 @@ func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	log := w.cfg.Logger.With("workspace", workspace, w.kind.Name+"_job", id)
 	j, err := take(calls, w.store, workspace, id, rand.Text(), w.cfg.Now())
 	switch {
-	case record.KindOf(err) == record.NotFound:
+	case record.CodeOf(err) == record.NotFound:
 		log.WarnContext(ctx, fmt.Sprintf("the %s does not exist", w.kind))
 		return nil
 	case err != nil:

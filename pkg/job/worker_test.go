@@ -63,8 +63,8 @@ func TestACancelledJobIsCleanedUpAndStaysCancelled(t *testing.T) {
 				break
 			}
 			s.finish(w)
-			if s.Job().Status != job.Cancelled || len(w.place) > 0 {
-				t.Errorf("cancelled before call %d: %+v, left %v; %v", step, s.Job(), w.place, s.Trace)
+			if s.Job().Status != job.Cancelled || len(w.left) > 0 {
+				t.Errorf("cancelled before call %d: %+v, left %v; %v", step, s.Job(), w.left, s.Trace)
 			}
 		}
 	}
@@ -113,8 +113,8 @@ func TestNoSequenceOfFaultsCorruptsAJob(t *testing.T) {
 		s.finish(w)
 		if s.Job().Status != job.Cancelled {
 			s.wantDone(w.to)
-		} else if len(w.place) > 0 {
-			t.Errorf("left %v; %v", w.place, s.Trace)
+		} else if len(w.left) > 0 {
+			t.Errorf("left %v; %v", w.left, s.Trace)
 		}
 	})
 }
@@ -185,8 +185,8 @@ func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
 				t.Errorf("%d runs, want %d; %v", runs, tt.runs, s.Trace)
 			}
 			wantFailed(t, s.Job(), tt.reason)
-			if len(w.place) > 0 {
-				t.Errorf("left %v", w.place)
+			if len(w.left) > 0 {
+				t.Errorf("left %v", w.left)
 			}
 			wantFailureLogged(t, log.Bytes(), tt.reason)
 		})
@@ -247,8 +247,8 @@ func TestAFailureEndsTheJobWithItsReason(t *testing.T) {
 	s.queue(time.Now())
 	s.finish(w)
 	wantFailed(t, s.Job(), "There are too many pages.")
-	if len(w.place) > 0 {
-		t.Errorf("left %v", w.place)
+	if len(w.left) > 0 {
+		t.Errorf("left %v", w.left)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestCallsEndAfterTheGrace(t *testing.T) {
 			<-r.Calls.Done()
 			return r.Calls.Err()
 		}), job.Config{Grace: 5 * time.Second})
-		if took := time.Since(began); took != 15*time.Second || record.KindOf(err) != record.Unavailable {
+		if took := time.Since(began); took != 15*time.Second || record.CodeOf(err) != record.Unavailable {
 			t.Errorf("the run took %v, error %v", took, err)
 		}
 	})
@@ -443,8 +443,8 @@ func TestAJobThatHasEndedIsLeftAlone(t *testing.T) {
 	s.queue(time.Now())
 	s.finish(w)
 	ended := s.Job().Revision
-	if err := s.deliver(t.Context(), new(jobtest.Life), w, job.Config{}); err != nil || s.Job().Revision != ended || len(w.place) != 1 {
-		t.Errorf("error %v, job %+v, left %v", err, s.Job(), w.place)
+	if err := s.deliver(t.Context(), new(jobtest.Life), w, job.Config{}); err != nil || s.Job().Revision != ended || len(w.left) != 1 {
+		t.Errorf("error %v, job %+v, left %v", err, s.Job(), w.left)
 	}
 }
 

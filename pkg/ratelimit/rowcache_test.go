@@ -14,7 +14,7 @@ import (
 
 var errRowsDown = errors.New("the table is down")
 
-type source struct {
+type fakeRows struct {
 	takes time.Duration // how long a read takes, unless its context is done first
 
 	mu    sync.Mutex
@@ -23,7 +23,7 @@ type source struct {
 	reads int
 }
 
-func (s *source) List(ctx context.Context) ([]ratelimit.Row, error) {
+func (s *fakeRows) List(ctx context.Context) ([]ratelimit.Row, error) {
 	s.mu.Lock()
 	s.reads++
 	rows, err, takes := s.rows, s.err, s.takes // as of the beginning of the read
@@ -36,13 +36,13 @@ func (s *source) List(ctx context.Context) ([]ratelimit.Row, error) {
 	}
 }
 
-func (s *source) set(err error, rows ...ratelimit.Row) {
+func (s *fakeRows) set(err error, rows ...ratelimit.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err, s.rows = err, rows
 }
 
-func (s *source) count() int {
+func (s *fakeRows) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reads
@@ -84,7 +84,7 @@ func checkRecords(t *testing.T, c *ratelimit.RowCache, want int64) {
 // After the first read, no request waits.
 func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
+		s := &fakeRows{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
 		checkRecords(t, c, 0)
 		if took, err := refresh(t, c); err != nil || took != s.takes {
@@ -117,7 +117,7 @@ func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 // test cannot stop the clock, so this test only lets time pass.
 func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
+		s := &fakeRows{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
 		refresh(t, c) //nolint:errcheck // the first read, which succeeds
 		s.set(nil, rowOf(2))
@@ -148,7 +148,7 @@ func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
 			defer mu.Unlock()
 			return time.Now().Add(frozen)
 		}
-		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
+		s := &fakeRows{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{Now: now})
 		refresh(t, c) //nolint:errcheck // the first read, which succeeds
 		time.Sleep(50 * time.Second)
@@ -169,7 +169,7 @@ func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
 
 func TestTheLastRowsApplyWhileReadsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{rows: []ratelimit.Row{rowOf(1)}}
+		s := &fakeRows{rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
 		refresh(t, c) //nolint:errcheck // the first read, which succeeds
 		s.set(errRowsDown)
@@ -197,7 +197,7 @@ func TestTheLastRowsApplyWhileReadsFail(t *testing.T) {
 
 func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{err: errRowsDown, rows: []ratelimit.Row{rowOf(1)}}
+		s := &fakeRows{err: errRowsDown, rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
 		for range 30 {
 			if _, err := refresh(t, c); !errors.Is(err, ratelimit.ErrRowsUnread) || !errors.Is(err, errRowsDown) {
@@ -222,7 +222,7 @@ func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 // Once every six seconds, one request waits for one second. All other requests fail immediately.
 func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{takes: time.Hour}
+		s := &fakeRows{takes: time.Hour}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
 		waited := 0
 		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
@@ -250,7 +250,7 @@ func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 
 func TestRowsAreReadAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{rows: []ratelimit.Row{rowOf(1)}}
+		s := &fakeRows{rows: []ratelimit.Row{rowOf(1)}}
 		var back time.Duration
 		c := newCache(t, s, ratelimit.RowCacheConfig{Now: func() time.Time { return time.Now().Add(-back) }})
 		refresh(t, c) //nolint:errcheck // the first read, which succeeds
@@ -264,7 +264,7 @@ func TestRowsAreReadAfterTheClockWasSetBack(t *testing.T) {
 }
 
 func TestAnInvalidRowIsAFailedRead(t *testing.T) {
-	s := &source{rows: []ratelimit.Row{rowOf(-1)}}
+	s := &fakeRows{rows: []ratelimit.Row{rowOf(-1)}}
 	if err := newCache(t, s, ratelimit.RowCacheConfig{}).Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "192.0.2.0/24") {
 		t.Errorf("error %v", err)
 	}
@@ -272,7 +272,7 @@ func TestAnInvalidRowIsAFailedRead(t *testing.T) {
 
 func TestTheOtherRowsApplyBesideAnInvalidOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{rows: []ratelimit.Row{rowOf(7)}, err: ratelimit.InvalidRows{errors.New(`row "all": not a block`)}}
+		s := &fakeRows{rows: []ratelimit.Row{rowOf(7)}, err: ratelimit.InvalidRows{errors.New(`row "all": not a block`)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
 		for range 2 { // the second refresh does not read
 			if _, err := refresh(t, c); err == nil || errors.Is(err, ratelimit.ErrRowsUnread) || !strings.Contains(err.Error(), `row "all"`) {
@@ -294,7 +294,7 @@ func TestTheOtherRowsApplyBesideAnInvalidOne(t *testing.T) {
 
 func TestTheMaximumAgeOfRowsIsConfigurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{rows: []ratelimit.Row{rowOf(1)}}
+		s := &fakeRows{rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{MaxAge: 2 * time.Second})
 		refresh(t, c) //nolint:errcheck // the first read, which succeeds
 		s.set(nil, rowOf(2))

@@ -110,12 +110,12 @@ type Decoder func(value []byte) error
 type Decoders map[string]Decoder
 
 // Decode decodes a JSON object (RFC 8259, without duplicate names or lone surrogates). A known
-// member that is null counts as absent. The error has kind Malformed if object is not exactly
-// one JSON object. Otherwise it has kind Invalid and names the unknown and invalid members.
+// member that is null counts as absent. The error has code Malformed if object is not exactly
+// one JSON object. Otherwise it has code Invalid and names the unknown and invalid members.
 func (d Decoders) Decode(object []byte) error {
 	members, err := Pairs(object)
 	if err != nil {
-		return &Error{Kind: Malformed, Detail: "the text is " + err.Error()}
+		return &Error{Code: Malformed, Detail: "the text is " + err.Error()}
 	}
 	var wrong Fields
 	for _, m := range members {
@@ -138,7 +138,7 @@ func (f *Fields) checkMember(name string, err error) {
 	switch {
 	case !errors.As(err, &nested):
 		f.Check(name, err)
-	case nested.Kind == Malformed:
+	case nested.Code == Malformed:
 		f.Check(name, errNotObject)
 	default:
 		for _, member := range nested.Fields {

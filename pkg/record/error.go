@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Kind says what a caller can do about an Error.
-type Kind int
+// Code says what a caller can do about an Error.
+type Code int
 
 const (
-	Invalid     Kind = iota + 1 // Fields lists the invalid fields; nothing was written
+	Invalid     Code = iota + 1 // Fields lists the invalid fields; nothing was written
 	NotFound                    // the workspace has no record with this id
 	Conflict                    // a record with this id has different content, or the job has already ended; nothing was written
 	Malformed                   // the text is not a JSON object; nothing was written
@@ -21,9 +21,9 @@ const (
 // Error is an error that a client can understand, such as an invalid field or an unknown id.
 // Any other error from a store is a fault in the service.
 type Error struct {
-	Kind   Kind
+	Code   Code
 	Detail string       // one sentence for the client, without the cause
-	Fields []FieldError // only if Kind is Invalid
+	Fields []FieldError // only if Code is Invalid
 	Err    error        // the cause, for logs; may be nil
 }
 
@@ -47,10 +47,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of the first *Error in err's chain, or 0 if there is none.
-func KindOf(err error) Kind {
+// CodeOf returns the code of the first *Error in err's chain, or 0 if there is none.
+func CodeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Kind
+		return e.Code
 	}
 	return 0
 }
@@ -75,28 +75,28 @@ func (f *Fields) Check(field string, err error) {
 	}
 }
 
-// Err returns an error of kind Invalid, or nil if f is empty.
+// Err returns an error with code Invalid, or nil if f is empty.
 func (f Fields) Err() error {
 	if len(f) == 0 {
 		return nil
 	}
-	return &Error{Kind: Invalid, Detail: "the record has fields that cannot be accepted", Fields: f}
+	return &Error{Code: Invalid, Detail: "the record has fields that cannot be accepted", Fields: f}
 }
 
 // UnavailableError returns the error for a store that did not respond to op; err is the cause.
 func UnavailableError(op string, err error) error {
-	return &Error{Kind: Unavailable, Detail: "the record store did not respond", Err: fmt.Errorf("%s: %w", op, err)}
+	return &Error{Code: Unavailable, Detail: "the record store did not respond", Err: fmt.Errorf("%s: %w", op, err)}
 }
 
 // NotFoundError says that there is no record with the id. noun is the kind of record, such as
 // "entity" or "export job".
 func NotFoundError(noun, id string) error {
-	return &Error{Kind: NotFound, Detail: fmt.Sprintf("there is no %s with the id %q", noun, id)}
+	return &Error{Code: NotFound, Detail: fmt.Sprintf("there is no %s with the id %q", noun, id)}
 }
 
 // ConflictError says that a record with the id exists, but has different content.
 func ConflictError(noun, id string) error {
-	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
+	return &Error{Code: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
 }
 
 // Shorten returns the first 64 characters of a client's text for an error message. An ellipsis

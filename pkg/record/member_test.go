@@ -115,7 +115,7 @@ func TestParseAndCheck(t *testing.T) {
 		`{"optional":""}`:    "optional must be 1 to 128",
 		`{"text":"","at":5}`: "text must be 1 to 128 characters; at must be a string",
 	} {
-		if _, err := record.Parse([]byte(object), v.members()); record.KindOf(err) != record.Invalid || !strings.Contains(err.Error(), want) {
+		if _, err := record.Parse([]byte(object), v.members()); record.CodeOf(err) != record.Invalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", object, err, want)
 		}
 	}
@@ -160,7 +160,7 @@ func TestDecodeRejectsMalformedJSON(t *testing.T) {
 		var id string
 		var attributes record.Attributes
 		err := record.Decoders{"id": record.Text(&id, record.CheckID), "attributes": record.Object(&attributes)}.Decode([]byte(text))
-		if record.KindOf(err) != record.Malformed || !strings.Contains(err.Error(), want) {
+		if record.CodeOf(err) != record.Malformed || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Position is a place in a list that is ordered by time and then by the bytes of the id.
+// Position is where a record stands in a list that is ordered by time and then by the bytes of the id.
 type Position struct {
 	At Time   `json:"at"`
 	ID string `json:"id"`

@@ -125,11 +125,11 @@ func TestTimeText(t *testing.T) {
 	}
 }
 
-func TestKindOf(t *testing.T) {
+func TestCodeOf(t *testing.T) {
 	unavailable := record.UnavailableError("get", errors.New("timeout"))
 	for _, tt := range []struct {
 		err  error
-		want record.Kind
+		want record.Code
 	}{
 		{nil, 0},
 		{errors.New("other"), 0},
@@ -137,7 +137,7 @@ func TestKindOf(t *testing.T) {
 		{fmt.Errorf("list: %w", record.NotFoundError("event", "a")), record.NotFound},
 		{errors.Join(errors.New("other"), unavailable), record.Unavailable},
 	} {
-		if got := record.KindOf(tt.err); got != tt.want {
+		if got := record.CodeOf(tt.err); got != tt.want {
 			t.Errorf("%v: kind %d, want %d", tt.err, got, tt.want)
 		}
 	}

@@ -33,7 +33,7 @@ type CSVWriter struct {
 	w            io.Writer
 	keepFormulas bool
 	header       []cell
-	place        map[string]int // index of each column, by name
+	column       map[string]int // index of each column, by name
 	cells        []cell
 	line         []byte
 }
@@ -42,13 +42,13 @@ type CSVWriter struct {
 // each attribute. With keepFormulas, it changes formulas only if they
 // already begin with an apostrophe.
 func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
-	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}
+	c := &CSVWriter{w: w, keepFormulas: keepFormulas, column: make(map[string]int)}
 	columns = slices.Clone(columns)
 	for _, name := range attributes {
 		columns = append(columns, attributePrefix+name)
 	}
 	for i, column := range columns {
-		c.place[column] = i
+		c.column[column] = i
 		c.header = append(c.header, cell{text: column})
 	}
 	c.cells = make([]cell, len(c.header))
@@ -68,7 +68,7 @@ func (w *CSVWriter) Write(object []byte) error {
 	for _, m := range members {
 		if m.Name == "attributes" {
 			err = w.setAttributes(m.Value)
-		} else if i, ok := w.place[m.Name]; ok {
+		} else if i, ok := w.column[m.Name]; ok {
 			w.cells[i], err = fieldCell(m.Value)
 		}
 		if err != nil {
@@ -81,7 +81,7 @@ func (w *CSVWriter) Write(object []byte) error {
 func (w *CSVWriter) setAttributes(attributes []byte) error {
 	members, err := record.Pairs(attributes)
 	for _, m := range members {
-		if i, ok := w.place[attributePrefix+m.Name]; ok && err == nil {
+		if i, ok := w.column[attributePrefix+m.Name]; ok && err == nil {
 			w.cells[i], err = attributeCell(m.Value)
 		}
 	}

@@ -76,23 +76,23 @@ func (s entityStore) at(now record.Time) entity.Store {
 
 // create stores e as if the time were e.CreatedAt.
 func (s entityStore) create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
-	c, created, err := s.at(e.CreatedAt).Write(ctx, workspace, entity.Write{Kind: entity.CreateWrite, Entity: e})
+	c, created, err := s.at(e.CreatedAt).Write(ctx, workspace, entity.Write{Op: entity.CreateWrite, Entity: e})
 	return c.Entity, created, err
 }
 
 // replace replaces old with e as if the time were e.UpdatedAt.
 func (s entityStore) replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
-	_, replaced, err = s.at(e.UpdatedAt).Write(ctx, workspace, entity.Write{Kind: entity.ReplaceWrite, Entity: e, Old: old})
+	_, replaced, err = s.at(e.UpdatedAt).Write(ctx, workspace, entity.Write{Op: entity.ReplaceWrite, Entity: e, Old: old})
 	return replaced, err
 }
 
 func (s entityStore) delete(ctx context.Context, workspace, id string, at record.Time) (deleted bool, err error) {
-	_, deleted, err = s.at(at).Write(ctx, workspace, entity.Write{Kind: entity.DeleteWrite, Entity: entity.Entity{ID: id}})
+	_, deleted, err = s.at(at).Write(ctx, workspace, entity.Write{Op: entity.DeleteWrite, Entity: entity.Entity{ID: id}})
 	return deleted, err
 }
 
 func (s entityStore) erase(ctx context.Context, workspace, id string, at record.Time) (entity.Change, error) {
-	c, _, err := s.at(at).Write(ctx, workspace, entity.Write{Kind: entity.EraseWrite, Entity: entity.Entity{ID: id}})
+	c, _, err := s.at(at).Write(ctx, workspace, entity.Write{Op: entity.EraseWrite, Entity: entity.Entity{ID: id}})
 	return c, err
 }
 

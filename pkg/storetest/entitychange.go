@@ -239,20 +239,20 @@ func testClockFault(t *testing.T, s entityStore) {
 		}
 		c, written, err := at.Write(t.Context(), workspace, w)
 		if !written || err != nil {
-			t.Fatalf("%s %s at %s: %v, error %v", w.Kind, w.Entity.ID, now, written, err)
+			t.Fatalf("%s %s at %s: %v, error %v", w.Op, w.Entity.ID, now, written, err)
 		}
 		return c
 	}
 	for _, deleted := range []bool{false, true} {
-		for _, kind := range []entity.Kind{entity.CreateWrite, entity.ReplaceWrite, entity.DeleteWrite, entity.EraseWrite} {
+		for _, kind := range []entity.Op{entity.CreateWrite, entity.ReplaceWrite, entity.DeleteWrite, entity.EraseWrite} {
 			if deleted != (kind == entity.CreateWrite) && kind != entity.EraseWrite {
 				continue
 			}
 			for _, difference := range []time.Duration{2 * record.MaxClockSkew, 2*record.MaxClockSkew + time.Millisecond} {
 				e := plainEntity(fmt.Sprintf("%s-%v-%d", kind, deleted, difference.Milliseconds()))
-				was := write(ahead, entity.Write{Kind: entity.CreateWrite, Entity: e})
+				was := write(ahead, entity.Write{Op: entity.CreateWrite, Entity: e})
 				if deleted {
-					was = write(ahead, entity.Write{Kind: entity.DeleteWrite, Entity: e})
+					was = write(ahead, entity.Write{Op: entity.DeleteWrite, Entity: e})
 				}
 				stamp := was.SyncPosition().At
 				now := record.TimeOf(stamp.Time().Add(-difference))
@@ -262,7 +262,7 @@ func testClockFault(t *testing.T, s entityStore) {
 				if fault {
 					want, wantFaults = now, []entity.ClockFault{{Workspace: workspace, ID: e.ID, Was: stamp, Now: now}}
 				}
-				c := write(now, entity.Write{Kind: kind, Entity: e, Old: was.Entity})
+				c := write(now, entity.Write{Op: kind, Entity: e, Old: was.Entity})
 				if c.SyncPosition().At != want || !reflect.DeepEqual(faults, wantFaults) {
 					t.Errorf("%s %s: the stamp is %s, faults %+v; want %s, %+v", kind, difference, c.SyncPosition().At, faults, want, wantFaults)
 				}

@@ -65,7 +65,7 @@ type finding struct {
 var (
 	findTypes      = []string{"a", "a#1", "b"}
 	findAttributes = []string{"x", "x[y]", "é\x00", "p", "q"}
-	findKinds      = []index.Kind{index.Text, index.Number, index.Boolean}
+	findKinds      = []index.ValueType{index.Text, index.Number, index.Boolean}
 )
 
 // load makes the store use the stored declarations, and returns those of the workspace.
@@ -93,7 +93,7 @@ func (f *finding) declare(rt *rapid.T) {
 		Workspace: f.workspace,
 		Type:      rapid.SampledFrom(findTypes).Draw(rt, "type"),
 		Attribute: rapid.SampledFrom(findAttributes).Draw(rt, "attribute"),
-		Kind:      rapid.SampledFrom(findKinds).Draw(rt, "kind"),
+		ValueType: rapid.SampledFrom(findKinds).Draw(rt, "kind"),
 	}
 	same := 0
 	for _, other := range f.indexed.Load().Of(f.workspace, d.Type) {
@@ -185,7 +185,7 @@ func (f *finding) find(rt *rapid.T) {
 	q := index.Query{Declaration: rapid.SampledFrom(all).Draw(rt, "declaration"), Descending: rapid.Bool().Draw(rt, "descending")}
 	accept := func(findValue) bool { return true }
 	for _, op := range rapid.SampledFrom([][]index.Operator{{""}, {"gt"}, {"gte"}, {"lt"}, {"lte"}, {"prefix"}, {"gt", "lte"}, {"gte", "lt"}}).Draw(rt, "operators") {
-		v := rapid.SampledFrom(findValues).Filter(func(v findValue) bool { return v.kind == q.Declaration.Kind }).Draw(rt, "bound")
+		v := rapid.SampledFrom(findValues).Filter(func(v findValue) bool { return v.kind == q.Declaration.ValueType }).Draw(rt, "bound")
 		err := q.Where(index.Condition{Operator: op, Value: v.text()})
 		unfit := v.kind == index.Boolean && op != "" || v.kind != index.Text && op == "prefix"
 		if unfit != (err != nil) {
@@ -233,7 +233,7 @@ func (f *finding) search(q index.Query, accept func(findValue) bool) []string {
 			continue
 		}
 		for _, v := range findValues {
-			if v.json == string(attributes[q.Declaration.Attribute]) && v.kind == q.Declaration.Kind && accept(v) {
+			if v.json == string(attributes[q.Declaration.Attribute]) && v.kind == q.Declaration.ValueType && accept(v) {
 				matches = append(matches, match{v, id})
 			}
 		}
@@ -257,7 +257,7 @@ func (f *finding) search(q index.Query, accept func(findValue) bool) []string {
 // findValue is a JSON value. kind is "" if the value cannot be indexed.
 type findValue struct {
 	json string
-	kind index.Kind
+	kind index.ValueType
 }
 
 var findValues = []findValue{

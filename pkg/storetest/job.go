@@ -200,7 +200,7 @@ func testJobMissing(t *testing.T, s job.Backlog) {
 			j.Workspace, j.Revision, j.Status = w, 2, status
 			_, getErr := s.Get(t.Context(), w, id)
 			_, put, putErr := s.Put(t.Context(), j)
-			if record.KindOf(getErr) != record.NotFound || record.KindOf(putErr) != record.NotFound || put || !strings.Contains(getErr.Error(), "no report job") {
+			if record.CodeOf(getErr) != record.NotFound || record.CodeOf(putErr) != record.NotFound || put || !strings.Contains(getErr.Error(), "no report job") {
 				t.Errorf("%s of %s: errors %v and %v", id, w, getErr, putErr)
 			}
 		}

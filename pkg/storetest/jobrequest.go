@@ -85,12 +85,12 @@ func testJobCancelled(t *testing.T, s job.Backlog) {
 	_, listErr := s.List(ctx, workspace, "", 1)
 	_, _, replaceErr := s.Put(ctx, next)
 	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "replace": replaceErr} {
-		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
+		if record.CodeOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v; want code Unavailable because of %v", call, err, context.Canceled)
 		}
 	}
 	wantJob(t, s, plainJob("a"))
-	if _, err := s.Get(t.Context(), workspace, "b"); record.KindOf(err) != record.NotFound {
+	if _, err := s.Get(t.Context(), workspace, "b"); record.CodeOf(err) != record.NotFound {
 		t.Errorf("get b: %v", err)
 	}
 }

@@ -36,7 +36,7 @@ func chargeLikeArithmetic(t *testing.T, s ratelimit.Store, sequences *atomic.Int
 	rapid.Check(t, func(rt *rapid.T) {
 		sequence, m := sequences.Add(1), make(model)
 		for step := range rapid.IntRange(1, mostSteps).Draw(rt, "steps") {
-			at := place{
+			at := counterKey{
 				address: rapid.IntRange(1, 2).Draw(rt, "address"),
 				group:   rapid.SampledFrom([]ratelimit.Group{"export", "usage"}).Draw(rt, "group"),
 				window:  here.Window + ratelimit.Window(rapid.IntRange(0, 2).Draw(rt, "window")),
@@ -124,19 +124,19 @@ func drawCosts(rt *rapid.T, limits *rapid.Generator[int64]) []ratelimit.Cost {
 
 func neverFits(c ratelimit.Cost) bool { return c.Amount > c.Rule.Limit }
 
-// place is a ratelimit.Key whose address is a number.
-type place struct {
+// counterKey is a ratelimit.Key whose address is a number.
+type counterKey struct {
 	address int
 	group   ratelimit.Group
 	window  ratelimit.Window
 }
 
 // model holds the expected counters.
-type model map[place]map[string]int64
+type model map[counterKey]map[string]int64
 
 // charge does the arithmetic of Store.Charge. An amount of 0 fits even if the limit has been
 // lowered below what was used.
-func (m model) charge(at place, costs []ratelimit.Cost) (admitted bool) {
+func (m model) charge(at counterKey, costs []ratelimit.Cost) (admitted bool) {
 	for _, c := range costs {
 		if c.Amount > 0 && m[at][c.Rule.Counter]+c.Amount > c.Rule.Limit {
 			return false

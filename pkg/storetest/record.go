@@ -197,8 +197,8 @@ func (k recordKind[R, S]) want(t *testing.T, s S, workspace string, want ...R) {
 
 func (k recordKind[R, S]) wantNotFound(t *testing.T, s S, workspace, id string) {
 	t.Helper()
-	if got, err := s.Get(t.Context(), workspace, id); record.KindOf(err) != record.NotFound {
-		t.Errorf("get %s of workspace %s: %+v, error %v; want kind NotFound", id, workspace, got, err)
+	if got, err := s.Get(t.Context(), workspace, id); record.CodeOf(err) != record.NotFound {
+		t.Errorf("get %s of workspace %s: %+v, error %v; want code NotFound", id, workspace, got, err)
 	}
 }
 
@@ -391,8 +391,8 @@ func (k recordKind[R, S]) testCancelled(t *testing.T, s S) {
 	_, calls["get"] = s.Get(ctx, workspace, "a")
 	_, calls["list"] = k.lists(ctx, s, workspace)[0].page("", 1)
 	for call, err := range calls {
-		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
+		if record.CodeOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v; want code Unavailable because of %v", call, err, context.Canceled)
 		}
 	}
 	k.wantNotFound(t, s, workspace, "b")

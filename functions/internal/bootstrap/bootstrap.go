@@ -125,7 +125,7 @@ func Connections(function string) int {
 
 // connect opens count connections to DynamoDB for the first request. It uses one of them to read
 // the service's id and then the indexed attributes.
-func connect(ctx context.Context, counters *dynamo.Counters, id *snapshot.Cache[string], indexes index.Source, count int) error {
+func connect(ctx context.Context, counters *dynamo.Counters, id *snapshot.Cache[string], indexes index.Declarations, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var calls errgroup.Group

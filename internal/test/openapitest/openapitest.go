@@ -203,9 +203,9 @@ func (s *Spec) noteValue(schema map[string]any, value any) {
 	}
 }
 
-func (s *Spec) noteEnum(place string, schema map[string]any, value any) {
+func (s *Spec) noteEnum(path string, schema map[string]any, value any) {
 	if schema["enum"] != nil {
-		s.seen[fmt.Sprintf("%s: %v", place, value)] = true
+		s.seen[fmt.Sprintf("%s: %v", path, value)] = true
 	}
 }
 
@@ -258,14 +258,14 @@ func (s *Spec) promise(schema map[string]any, promised map[string]bool) {
 	name := refName(schema)
 	schema = s.resolve(schema)
 	for member, child := range object(schema["properties"]) {
-		place := name + "." + member
-		if promised[place] {
+		path := name + "." + member
+		if promised[path] {
 			continue
 		}
-		promised[place] = true
+		promised[path] = true
 		if values, ok := object(child)["enum"].([]any); ok {
 			for _, v := range values {
-				promised[fmt.Sprintf("%s: %v", place, v)] = true
+				promised[fmt.Sprintf("%s: %v", path, v)] = true
 			}
 		}
 		s.promise(object(child), promised)

@@ -228,7 +228,7 @@ func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 			call = func() (err error) { _, _, err = event.Create(t.Context(), events, workspace, d); return err }
 		}
 		for range 3 {
-			if err := call(); record.KindOf(err) != record.Unavailable || rng.IntN(2) == 0 {
+			if err := call(); record.CodeOf(err) != record.Unavailable || rng.IntN(2) == 0 {
 				break
 			}
 		}

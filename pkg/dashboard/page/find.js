@@ -4,7 +4,7 @@
 const mostFound = 10; // maximum number of records found per attribute
 const indexAge = 60_000; // milliseconds for which the page keeps the list of indexed attributes
 
-/** The indexed attributes, as { type, attribute, kind, state }, and when they were read. */
+/** The indexed attributes, as { type, attribute, value_type, state }, and when they were read. */
 let indexes = [], indexesAt = -Infinity;
 
 /** Reads which attributes are indexed, unless they were read recently. A service without the route entity_index has no indexes. */
@@ -28,10 +28,10 @@ function showIndexes() {
 }
 
 /** Returns the query for the entities whose attribute matches a text, or undefined if none can match. */
-function valueQuery({ type, attribute, kind }, text) {
+function valueQuery({ type, attribute, value_type: valueType }, text) {
   const query = (operator) => ({ type, [`attributes.${attribute}${operator}`]: text, limit: mostFound });
-  if (kind === 'text') return query('[prefix]');
-  const fits = kind === 'number' ? /^-?\d+(\.\d+)?$/.test(text) : text === 'true' || text === 'false';
+  if (valueType === 'text') return query('[prefix]');
+  const fits = valueType === 'number' ? /^-?\d+(\.\d+)?$/.test(text) : text === 'true' || text === 'false';
   return fits ? query('') : undefined;
 }
 

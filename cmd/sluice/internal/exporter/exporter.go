@@ -289,7 +289,7 @@ func decompress(w io.Writer, file io.Reader) error {
 // converts the download first.
 func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
 	if convert == nil && ex.Path != "-" {
-		return ex.place(part.Name())
+		return ex.publish(part.Name())
 	}
 	if convert == nil {
 		convert = func(w io.Writer, part io.Reader) error {
@@ -314,15 +314,15 @@ func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Rea
 	if err := errors.Join(err, converted.Close()); err != nil {
 		return err
 	}
-	if err := ex.place(converted.Name()); err != nil {
+	if err := ex.publish(converted.Name()); err != nil {
 		return err
 	}
 	return os.Remove(part.Name())
 }
 
-// place moves a complete file to ex.Path. Without Force, it does not replace a file that was
+// publish moves a complete file to ex.Path. Without Force, it does not replace a file that was
 // created there during the export.
-func (ex *exporter) place(file string) error {
+func (ex *exporter) publish(file string) error {
 	if ex.Force {
 		return os.Rename(file, ex.Path)
 	}

@@ -25,10 +25,10 @@ var errChanged = errors.New("the file changed while it was read")
 
 // content returns the part of the file that w imports. For a zip archive, that is the archived
 // file.
-func (s source) content(w work) (content, error) {
-	entry, err := s.entry(w.Size)
+func (f inputFile) content(w work) (content, error) {
+	entry, err := f.entry(w.Size)
 	if err != nil {
-		return content{}, fmt.Errorf("read %s: %w", s.Name(), err)
+		return content{}, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	check := func(sum string, err error) error {
 		if err == nil && sum != w.SHA256 {
@@ -38,40 +38,40 @@ func (s source) content(w work) (content, error) {
 	}
 	if entry == nil {
 		hash := sha256.New()
-		in := io.TeeReader(s.part(w.Size), hash)
+		in := io.TeeReader(f.part(w.Size), hash)
 		return content{in, w.Size, func() error { return check(hex.EncodeToString(hash.Sum(nil)), nil) }}, nil
 	}
 	in, err := entry.Open()
-	return content{in, int64(entry.UncompressedSize64), func() error { return check(s.hash(w.Size)) }}, err
+	return content{in, int64(entry.UncompressedSize64), func() error { return check(f.hash(w.Size)) }}, err
 }
 
 // growable reports whether an import can continue with data that is appended to the file
 // later.
-func growable(o Options, file source) bool {
+func growable(o Options, file inputFile) bool {
 	zipped, err := file.isZip()
 	return err == nil && !zipped && o.Format != record.JSON && o.Shape.Encoding == ""
 }
 
-func (s source) isZip() (bool, error) {
+func (f inputFile) isZip() (bool, error) {
 	var magic [4]byte
-	_, err := s.ReadAt(magic[:], 0)
+	_, err := f.ReadAt(magic[:], 0)
 	return bytes.Equal(magic[:], []byte("PK\x03\x04")), ignoreEOF(err)
 }
 
-// entry returns the only file in a zip archive, or nil if s is not a zip archive.
-func (s source) entry(size int64) (*zip.File, error) {
-	if zipped, err := s.isZip(); err != nil || !zipped {
+// entry returns the only file in a zip archive, or nil if f is not a zip archive.
+func (f inputFile) entry(size int64) (*zip.File, error) {
+	if zipped, err := f.isZip(); err != nil || !zipped {
 		return nil, err
 	}
-	archive, err := zip.NewReader(s, size)
+	archive, err := zip.NewReader(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
 	var files []*zip.File
 	var names []string
-	for _, f := range archive.File {
-		if !f.FileInfo().IsDir() && !isAppleDouble(f.Name) {
-			files, names = append(files, f), append(names, f.Name)
+	for _, file := range archive.File {
+		if !file.FileInfo().IsDir() && !isAppleDouble(file.Name) {
+			files, names = append(files, file), append(names, file.Name)
 		}
 	}
 	switch {
@@ -99,7 +99,7 @@ func NameIn(archive string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	entry, err := source{file}.entry(info.Size())
+	entry, err := inputFile{file}.entry(info.Size())
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read %s: %w", archive, err)

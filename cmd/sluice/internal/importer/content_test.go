@@ -82,11 +82,11 @@ func TestAStoppedImportContinuesWithTheSameOptions(t *testing.T) {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			rejects, err := os.ReadFile(path + ".rejects")
-			place := `{"line":`
+			row := `{"line":`
 			if tt.format == record.JSON {
-				place = `{"element":`
+				row = `{"element":`
 			}
-			if err != nil || strings.Count(string(rejects), "\n") != 2 || !strings.HasPrefix(string(rejects), place+"701,") {
+			if err != nil || strings.Count(string(rejects), "\n") != 2 || !strings.HasPrefix(string(rejects), row+"701,") {
 				t.Errorf("rejects %s, %v", rejects, err)
 			}
 			s.want(t, 1500)

@@ -40,7 +40,7 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 			return r, err
 		}
 		defer opened.Close() //nolint:errcheck // the file is only read
-		file := source{opened}
+		file := inputFile{opened}
 		w, err := newWork(o, file)
 		if err == nil {
 			in, err = file.content(w)
@@ -108,7 +108,7 @@ func (r DryRun) Print(w io.Writer, count func(int64) string) {
 		fmt.Fprintf(w, "first: %s\n", r.First)
 	}
 	for _, rejected := range r.Rejects {
-		fmt.Fprintf(w, "%s: %s\n", r.options.place(max(rejected.Line, rejected.Element)), rejected.Reason)
+		fmt.Fprintf(w, "%s: %s\n", r.options.rowName(max(rejected.Line, rejected.Element)), rejected.Reason)
 	}
 	if more := r.Rejected - int64(len(r.Rejects)); more > 0 {
 		fmt.Fprintf(w, "and %d more\n", more)

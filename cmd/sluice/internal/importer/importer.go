@@ -160,7 +160,7 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 		return err
 	}
 	defer opened.Close() //nolint:errcheck // the file is only read
-	file := source{opened}
+	file := inputFile{opened}
 	if im.work, err = newWork(im.Options, file); err != nil {
 		return err
 	}
@@ -208,12 +208,12 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 	if !im.stored.Load() && (im.fresh || unknown && !im.journal.Used && ctx.Err() == nil) {
 		return errors.Join(err, im.rejects.remove(), im.journal.Undo())
 	}
-	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.place(im.checkpoint.Line), im.Path))
+	return journal.Continues(err, fmt.Sprintf("after %s of %s", im.rowName(im.checkpoint.Line), im.Path))
 }
 
 // prepare begins or continues the import. size is how much of the file the journal covers, in
 // bytes. If nothing is left to do, finished is true.
-func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished bool, err error) {
+func (im *importer) prepare(file inputFile, size int64, stderr io.Writer) (finished bool, err error) {
 	at, grown := im.journal.FinishedAt, im.work.Size > size
 	switch {
 	case im.journal.ID == "" || at != nil && im.Again:
@@ -241,7 +241,7 @@ func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished
 			return false, journal.Refuse("%s was imported up to the middle of line %d, which has changed since; --again imports the whole file, and stores records without an id a second time", im.Path, im.checkpoint.Line)
 		}
 	}
-	fmt.Fprintf(stderr, "Continuing after %s.\n", im.place(im.checkpoint.Line))
+	fmt.Fprintf(stderr, "Continuing after %s.\n", im.rowName(im.checkpoint.Line))
 	if im.rejects, err = resumeRejects(im.Rejects, im.checkpoint.Rejects, im.checkpoint.Line); err == nil && grown {
 		err = im.journal.Extend()
 	}

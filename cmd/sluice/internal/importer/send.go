@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/record"
 )
 
-func (o Options) place(line int64) string {
+func (o Options) rowName(line int64) string {
 	if o.Format == record.JSON {
 		return fmt.Sprintf("element %d", line)
 	}

@@ -188,7 +188,7 @@ func (s *shaper) missing() []string {
 
 // checkNames reads the file until it has found every member that Map turns into a field,
 // usually in the first record.
-func checkNames(ctx context.Context, file source, w work, o Options) error {
+func checkNames(ctx context.Context, file inputFile, w work, o Options) error {
 	if len(o.Shape.Map) == 0 || o.Format == record.CSV {
 		return nil
 	}

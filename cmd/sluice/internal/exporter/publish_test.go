@@ -64,11 +64,11 @@ func TestPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	ex := exporter{Options: Options{Path: path}}
-	if err := ex.place(file); err == nil || err.Error() != path+" appeared during the export; --force replaces it" {
+	if err := ex.publish(file); err == nil || err.Error() != path+" appeared during the export; --force replaces it" {
 		t.Errorf("%v", err)
 	}
 	ex.Force = true
-	if err := ex.place(file); err != nil {
+	if err := ex.publish(file); err != nil {
 		t.Error(err)
 	}
 	if got, err := os.ReadFile(path); string(got) != "complete" {

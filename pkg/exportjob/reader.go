@@ -22,9 +22,9 @@ type Events interface {
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
 }
 
-// source reads records in the order of the file: entities by id, and events from oldest to newest
+// reader reads records in the order of the file: entities by id, and events from oldest to newest
 // by occurred_at, then by id.
-type source struct {
+type reader struct {
 	list  func(ctx context.Context, cursor record.Cursor) (page, error)
 	count func(ctx context.Context) (int64, error) // counts the records of the job
 }
@@ -45,17 +45,17 @@ type row struct {
 	attributes record.Attributes
 }
 
-func (r *run) source() source {
+func (r *run) reader() reader {
 	if r.details.Resource == record.Entity {
-		return r.entitySource()
+		return r.entityReader()
 	}
-	return r.eventSource()
+	return r.eventReader()
 }
 
-func (r *run) entitySource() source {
+func (r *run) entityReader() reader {
 	q := entity.Query{Type: r.details.Filters.Type, Limit: pageLength}
 	workspace, until := r.job.Job.Workspace, r.job.Job.Until
-	return source{
+	return reader{
 		list: func(ctx context.Context, cursor record.Cursor) (page, error) {
 			q := q
 			q.Cursor = cursor
@@ -72,12 +72,12 @@ func (r *run) entitySource() source {
 	}
 }
 
-// eventSource leaves out events that had expired when the job was created.
-func (r *run) eventSource() source {
+// eventReader leaves out events that had expired when the job was created.
+func (r *run) eventReader() reader {
 	filters := r.details.Filters
 	q := event.Query{EntityID: filters.EntityID, From: filters.From, To: filters.To, Ascending: true, Limit: pageLength}
 	workspace, until, name := r.job.Job.Workspace, r.job.Job.Until, filters.Name
-	s := source{
+	s := reader{
 		list: func(ctx context.Context, cursor record.Cursor) (page, error) {
 			q := q
 			q.Cursor = cursor
@@ -99,7 +99,7 @@ func (r *run) eventSource() source {
 }
 
 // countRows counts records by reading them, which costs no more than a count by the store.
-func (s source) countRows(ctx context.Context) (n int64, err error) {
+func (s reader) countRows(ctx context.Context) (n int64, err error) {
 	err = s.eachPage(ctx, "", func(p page) error {
 		n += int64(len(p.rows))
 		return nil
@@ -109,7 +109,7 @@ func (s source) countRows(ctx context.Context) (n int64, err error) {
 
 // eachPage calls visit for each page from a cursor on, and meanwhile reads the next page. It
 // ends at the first error, or when ctx is done.
-func (s source) eachPage(ctx context.Context, cursor record.Cursor, visit func(page) error) error {
+func (s reader) eachPage(ctx context.Context, cursor record.Cursor, visit func(page) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pages := make(chan page)
 	g.Go(func() error {

@@ -23,7 +23,7 @@ type work struct {
 }
 
 // newWork describes an import of the file's current content.
-func newWork(o Options, file source) (w work, err error) {
+func newWork(o Options, file inputFile) (w work, err error) {
 	w = work{Resource: o.Resource, Format: o.Format, Shape: o.Shape}
 	if w.Size, err = file.size(); err == nil {
 		w.SHA256, err = file.hash(w.Size)
@@ -32,7 +32,7 @@ func newWork(o Options, file source) (w work, err error) {
 }
 
 // includes reports whether the file still begins with the bytes that an earlier import covers.
-func (w work) includes(earlier work, file source) (bool, error) {
+func (w work) includes(earlier work, file inputFile) (bool, error) {
 	if w.Size < earlier.Size {
 		return false, nil
 	}
@@ -45,11 +45,11 @@ func (w work) sameOptions(earlier work) bool {
 	return w.Resource == earlier.Resource && w.Format == earlier.Format && reflect.DeepEqual(w.Shape, earlier.Shape)
 }
 
-// source is a file to which other programs may append.
-type source struct{ *os.File }
+// inputFile is a file to which other programs may append.
+type inputFile struct{ *os.File }
 
-func (s source) size() (int64, error) {
-	info, err := s.Stat()
+func (f inputFile) size() (int64, error) {
+	info, err := f.Stat()
 	if err != nil {
 		return 0, err
 	}
@@ -57,22 +57,22 @@ func (s source) size() (int64, error) {
 }
 
 // hash returns the SHA-256 of the first n bytes, in hexadecimal.
-func (s source) hash(n int64) (string, error) {
+func (f inputFile) hash(n int64) (string, error) {
 	hash := sha256.New()
-	if _, err := io.Copy(hash, io.NewSectionReader(s, 0, n)); err != nil {
-		return "", fmt.Errorf("read %s: %w", s.Name(), err)
+	if _, err := io.Copy(hash, io.NewSectionReader(f, 0, n)); err != nil {
+		return "", fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 // splitsLine reports whether the first n bytes end within a line. They never do in a
 // compressed file, to which programs append only whole gzip members.
-func (s source) splitsLine(n int64) (bool, error) {
+func (f inputFile) splitsLine(n int64) (bool, error) {
 	var magic, around [2]byte
-	if _, err := s.ReadAt(magic[:], 0); err != nil || magic == recordfile.GzipMagic || n == 0 {
+	if _, err := f.ReadAt(magic[:], 0); err != nil || magic == recordfile.GzipMagic || n == 0 {
 		return false, ignoreEOF(err)
 	}
-	if _, err := s.ReadAt(around[:], n-1); err != nil {
+	if _, err := f.ReadAt(around[:], n-1); err != nil {
 		return false, ignoreEOF(err)
 	}
 	return around[0] != '\n' && around[1] != '\n' && around[1] != '\r', nil
@@ -90,9 +90,9 @@ var errSplitLine = errors.New("its last line was incomplete when this import beg
 
 // part returns a reader of the first n bytes. If they end within a line, the reader ends with
 // errSplitLine instead of io.EOF, because that line must not be imported.
-func (s source) part(n int64) io.Reader {
-	return io.MultiReader(io.NewSectionReader(s, 0, n), readerFunc(func([]byte) (int, error) {
-		split, err := s.splitsLine(n)
+func (f inputFile) part(n int64) io.Reader {
+	return io.MultiReader(io.NewSectionReader(f, 0, n), readerFunc(func([]byte) (int, error) {
+		split, err := f.splitsLine(n)
 		switch {
 		case err != nil:
 			return 0, err
