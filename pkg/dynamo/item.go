@@ -40,7 +40,7 @@ func itemSize(item attributeValues) int {
 
 // memberValue returns the attribute value for a member, or nil if the item does not have it.
 func memberValue(m record.Member) types.AttributeValue {
-	if m.Derived() || (m.Null || m.Omit) && m.Empty() {
+	if m.Derived() || m.Optional() && m.Empty() {
 		return nil
 	}
 	switch v := m.Value.(type) {
@@ -129,7 +129,7 @@ func (r *itemReader) position(name string) record.Position {
 // members sets members to the attributes with their names, except those that the caller has set.
 func (r *itemReader) members(members []record.Member, except ...string) {
 	for _, m := range members {
-		if m.Derived() || slices.Contains(except, m.Name) || (m.Null || m.Omit) && r.item[m.Name] == nil {
+		if m.Derived() || slices.Contains(except, m.Name) || m.Optional() && r.item[m.Name] == nil {
 			continue
 		}
 		switch v := m.Value.(type) {

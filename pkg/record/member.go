@@ -38,6 +38,9 @@ func (m Member) Empty() bool {
 	return false
 }
 
+// Optional reports whether the value may be empty.
+func (m Member) Optional() bool { return m.Null || m.Omit }
+
 // Derived reports whether other members already say what m says, so that stores do not keep it.
 func (m Member) Derived() bool {
 	_, ok := m.Value.(*bool)
@@ -172,7 +175,7 @@ func (m *Member) decode(value []byte) error {
 // Check returns the texts that a client may not choose.
 func Check(members []Member) (wrong Fields) {
 	for _, m := range members {
-		if text, ok := m.Value.(*string); ok && m.Check != nil && !(m.Null && *text == "") {
+		if text, ok := m.Value.(*string); ok && m.Check != nil && !(m.Optional() && *text == "") {
 			wrong.Check(m.Name, m.Check(*text))
 		}
 	}

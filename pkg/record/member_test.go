@@ -32,7 +32,7 @@ func (v *written) members() []record.Member {
 	return []record.Member{
 		{Name: "text", Value: &v.Text, Check: record.CheckName},
 		{Name: "optional", Value: v.Optional, Check: record.CheckID, Null: true},
-		{Name: "omitted", Value: &v.Omitted, Omit: true},
+		{Name: "omitted", Value: &v.Omitted, Check: record.CheckName, Omit: true},
 		{Name: "at", Value: &v.At},
 		{Name: "later", Value: &v.Later, Omit: true, ByService: true},
 		{Name: "done", Value: &v.Done, Omit: true, ByService: true},
