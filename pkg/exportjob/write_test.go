@@ -11,6 +11,10 @@ import (
 	"sluice/pkg/record"
 )
 
+func exportedEvent(id, attributes string) event.Event {
+	return event.Event{ID: id, Name: "n", OccurredAt: record.TimeOf(created), CreatedAt: record.TimeOf(created), Attributes: record.Attributes(attributes)}
+}
+
 // exported returns the uncompressed file of events "e0", "e1", … with these attributes.
 func exported(t jobtest.TB, o api.ExportOrder, attributes ...string) string {
 	t.Helper()
@@ -18,7 +22,7 @@ func exported(t jobtest.TB, o api.ExportOrder, attributes ...string) string {
 	cfg.formulas = o.CSVFormulas
 	w := newWorld(t, record.Event, o.Format, 0, cfg)
 	for i, a := range attributes {
-		e := event.Event{ID: "e" + string(rune('0'+i)), Name: "n", OccurredAt: record.TimeOf(created), CreatedAt: record.TimeOf(created), Attributes: record.Attributes(a)}
+		e := exportedEvent("e"+string(rune('0'+i)), a)
 		w.records = append(w.records, stored{key: e.Position().String(), event: e})
 		w.want = append(w.want, e.ID)
 	}
@@ -52,8 +56,20 @@ func TestNDJSONKeepsEveryByteOfAttributes(t *testing.T) {
 // Package recordfile tests the format of cells.
 func TestCSV(t *testing.T) {
 	t.Parallel()
-	const fields = "id,name,entity_id,occurred_at,created_at"
-	line := func(i string) string { return i + ",n,,2026-03-01T12:00:00.000Z,2026-03-01T12:00:00.000Z" }
+	fields := strings.Join(record.Columns(new(event.Event).Members(nil)), ",")
+	line := func(id string) string {
+		e := exportedEvent(id, "")
+		var cells []string
+		for _, m := range e.Members(nil) {
+			switch v := m.Value.(type) {
+			case *string:
+				cells = append(cells, *v)
+			case *record.Time:
+				cells = append(cells, v.String())
+			}
+		}
+		return strings.Join(cells, ",")
+	}
 	for name, tt := range map[string]struct {
 		attributes []string
 		want       []string
