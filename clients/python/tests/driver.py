@@ -59,6 +59,9 @@ def plain(value: object) -> object:
         return {k: plain(v) for k, v in members.items() if v is not None}
     if dataclasses.is_dataclass(value):
         members = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        for f in dataclasses.fields(value):
+            if members[f.name] is None and f.default is None:  # the response has no such member
+                del members[f.name]
         if isinstance(value, sluice.Page):
             del members["synced_until"]
         return {k: plain(v) for k, v in members.items()}
