@@ -155,6 +155,7 @@ func (b *batch) failure() error {
 // response has the status of the results, or 207 if their statuses differ. If all results have the
 // same error status, the body is a problem that contains the results.
 func (b *batch) response() (response, error) {
+	shortenResults(b.results)
 	status := b.results[0].Status
 	for _, r := range b.results {
 		if r.Status != status {

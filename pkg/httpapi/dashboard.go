@@ -80,6 +80,9 @@ func findAsset(files map[string]*file, name string) (asset *file, cacheControl s
 // maxReloads is how many times a browser automatically reloads a refused page.
 const maxReloads = 6
 
+// maxQuery is the length, in bytes, up to which a query is kept when the page is reloaded.
+const maxQuery = 2 << 10
+
 // isPage reports whether a browser requests the dashboard page, or / (which redirects to it).
 func (r *request) isPage() bool {
 	return (r.route.Path == "/dashboard" || r.route.Path == "/") && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
@@ -97,7 +100,11 @@ func (r *request) retryPage(refusal response) response {
 	refusal.header.Add("Vary", "Accept")
 	attempt, _ := strconv.Atoi(r.query.Get("retry"))
 	if attempt = max(attempt, 0); attempt < maxReloads {
-		refusal.header.Set("Refresh", fmt.Sprintf("%d; url=?%s", ratelimit.RetryAfter<<attempt, r.queryWith("retry", strconv.Itoa(attempt+1))))
+		query := r.queryWith("retry", strconv.Itoa(attempt+1))
+		if len(query) > maxQuery {
+			query = "retry=" + strconv.Itoa(attempt+1)
+		}
+		refusal.header.Set("Refresh", fmt.Sprintf("%d; url=?%s", ratelimit.RetryAfter<<attempt, query))
 	} else {
 		advice = "Automatic reloading has stopped. Load this page again later."
 	}

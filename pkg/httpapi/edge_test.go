@@ -307,9 +307,45 @@ func TestInvalidParameters(t *testing.T) {
 		{"list-event", "/event?limit=", "limit must be"},
 		{"list-entity", "/entity?limit=%zz", "cannot be accepted: the query string cannot be read: percent-encode"},
 		{"list-event", "/event?cursor=", "cursor is not a cursor"},
+		{"list-event", "/event?b=1&a=1", "a is not a parameter of this route; its parameters are limit, cursor, entity_id, from, to, order, created_since, include_deleted; b is not a parameter of this route\""},
+		{"list-event", "/event?limit=x" + strings.Repeat("&", 31), "limit must be"},
+		{"list-event", "/event?limit=x" + strings.Repeat("&", 32), "the query has more than 32 parameters"},
+		{"health", "/health?" + strings.Repeat("&", 32), "the query has more than 32 parameters"},
+		{"list-entity", "/entity?type=t&attributes.a=1&attributes.b=1&attributes.c=1&attributes.d=1", "is a second attribute"},
+		{"list-entity", "/entity?type=t&attributes.a=1&attributes.b=1&attributes.c=1&attributes.d=1&attributes.e=1", "a query has at most 4 conditions"},
+		{"list-event", "/event?%00" + strings.Repeat("a", 100) + "=1", "\ufffd" + strings.Repeat("a", 63) + "… is not a parameter"},
 	} {
 		if resp := a.get(t, tt.route, tt.target); resp.StatusCode != 400 || !strings.Contains(resp.Body, tt.want) {
 			t.Errorf("%s: %d %s, want %s", tt.target, resp.StatusCode, resp.Body, tt.want)
+		}
+	}
+}
+
+func TestAProblemShortensWhatTheClientSent(t *testing.T) {
+	a := newAPI(t)
+	long := strings.Repeat("a", 5000)
+	for route, ev := range map[string]events.APIGatewayV2HTTPRequest{
+		"not-found": lambdatest.Event("GET", "/"+long, "192.0.2.1", ""), "list-entity": lambdatest.Event("PURGE", "/entity/"+long, "192.0.2.1", ""),
+		"create-entity": lambdatest.Event("POST", "/create_entity", "192.0.2.1", `{"`+long+`":1}`), "create-event": lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"name":"`+long+`"}`),
+	} {
+		if resp := a.invoke(t, route, ev); resp.StatusCode < 400 || strings.Contains(resp.Body, long[:100]) || len(resp.Body) > 600 {
+			t.Errorf("%s: %d %s", route, resp.StatusCode, resp.Body)
+		}
+	}
+}
+
+// The results of a batch keep their codes, and the first ones what is wrong.
+func TestALargeProblemOfABatchSaysLess(t *testing.T) {
+	a := newAPI(t)
+	element := `{"a":0,"b":0,"c":0,"d":0,"e":0,"f":0,"g":0,"h":0,"i":0,"j":0}`
+	for name, body := range map[string]string{"all": strings.Repeat(element+",", 99) + element, "most": strings.Repeat(element+",", 99) + `{"name":"n"}`} {
+		resp, o := a.batch(t, `{"events":[`+body+`]}`)
+		if len(resp.Body) > 8<<10+100*300 || len(o.Results) != 100 {
+			t.Fatalf("%s: %d, %d bytes, %d results", name, resp.StatusCode, len(resp.Body), len(o.Results))
+		}
+		first, last := o.Results[0].Problem, o.Results[98].Problem
+		if len(first.Errors) != 10 || last.Code != "invalid_body" || len(last.Errors) != 0 || !strings.HasPrefix(last.Detail, "the record has fields that cannot be accepted: a is not a field here; the f…") {
+			t.Errorf("%s: %+v\n%+v", name, first, last)
 		}
 	}
 }

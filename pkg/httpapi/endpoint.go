@@ -109,9 +109,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if err == nil {
 		out, err = e.act(ctx, r)
 	}
-	if err != nil {
-		out = r.problem(err)
-	}
+	out = e.result(r, out, err)
 
 	if export && !r.decision.Observed {
 		if err := e.charge(ctx, r, out.records); err != nil {
@@ -124,7 +122,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 func (e *endpoint) begin(ctx context.Context, hr *http.Request) *request {
 	r := &request{Request: hr, id: e.RequestID(hr), route: e.route, buffer: buffers.Get().(*bytes.Buffer)}
 	r.log.begun = time.Now()
-	r.query, r.queryErr = url.ParseQuery(hr.URL.RawQuery)
+	r.query, r.queryErr = readQuery(hr.URL.RawQuery)
 	if e.AccessOff {
 		e.setSource(ctx, r, access.DefaultWorkspace)
 	}
@@ -223,10 +221,18 @@ func (e *endpoint) act(ctx context.Context, r *request) (out response, err error
 	if err == nil {
 		err = out.compress(r)
 	}
-	if err == nil && e.Fits != nil && !e.Fits(out.raw) {
-		err = unsendable(len(out.raw))
-	}
 	return out, err
+}
+
+// result returns out, or a problem if there is an error or out cannot be sent.
+func (e *endpoint) result(r *request, out response, err error) response {
+	if err != nil {
+		out = r.problem(err)
+	}
+	if e.Fits != nil && !e.Fits(out.raw) {
+		out = r.problem(unsendable(len(out.raw)))
+	}
+	return out
 }
 
 // recovered must be deferred. It turns a panic into an error and stores it in *err.

@@ -15,6 +15,8 @@ import (
 
 const attributePrefix = "attributes."
 
+const maxConditions = 4
+
 // conditionNames returns the sorted names of the query parameters that are conditions.
 func conditionNames(query url.Values) (names []string) {
 	for name := range query {
@@ -28,14 +30,18 @@ func conditionNames(query url.Values) (names []string) {
 
 // findEntity serves GET /entity with conditions. It sorts the entities by the indexed attribute.
 func findEntity(s *service, r *request, conditions []string) (response, error) {
-	p := parseQuery(r, append(conditions, "limit", "cursor", "type", "order", "updated_since", "include_deleted")...)
+	if len(conditions) > maxConditions {
+		return response{}, badRequest("invalid_parameter", fmt.Sprintf("a query has at most %d conditions on attributes", maxConditions))
+	}
+	p := parseQuery(r, append([]string{"limit", "cursor", "type", "order", "updated_since", "include_deleted"}, conditions...)...)
+	first := record.Shorten(conditions[0])
 	for _, name := range []string{"updated_since", "include_deleted"} {
 		if p.values.Has(name) {
-			p.wrong.Add(name, "cannot be combined with "+conditions[0])
+			p.wrong.Add(name, "cannot be combined with "+first)
 		}
 	}
 	if !p.values.Has("type") {
-		p.wrong.Add("type", "is required with "+conditions[0]+": the type of the entities to find")
+		p.wrong.Add("type", "is required with "+first+": the type of the entities to find")
 	}
 	typ := p.filter("type", record.CheckName)
 	q := index.Query{Limit: p.limit(r.maxPage()), Descending: p.choice("order", "asc", "desc")}
@@ -79,7 +85,7 @@ func (p *parameters) attribute(conditions []string) string {
 		if used[bound] != "" {
 			p.wrong.Add(name, "cannot be combined with "+used[bound])
 		}
-		used[bound] = name
+		used[bound] = record.Shorten(name)
 	}
 	return attribute
 }

@@ -11,6 +11,7 @@ import (
 
 	"sluice/pkg/metric"
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
 )
 
 // logEntry holds data for the log line that the other fields of request do not contain.
@@ -62,7 +63,7 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	attrs := []slog.Attr{
 		slog.String("request_id", r.id),
 		slog.String("Route", r.route.Name),
-		slog.String("address", r.address),
+		slog.String("address", record.Shorten(r.address)),
 		slog.Int("status", l.status),
 		slog.Float64("duration_ms", milliseconds(time.Since(l.begun))),
 	}

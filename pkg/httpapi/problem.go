@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,17 @@ import (
 
 // quotaExceeded is the problem type of a 429, from IANA's registry of HTTP problem types.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+// Bounds on what an error sends, so that a small request cannot cause a large response. A problem
+// has at most maxProblemBytes, and that of a batch maxResultBytes more for each element.
+const (
+	maxProblemBytes = 8 << 10
+	maxResultBytes  = 300
+	spareBytes      = 3 << 10 // what all elements together may have above maxResultBytes each
+	shortDetail     = 75      // bytes of the detail of an element that would have more
+	maxDetail       = 1000    // characters
+	maxFieldDetail  = 400     // characters
+)
 
 type apiError struct {
 	status   int
@@ -52,19 +64,19 @@ func badParameters(fields record.Fields) error {
 func noSuchRoute(method, path string) error {
 	advice := "check the path"
 	if instead := routeInstead(method, path); instead != "" {
-		advice = "use " + instead
+		advice = "use " + record.Shorten(instead)
 	}
-	return &apiError{status: http.StatusNotFound, code: "no_such_route", detail: fmt.Sprintf("there is no route %s %s; %s", method, path, advice)}
+	return &apiError{status: http.StatusNotFound, code: "no_such_route", detail: fmt.Sprintf("there is no route %s %s; %s", record.Shorten(method), record.Shorten(path), advice)}
 }
 
 func methodNotAllowed(method, path string, allow []string) error {
 	use := strings.Join(allow, " or ")
 	if instead := routeInstead(method, path); instead != "" {
-		use += ", or " + instead
+		use += ", or " + record.Shorten(instead)
 	}
 	return &apiError{
 		status: http.StatusMethodNotAllowed, code: "method_not_allowed", header: http.Header{"Allow": {strings.Join(allow, ", ")}},
-		detail: fmt.Sprintf("%s does not support the method %s; use %s", path, method, use),
+		detail: fmt.Sprintf("%s does not support the method %s; use %s", record.Shorten(path), record.Shorten(method), use),
 	}
 }
 
@@ -173,8 +185,11 @@ func sentence(fields []record.FieldError) string {
 // result.
 func (e *apiError) problem(instance string) api.Problem {
 	p := api.Problem{
-		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: e.detail,
-		Instance: instance, Code: e.code, Errors: e.fields, ViolatedPolicies: e.violated, Results: e.results,
+		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: record.ShortenTo(e.detail, maxDetail),
+		Instance: instance, Code: e.code, Errors: slices.Clone(e.fields), ViolatedPolicies: e.violated, Results: e.results,
+	}
+	for i, f := range p.Errors {
+		p.Errors[i].Detail = record.ShortenTo(f.Detail, maxFieldDetail)
 	}
 	if e.status == http.StatusTooManyRequests {
 		p.Type, p.Title = quotaExceeded, "Request cannot be satisfied as assigned quota has been exceeded"
@@ -192,14 +207,39 @@ func (r *request) problem(err error) response {
 	if again {
 		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))
 	}
-	// A detail can quote invalid UTF-8 from a request.
-	b, marshalErr := json.Marshal(e.problem(r.id), jsontext.AllowInvalidUTF8(true))
-	if marshalErr != nil {
-		panic(marshalErr) // a Problem holds only strings and numbers
+	p := e.problem(r.id)
+	out.raw = encodeProblem(p)
+	for len(out.raw) > maxProblemBytes+len(p.Results)*maxResultBytes && len(p.Errors) > 0 {
+		p.Errors = p.Errors[:len(p.Errors)/2] // the detail names the first ones too
+		out.raw = encodeProblem(p)
 	}
-	out.raw = append(b, '\n')
 	if again && r.isPage() {
 		return r.retryPage(out)
 	}
 	return out
+}
+
+func encodeProblem(p any) []byte {
+	b, err := json.Marshal(p, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(err) // a problem holds only strings and numbers
+	}
+	return append(b, '\n')
+}
+
+// shortenResults shortens the problems of elements to maxResultBytes once spareBytes are used up.
+func shortenResults(results []api.BatchResult) {
+	spare := spareBytes
+	for _, r := range results {
+		if r.Problem == nil {
+			continue
+		}
+		if spare -= max(0, len(encodeProblem(r))-maxResultBytes); spare < 0 {
+			spare = 0
+			r.Problem.Errors = nil
+			if d := r.Problem.Detail; len(d) > shortDetail {
+				r.Problem.Detail = strings.ToValidUTF8(d[:shortDetail], "") + "…"
+			}
+		}
+	}
 }

@@ -3,7 +3,9 @@ package httpapi
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -29,25 +31,51 @@ type parameters struct {
 	unfit   record.Fields // parameters that are valid, but not in combination
 }
 
+// maxParameters bounds a query, because it is parsed before the request is charged.
+const maxParameters = 32
+
+var (
+	errQuery         = errors.New("the query string cannot be read: percent-encode its values and separate parameters by &")
+	errTooManyParams = fmt.Errorf("the query has more than %d parameters", maxParameters)
+)
+
+// readQuery returns what can be parsed, even if there is an error.
+func readQuery(raw string) (url.Values, error) {
+	if strings.Count(raw, "&") >= maxParameters {
+		return nil, errTooManyParams
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		err = errQuery
+	}
+	return values, err
+}
+
 // parseQuery rejects parameters that are unknown or appear twice.
 func parseQuery(r *request, known ...string) *parameters {
 	p := &parameters{filters: make(url.Values)}
 	if r.queryErr != nil {
-		p.wrong.Add("", "the query string cannot be read: percent-encode its values and separate parameters by &")
+		p.wrong.Check("", r.queryErr)
 		return p
 	}
 	p.values = r.query
-	for name, given := range p.values {
+	advised := false
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		switch {
+		case slices.Contains(known, name):
+			if len(p.values[name]) > 1 {
+				p.wrong.Add(name, "is given more than once")
+			}
+		case advised:
+			p.wrong.Add(name, "is not a parameter of this route")
 		case len(known) == 0:
-			p.wrong.Add(record.Shorten(name), "is not a parameter of this route, which has no parameters")
-		case !slices.Contains(known, name):
-			p.wrong.Add(record.Shorten(name), "is not a parameter of this route; its parameters are "+strings.Join(known, ", "))
-		case len(given) > 1:
-			p.wrong.Add(name, "is given more than once")
+			p.wrong.Add(name, "is not a parameter of this route, which has no parameters")
+			advised = true
+		default:
+			p.wrong.Add(name, "is not a parameter of this route; its parameters are "+record.ShortenTo(strings.Join(known, ", "), 300))
+			advised = true
 		}
 	}
-	slices.SortFunc(p.wrong, func(a, b record.FieldError) int { return strings.Compare(a.Field, b.Field) })
 	return p
 }
 

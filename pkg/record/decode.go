@@ -18,7 +18,7 @@ type Pair struct {
 	Quoted []byte // name as in the JSON text, with its quotes
 	Value  []byte // JSON text of the value
 
-	// pairs replaces Value if the value is an object and readPairs was called with deep = true.
+	// pairs replaces Value if the value is an object and reader.pairs was called with deep = true.
 	pairs []Pair
 }
 
@@ -27,17 +27,34 @@ var (
 	errKind      = errors.New("a JSON value, but not an object")
 )
 
-// Pairs returns the members of a JSON object in order. Their Quoted and Value share the bytes
-// of object. Pairs fails if object is not exactly one JSON object, or contains
+// Pairs returns the members of a JSON object in order. Their Quoted and Value share the
+// bytes of object. Pairs fails if object is not exactly one JSON object, or contains
 // duplicate names at any level, invalid UTF-8 or a lone surrogate.
-func Pairs(object []byte) ([]Pair, error) { return readPairs(object, false) }
+func Pairs(object []byte) ([]Pair, error) {
+	return newReader(object).pairs(false)
+}
 
-// readPairs does what Pairs does. If deep is true, a pair whose value is an object has Pair.pairs
-// instead of Pair.Value, at all levels.
-func readPairs(object []byte, deep bool) ([]Pair, error) {
-	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder reads a bytes.Buffer without copying it
+// reader returns values as slices of text, not as copies.
+type reader struct {
+	text   []byte
+	dec    *jsontext.Decoder
+	enough func(Pair) bool // ends the reading of an object after a member; nil to read all of it
+}
+
+func newReader(text []byte) reader {
+	return reader{text: text, dec: jsontext.NewDecoder(bytes.NewBuffer(text))} // a Decoder reads a bytes.Buffer without copying it
+}
+
+var errEnough = errors.New("enough has returned true")
+
+// pairs does what Pairs does. If deep is true, a member whose value is an object has
+// Pair.pairs instead of Pair.Value, at all levels.
+func (r reader) pairs(deep bool) ([]Pair, error) {
 	members, err := r.object(deep)
-	if err == nil {
+	switch {
+	case err == errEnough:
+		return members, nil
+	case err == nil:
 		if _, end := r.dec.ReadToken(); end != io.EOF {
 			err = errors.New("more text follows the object")
 		}
@@ -46,12 +63,6 @@ func readPairs(object []byte, deep bool) ([]Pair, error) {
 		err = syntaxError(err)
 	}
 	return members, err
-}
-
-// reader returns values as slices of text, not as copies.
-type reader struct {
-	text []byte
-	dec  *jsontext.Decoder
 }
 
 func (r reader) value() ([]byte, error) {
@@ -84,6 +95,9 @@ func (r reader) object(deep bool) (members []Pair, err error) {
 			return nil, err
 		}
 		members = append(members, m)
+		if r.enough != nil && r.enough(m) {
+			return members, errEnough
+		}
 	}
 	_, err = r.dec.ReadToken() // the closing brace
 	return members, err
@@ -111,18 +125,31 @@ type Decoders map[string]Decoder
 
 // Decode decodes a JSON object (RFC 8259, without duplicate names or lone surrogates). A known
 // member that is null counts as absent. The error has code Malformed if object is not exactly
-// one JSON object. Otherwise it has code Invalid and names the unknown and invalid members.
+// one JSON object. Otherwise it has code Invalid and names the unknown and invalid members. After
+// maxFields unknown members, Decode reads no further.
 func (d Decoders) Decode(object []byte) error {
-	members, err := Pairs(object)
+	r, unknown := newReader(object), 0
+	r.enough = func(m Pair) bool {
+		if _, known := d[m.Name]; !known {
+			unknown++
+		}
+		return unknown == maxFields
+	}
+	members, err := r.pairs(false)
 	if err != nil {
 		return &Error{Code: Malformed, Detail: "the text is " + err.Error()}
 	}
 	var wrong Fields
+	advised := false
 	for _, m := range members {
 		decode, known := d[m.Name]
 		switch {
 		case !known:
-			wrong.Add(Shorten(m.Name), "is not a field here; the fields are "+strings.Join(slices.Sorted(maps.Keys(d)), ", "))
+			detail := "is not a field here"
+			if !advised {
+				detail, advised = detail+"; the fields are "+strings.Join(slices.Sorted(maps.Keys(d)), ", "), true
+			}
+			wrong.Add(m.Name, detail)
 		case decode != nil && string(m.Value) != "null":
 			wrong.checkMember(m.Name, decode(m.Value))
 		}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 )
 
 // Code says what a caller can do about an Error.
@@ -61,10 +61,11 @@ type Fields []FieldError
 // maxFields keeps errors short.
 const maxFields = 20
 
-// Add does nothing if detail is empty or f already has maxFields fields.
+// Add does nothing if detail is empty or f already has maxFields fields. It shortens the name of
+// the field, which may be a client's, but not detail.
 func (f *Fields) Add(field, detail string) {
 	if detail != "" && len(*f) < maxFields {
-		*f = append(*f, FieldError{Field: field, Detail: detail})
+		*f = append(*f, FieldError{Field: Shorten(field), Detail: detail})
 	}
 }
 
@@ -100,11 +101,23 @@ func ConflictError(noun, id string) error {
 }
 
 // Shorten returns the first 64 characters of a client's text for an error message. An ellipsis
-// follows if the text is longer.
-func Shorten(s string) string {
-	const most = 64
-	if utf8.RuneCountInString(s) <= most {
-		return s
+// follows if the text is longer. What is not printable, such as a control character or a byte that
+// is not UTF-8, becomes U+FFFD.
+func Shorten(s string) string { return ShortenTo(s, 64) }
+
+// ShortenTo is Shorten with another number of characters.
+func ShortenTo(s string, most int) string {
+	var b strings.Builder
+	n := 0
+	for _, c := range s {
+		if n++; n > most {
+			b.WriteRune('…')
+			break
+		}
+		if unicode.IsControl(c) {
+			c = unicode.ReplacementChar
+		}
+		b.WriteRune(c)
 	}
-	return string([]rune(s)[:most]) + "…"
+	return b.String()
 }

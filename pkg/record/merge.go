@@ -8,18 +8,18 @@ import "fmt"
 // patch again changes nothing. MergeAttributes fails if target or patch is not a JSON object
 // (see Pairs). It reads each of them once, however deeply they are nested.
 func MergeAttributes(target, patch Attributes) (Attributes, error) {
-	members, err := readPairs(target, true)
+	members, err := newReader(target).pairs(true)
 	if err != nil {
 		return nil, fmt.Errorf("merge into attributes: %w", err)
 	}
-	changes, err := readPairs(patch, true)
+	changes, err := newReader(patch).pairs(true)
 	if err != nil {
 		return nil, fmt.Errorf("merge patch: %w", err)
 	}
 	return appendObject(make([]byte, 0, len(target)+len(patch)), merge(members, changes)), nil
 }
 
-// merge is MergePatch of RFC 7396, section 2, for members that readPairs(object, true) has
+// merge is MergePatch of RFC 7396, section 2, for members that reader.pairs(true) has
 // returned. It marks members as removed by setting Quoted to nil.
 func merge(target, patch []Pair) []Pair {
 	at := make(map[string]int, len(target))
