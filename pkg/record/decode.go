@@ -51,10 +51,10 @@ var errEnough = errors.New("enough has returned true")
 // Pair.pairs instead of Pair.Value, at all levels.
 func (r reader) pairs(deep bool) ([]Pair, error) {
 	members, err := r.object(deep)
-	switch {
-	case err == errEnough:
+	switch err {
+	case errEnough:
 		return members, nil
-	case err == nil:
+	case nil:
 		if _, end := r.dec.ReadToken(); end != io.EOF {
 			err = errors.New("more text follows the object")
 		}

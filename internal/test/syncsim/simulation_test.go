@@ -298,7 +298,7 @@ func (r *reader) walk(t *testing.T, mayStop bool) {
 }
 
 // drops reports whether an erasure that r has read applies to e.
-func (r *reader) drops(e event.Event) bool { return erases(r.erased[string(e.EntityID)], e) }
+func (r *reader) drops(e event.Event) bool { return erases(r.erased[e.EntityID], e) }
 
 // erases reports whether an entity's latest erasure applies to e. The zero time means no erasure.
 func erases(at record.Time, e event.Event) bool {
@@ -393,7 +393,7 @@ func (r *reader) check(s *world) (wrong []string) {
 
 // erasedAt returns the time of the latest erasure of e's entity.
 func (s *world) erasedAt(e event.Event) (at record.Time) {
-	for _, h := range s.history[string(e.EntityID)] {
+	for _, h := range s.history[e.EntityID] {
 		at = maxTime(at, h.erasedAt)
 	}
 	return at

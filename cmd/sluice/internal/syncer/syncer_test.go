@@ -208,7 +208,7 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	}
 	gone := 0
 	want := s.copyOf(t, record.Event, func(e event.Event) bool {
-		at, was := erased[string(e.EntityID)]
+		at, was := erased[e.EntityID]
 		if was && e.CreatedAt.Compare(at) <= 0 {
 			gone++
 			return false
