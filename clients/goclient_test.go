@@ -174,11 +174,11 @@ func callGoMore(ctx context.Context, c *client.Client, name string, a arguments)
 	case "get_event":
 		return c.GetEvent(ctx, a.ID)
 	case "events":
-		return all(c.Events(ctx, client.EventQuery{EntityID: string(a.EntityID), From: a.Since, To: a.Until, Ascending: a.Ascending, Limit: a.Limit, Cursor: a.Cursor}))
+		return all(c.Events(ctx, client.EventQuery{EntityID: a.EntityID, From: a.Since, To: a.Until, Ascending: a.Ascending, Limit: a.Limit, Cursor: a.Cursor}))
 	case "new_events":
-		return newEvents(ctx, c, client.EventChangeQuery{CreatedSince: *a.Since, EntityID: string(a.EntityID), Limit: a.Limit, Cursor: a.Cursor})
+		return newEvents(ctx, c, client.EventChangeQuery{CreatedSince: *a.Since, EntityID: a.EntityID, Limit: a.Limit, Cursor: a.Cursor})
 	case "create_export_job":
-		filters := api.ExportFilters{Type: a.Type, EntityID: string(a.EntityID), From: a.Since, To: a.Until}
+		filters := api.ExportFilters{Type: a.Type, EntityID: a.EntityID, From: a.Since, To: a.Until}
 		j, created, err := c.CreateExportJob(ctx, api.ExportOrder{ID: a.ID, Resource: a.Resource, Format: a.Format, Filters: filters})
 		return []any{j, created}, err
 	case "wait_for_export_job":

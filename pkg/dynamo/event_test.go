@@ -45,7 +45,7 @@ func TestItemsOfEventsHaveTheDocumentedAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, entityID := range []string{"", "u-1"} {
-		id := "e-" + string(entityID)
+		id := "e-" + entityID
 		e := event.Draft{ID: id, Name: "login", EntityID: entityID, OccurredAt: &occurred, Attributes: record.Attributes(`{"a":1.0}`)}
 		if _, _, err := s.Create(t.Context(), "default", e); err != nil {
 			t.Fatal(err)
