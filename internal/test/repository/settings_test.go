@@ -46,3 +46,14 @@ func TestTheLongestSettingsFit(t *testing.T) {
 	}
 	t.Logf("Settings: %d characters, largest environment: %d bytes", len(settings), most)
 }
+
+// A template has at most 500 resources and 1 MB (CloudFormation User Guide, "CloudFormation quotas").
+func TestTheTemplateFits(t *testing.T) {
+	t.Parallel()
+	r := render(t, everything)[everything]
+	if n := len(r.Resolved.Resources); n > 500 || len(r.Rendered) > 1<<20 {
+		t.Errorf("the rendered template has %d resources and %d bytes", n, len(r.Rendered))
+	} else {
+		t.Logf("%d resources, %d bytes", n, len(r.Rendered))
+	}
+}
