@@ -3,10 +3,8 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -174,37 +172,5 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 		if got := strings.Join(l.take(), ", "); got != step.want {
 			t.Errorf("%s: %s; want %s", step.name, got, step.want)
 		}
-	}
-}
-
-func BenchmarkCreateEntity(b *testing.B) {
-	for _, workers := range []int{1, 32} {
-		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			s, err := NewEntities(dynamolocal.Client(b), dynamolocal.Table(b, "EntitiesTable"), EntitiesConfig{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			var n atomic.Int64
-			create := func() {
-				e := entity.Draft{ID: fmt.Sprint("e-", n.Add(1)), Type: "person", Attributes: record.Attributes(`{"plan":"free","country":"NZ","n":12345.50}`)}
-				if _, created, err := entity.Create(b.Context(), s, "default", e); !created || err != nil {
-					b.Error(created, err)
-				}
-			}
-			b.SetParallelism((workers + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
-			b.ResetTimer()
-			if workers == 1 {
-				for b.Loop() {
-					create()
-				}
-			} else {
-				b.RunParallel(func(pb *testing.PB) {
-					for pb.Next() {
-						create()
-					}
-				})
-			}
-			b.ReportMetric(float64(n.Load())/b.Elapsed().Seconds(), "creates/s")
-		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -109,65 +108,6 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 		// reads a second entity, to learn whether the list continues.
 		if most.units > 128+4 || all.items > 3*(tombstones+live) || limit > 1 && all.items > (tombstones+live)*11/10 {
 			t.Errorf("by %d: %.1f units for a page, %d items in all", limit, most.units, all.items)
-		}
-	}
-}
-
-// A list reads one entity more than it returns, to learn whether the list continues.
-func TestAListWithoutTombstonesReadsWhatItReturns(t *testing.T) {
-	t.Parallel()
-	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
-	at := record.TimeOf(noon).String()
-	putAll(t, client, table, 300, func(i int) attributeValues {
-		return attributeValues{
-			"workspace": text("default"), "id": text(spread(i)), "type": text("person"), "created_at": text(at), "attributes": text(`{}`),
-			"type_key": text("default#person"), "shard": text("default#0"), "change": text(at + "#" + spread(i)),
-		}
-	})
-	for _, typ := range []string{"", "person"} {
-		m := &pageMeter{Client: client}
-		if page, err := openEntities(t, m, table).List(t.Context(), "default", entity.Query{Type: typ, Limit: 50}); err != nil || len(page.Records) != 50 {
-			t.Fatal(len(page.Records), err)
-		}
-		if m.calls != 1 || m.items != 51 {
-			t.Errorf("type %q: %d calls read %d items", typ, m.calls, m.items)
-		}
-	}
-}
-
-// DynamoDB leaves keys unread if their items exceed 16 MB.
-func TestEntitiesThatExceedOneResponseAreAllRead(t *testing.T) {
-	t.Parallel()
-	const entities = 70
-	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
-	at := record.TimeOf(noon).String()
-	large := strings.Repeat("x", 250_000)
-	l := &callLog{Client: client}
-	s := openEntities(t, l, table)
-	var ids []string
-	var group errgroup.Group
-	group.SetLimit(8)
-	for i := range entities {
-		id := spread(i)
-		ids = append(ids, id)
-		group.Go(func() error {
-			_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: attributeValues{
-				"workspace": text("default"), "id": text(id), "type": text("t"), "created_at": text(at),
-				"attributes": text(`{"a":"` + large + `"}`), "shard": text("default#0"), "change": text(at + "#" + id),
-			}})
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	found, err := s.GetEach(t.Context(), "default", ids)
-	if calls := l.take(); err != nil || len(found) != entities || len(calls) < 2 {
-		t.Errorf("%d entities by the calls %q, error %v", len(found), calls, err)
-	}
-	for id, e := range found {
-		if e.ID != id || len(e.Attributes) != len(large)+8 {
-			t.Errorf("%s has %d bytes", id, len(e.Attributes))
 		}
 	}
 }

@@ -3,7 +3,6 @@ package dynamo
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -72,42 +71,6 @@ func TestItemsOfEventsHaveTheDocumentedAttributes(t *testing.T) {
 		}
 		if !reflect.DeepEqual(out.Item, want) {
 			t.Errorf("got %v, want %v", out.Item, want)
-		}
-	}
-}
-
-// Events stay in their shards, and ids stay unique across all shards.
-func TestTheNumberOfShardsMayGrow(t *testing.T) {
-	t.Parallel()
-	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
-	var want []string
-	for _, shards := range []int{1, 3, maxShards} {
-		s, err := NewEvents(client, table, EventsConfig{Shards: Shards{Write: shards}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n := range 20 {
-			e := event.Draft{ID: fmt.Sprintf("%02d-%02d", shards, n), Name: "login"}
-			for _, wantCreated := range []bool{true, false} {
-				if _, created, err := s.Create(t.Context(), "default", e); created != wantCreated || err != nil {
-					t.Fatalf("create %s: created %v, error %v", e.ID, created, err)
-				}
-			}
-			want = append(want, e.ID)
-		}
-		if _, created, err := s.Create(t.Context(), "default", event.Draft{ID: want[0], Name: "login"}); created || err != nil {
-			t.Errorf("%d shards: the first event: created %v, error %v", shards, created, err)
-		}
-		page, err := s.List(t.Context(), "default", event.Query{Ascending: true, Limit: 200})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, e := range page.Records {
-			got = append(got, e.ID)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%d shards list %v, want %v", shards, got, want)
 		}
 	}
 }
