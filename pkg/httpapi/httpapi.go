@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,6 +73,7 @@ type service struct {
 	stores    Stores
 	dashboard map[string]*file // Stores.Dashboard
 	openAPI   *file            // Stores.OpenAPI
+	paths     func() paths     // of all functions, built on first use
 	Options
 }
 
@@ -107,7 +109,7 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	a := &API{service: service{limiter: limiter, stores: stores, Options: opts}, mux: http.NewServeMux()}
+	a := &API{service: service{limiter: limiter, stores: stores, paths: sync.OnceValue(newPaths), Options: opts}, mux: http.NewServeMux()}
 	a.service.openAPI, a.service.dashboard = newFile(stores.OpenAPI), make(map[string]*file)
 	for name, text := range stores.Dashboard {
 		if name == dashboardPage && opts.AccessOff {

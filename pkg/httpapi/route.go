@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"sluice/pkg/access"
 	"sluice/pkg/ratelimit"
@@ -123,8 +122,8 @@ func getOpenAPI(s *service, r *request) (response, error) {
 // with 405 if the path has routes, and otherwise with 404. OPTIONS gets 204 if the path has routes:
 // browsers send it before they let a page from another origin call them. API Gateway adds the CORS
 // headers.
-func notFound(_ *service, r *request) (response, error) {
-	allow := allowedMethods(r.Request)
+func notFound(s *service, r *request) (response, error) {
+	allow := s.paths().allowed(r.Request)
 	switch {
 	case len(allow) == 0 || slices.Contains(allow, r.Method): // allow has r.Method if only the decoded path matches a route: API Gateway matches the path as sent
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
@@ -137,11 +136,13 @@ func notFound(_ *service, r *request) (response, error) {
 
 // paths maps the patterns of all paths to the methods of their routes. Its mux only finds the
 // pattern of a request; its handlers are never called.
-var paths = sync.OnceValue(func() (all struct {
+type paths struct {
 	mux     *http.ServeMux
 	methods map[string][]string
-}) {
-	all.mux, all.methods = http.NewServeMux(), make(map[string][]string)
+}
+
+func newPaths() paths {
+	all := paths{http.NewServeMux(), make(map[string][]string)}
 	for _, r := range Routes() {
 		if r.Method == "" {
 			continue
@@ -152,15 +153,15 @@ var paths = sync.OnceValue(func() (all struct {
 		all.methods[r.pattern()] = append(all.methods[r.pattern()], r.methods()...)
 	}
 	return all
-})
+}
 
-// allowedMethods returns the methods of the routes with hr's path.
-func allowedMethods(hr *http.Request) []string {
+// allowed returns the methods of the routes with hr's path.
+func (p paths) allowed(hr *http.Request) []string {
 	if !isClean(hr.URL.EscapedPath()) {
 		return nil
 	}
-	_, pattern := paths().mux.Handler(hr)
-	return slices.Clip(paths().methods[pattern])
+	_, pattern := p.mux.Handler(hr)
+	return slices.Clip(p.methods[pattern])
 }
 
 // isClean reports whether ServeMux serves an escaped path without a redirect.
