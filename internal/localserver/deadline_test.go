@@ -106,26 +106,3 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		t.Errorf("the heap has grown by %d bytes", grown)
 	}
 }
-
-func TestADownloadMayTakeLongerThanAResponse(t *testing.T) {
-	const deadline = 200 * time.Millisecond
-	parts := []string{"first ", "second ", "third"}
-	addr, _ := listen(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for _, part := range parts {
-			if _, err := io.WriteString(downloadWriter{w}, part); err != nil {
-				t.Error(err)
-			}
-			w.(http.Flusher).Flush()
-			<-time.After(2 * deadline)
-		}
-	}), deadline)
-	resp, err := http.Get("http://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // the body is only read
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || string(body) != strings.Join(parts, "") {
-		t.Errorf("%q, %v", body, err)
-	}
-}

@@ -3,11 +3,8 @@ package localserver
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +20,7 @@ const (
 	erasuresAtOnce = 4
 )
 
-// background runs the jobs of all kinds, builds indexes, and serves export files.
+// background runs the jobs of all kinds, builds indexes, and removes old export files.
 type background struct {
 	runners  []*job.Runner
 	indexes  *indexes // nil if the server builds none
@@ -64,7 +61,7 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	if err != nil {
 		return nil, err
 	}
-	b.stores.ExportJobs, b.stores.ExportLinks, b.stores.ErasureJobs = exports, files, erasures
+	b.stores.ExportJobs, b.stores.ExportLinks, b.stores.ExportFiles, b.stores.ErasureJobs = exports, files, files, erasures
 	return &background{runners: []*job.Runner{exports, erasures}, indexes: b.indexes, files: files, days: days, logger: logger}, nil
 }
 
@@ -101,26 +98,4 @@ func (b *background) wait() {
 	for _, r := range b.runners {
 		r.Wait()
 	}
-}
-
-// beside serves the export files at their links, and passes all other requests to next.
-func (b *background) beside(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, files.DirPrefix) {
-			b.files.ServeHTTP(downloadWriter{w}, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// downloadWriter extends the write deadline of the connection with each write, so that a
-// download may take as long as the client keeps reading.
-type downloadWriter struct{ http.ResponseWriter }
-
-func (w downloadWriter) Write(b []byte) (int, error) {
-	if err := http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return 0, fmt.Errorf("extend the deadline of a download: %w", err)
-	}
-	return w.ResponseWriter.Write(b)
 }

@@ -106,7 +106,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		return err
 	}
 	greet(stdout, listener.Addr(), b, cfg)
-	server := newServer(jobs.beside(handler), logger)
+	server := newServer(handler, logger)
 	bounded := newListener(listener, descriptors(), cfg, logger)
 	bounded.attach(server, handler.UnchargedHeaders)
 	return serve(ctx, server, bounded, stdout)

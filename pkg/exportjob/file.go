@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -90,3 +92,14 @@ type Links interface {
 	// begins with '/' is a path on this server.
 	Link(ctx context.Context, f File) (string, error)
 }
+
+// Downloads opens the files of links that lead to this server.
+type Downloads interface {
+	// Open returns the file and the headers that describe it. It returns ErrLink if the link has
+	// expired or was not created by the same store, and a *record.Error with code NotFound if the
+	// file has expired.
+	Open(link *url.URL) (*os.File, http.Header, error)
+}
+
+// ErrLink means that a link cannot be used.
+var ErrLink = errors.New("the link has expired, or was not created by this server since it started; get the export job again for a new link")

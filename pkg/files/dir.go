@@ -16,9 +16,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 )
 
 // DirPrefix begins the path of every link that a Dir creates.
@@ -31,8 +33,8 @@ const LinkLifetime = 5 * time.Minute
 // uploads is a directory name that no workspace can have, because file keys escape dots.
 const uploads = ".uploads"
 
-// Dir is an exportjob.Files and exportjob.Links in a directory, and the http.Handler for its
-// links. A link is valid only for the Dir that created it. Dir is safe for concurrent use.
+// Dir is an exportjob.Files, exportjob.Links and exportjob.Downloads in a directory. A link is
+// valid only for the Dir that created it. Dir is safe for concurrent use.
 //
 // The path of a file is its exportjob.File.Key. An upload is a directory below .uploads with
 // one file per part. Files are written under a temporary name and then renamed, so none is
@@ -187,37 +189,28 @@ func (s *Dir) sign(key, name, expires string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// ServeHTTP serves the file of a link, or the requested range of that file. The status is 403
-// if the link is forged or has expired, and 404 if the file has expired.
-func (s *Dir) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "Use GET.", http.StatusMethodNotAllowed)
-		return
-	}
-	query := r.URL.Query()
-	key, name, expires := r.URL.Path[len(DirPrefix):], query.Get("name"), query.Get("expires")
+// Open implements exportjob.Downloads.
+func (s *Dir) Open(link *url.URL) (*os.File, http.Header, error) {
+	query := link.Query()
+	key, name, expires := strings.TrimPrefix(link.Path, DirPrefix), query.Get("name"), query.Get("expires")
 	if !hmac.Equal([]byte(query.Get("signature")), []byte(s.sign(key, name, expires))) {
-		http.Error(w, "This link is not valid, or the server was restarted after it created the link. Get the export job again for a new link.", http.StatusForbidden)
-		return
+		return nil, nil, exportjob.ErrLink
 	}
 	if until, err := strconv.ParseInt(expires, 10, 64); err != nil || s.now().Unix() >= until {
-		http.Error(w, "This link has expired. Get the export job again for a new link.", http.StatusForbidden)
-		return
+		return nil, nil, exportjob.ErrLink
 	}
-	if _, err := os.Stat(s.file(key)); err != nil {
-		http.Error(w, "The file has expired. Start the export again.", http.StatusNotFound)
-		return
+	opened, err := os.Open(s.file(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, &record.Error{Code: record.NotFound, Detail: "the file has expired; start the export again"}
 	}
-	header := w.Header()
+	if err != nil {
+		return nil, nil, fmt.Errorf("open export file: %w", err)
+	}
 	f := exportjob.File{Name: name}
 	mediaType, unpacked := f.Unpacked()
-	header.Set("Content-Type", mediaType)
+	header := http.Header{"Content-Type": {mediaType}, "Content-Disposition": {disposition(f)}}
 	if unpacked {
 		header.Set("Content-Encoding", "gzip")
 	}
-	header.Set("Content-Disposition", disposition(f))
-	header.Set("Cache-Control", "private, no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
-	http.ServeFile(w, r, s.file(key))
+	return opened, header, nil
 }

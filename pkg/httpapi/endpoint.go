@@ -270,6 +270,10 @@ func (r *request) write(w http.ResponseWriter, out response) {
 		header.Set("Content-Type", "application/json")
 	}
 	maps.Copy(header, out.header)
+	if out.download != nil {
+		r.send(w, out.download)
+		return
+	}
 	if out.status != http.StatusNoContent && out.status != http.StatusNotModified {
 		header.Set("Content-Length", strconv.Itoa(len(out.raw)))
 	}

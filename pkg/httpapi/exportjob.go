@@ -71,6 +71,18 @@ func getExportJob(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: j}, nil
 }
 
+// getExportFile serves the file of a link, for which no API key is needed.
+func getExportFile(s *service, r *request) (response, error) {
+	if err := parseQuery(r, "name", "expires", "signature").err(); err != nil {
+		return response{}, err
+	}
+	f, header, err := s.stores.ExportFiles.Open(r.URL)
+	if errors.Is(err, exportjob.ErrLink) {
+		err = &apiError{status: http.StatusForbidden, code: "invalid_link", detail: err.Error()}
+	}
+	return response{status: http.StatusOK, header: header, download: f}, err
+}
+
 // scheme returns the scheme that the client used, as reported by a proxy.
 func scheme(r *request) string {
 	if r.Header.Get("X-Forwarded-Proto") == "https" {

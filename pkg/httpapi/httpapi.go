@@ -37,7 +37,8 @@ type Stores struct {
 	Events      event.Store
 	ErasureJobs job.Store
 	ExportJobs  job.Store
-	ExportLinks exportjob.Links // creates download links for export files
+	ExportLinks exportjob.Links     // creates download links for export files
+	ExportFiles exportjob.Downloads // nil if links lead elsewhere
 	Usage       ratelimit.UsageStore
 	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard
 	OpenAPI     []byte            // contents of openapi.yaml
@@ -77,10 +78,10 @@ type service struct {
 	Options
 }
 
-// New returns an API with all routes. It fails if limiter is nil, a store is missing, or opts
-// has neither Access nor AccessOff.
+// New returns an API with all routes. It fails if limiter is nil, a store other than ExportFiles is
+// missing, or opts has neither Access nor AccessOff.
 func New(limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
-	return newAPI(Routes(), limiter, stores, opts)
+	return newAPI(stores.routes(), limiter, stores, opts)
 }
 
 // NewFunction returns an API with the routes of one function, such as "list-entity"; the
@@ -109,7 +110,7 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	a := &API{service: service{limiter: limiter, stores: stores, paths: sync.OnceValue(newPaths), Options: opts}, mux: http.NewServeMux()}
+	a := &API{service: service{limiter: limiter, stores: stores, paths: sync.OnceValue(func() paths { return newPaths(stores.routes()) }), Options: opts}, mux: http.NewServeMux()}
 	a.service.openAPI, a.service.dashboard = newFile(stores.OpenAPI), make(map[string]*file)
 	for name, text := range stores.Dashboard {
 		if name == dashboardPage && opts.AccessOff {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,12 +17,13 @@ import (
 )
 
 type response struct {
-	status  int
-	header  http.Header // in addition to the headers that every response has; may be nil
-	body    any         // encoded as JSON; nil if raw is set or there is no body
-	raw     []byte
-	file    *file // whose text raw is; nil if raw is no file
-	records int   // number of records in the body; an export is charged for each of them
+	status   int
+	header   http.Header // in addition to the headers that every response has; may be nil
+	body     any         // encoded as JSON; nil if raw or download is set or there is no body
+	raw      []byte
+	file     *file    // whose text raw is; nil if raw is no file
+	download *os.File // the body, which may be too large for memory; nil if there is another
+	records  int      // number of records in the body; an export is charged for each of them
 }
 
 // encode appends out.body to buffer as JSON, and sets out.raw to that JSON. It does nothing if

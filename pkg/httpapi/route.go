@@ -107,6 +107,15 @@ func Routes() []Route {
 	}
 }
 
+// routes returns the routes of an API with all stores. The links to export files are not deployed,
+// because on AWS they lead to the bucket.
+func (s Stores) routes() []Route {
+	if s.ExportFiles == nil {
+		return Routes()
+	}
+	return append(Routes(), Route{"export-file", http.MethodGet, "/export_file/{workspace}/{file}", ratelimit.General, access.Public, getExportFile, "ExportFiles", 0})
+}
+
 func routesNamed(name string) []Route {
 	return slices.DeleteFunc(Routes(), func(r Route) bool { return r.Name != name })
 }
@@ -141,9 +150,9 @@ type paths struct {
 	methods map[string][]string
 }
 
-func newPaths() paths {
+func newPaths(routes []Route) paths {
 	all := paths{http.NewServeMux(), make(map[string][]string)}
-	for _, r := range Routes() {
+	for _, r := range routes {
 		if r.Method == "" {
 			continue
 		}

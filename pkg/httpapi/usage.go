@@ -44,7 +44,7 @@ func getUsage(s *service, r *request) (response, error) {
 			return response{}, err
 		}
 	}
-	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, groups(), ratelimit.WindowAt(s.Now()))
+	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, s.groups(), ratelimit.WindowAt(s.Now()))
 	if err != nil {
 		return response{}, record.UnavailableError("usage", err)
 	}
@@ -75,8 +75,8 @@ func callerOf(r *request) api.Caller {
 	return c
 }
 
-func groups() (groups []ratelimit.Group) {
-	for _, r := range Routes() {
+func (s *service) groups() (groups []ratelimit.Group) {
+	for _, r := range s.stores.routes() {
 		if g := r.limited().Group(); !slices.Contains(groups, g) {
 			groups = append(groups, g)
 		}
