@@ -79,8 +79,14 @@ func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (s
 }
 
 func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, error) {
-	return s.table.get(ctx, "event", workspace, id)
+	e, err := s.table.get(ctx, "event", workspace, id)
+	if err == nil && s.expired(e) {
+		return event.Event{}, record.NotFoundError("event", id)
+	}
+	return e, err
 }
+
+func (s *Events) expired(e event.Event) bool { return e.Expired(record.TimeOf(s.now())) }
 
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (page record.Page[event.Event], err error) {
 	err = s.table.view(ctx, "list events", workspace, func(events records[event.Event]) (err error) {
@@ -88,7 +94,7 @@ func (s *Events) List(ctx context.Context, workspace string, q event.Query) (pag
 		if err != nil {
 			return err
 		}
-		page, err = s.table.page(entries, q.Limit, nil)
+		page, err = s.table.page(entries, q.Limit, s.expired)
 		return err
 	})
 	return page, err
@@ -100,7 +106,7 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 		if err != nil {
 			return err
 		}
-		page, err = s.table.page(events.lookup(scan(events.index(byCreatedAt), low, high, !q.Descending)), q.Limit, nil)
+		page, err = s.table.page(events.lookup(scan(events.index(byCreatedAt), low, high, !q.Descending)), q.Limit, s.expired)
 		return err
 	})
 	return page, err

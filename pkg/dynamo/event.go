@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/pkg/event"
@@ -78,8 +79,8 @@ func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (s
 func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, error) {
 	item := attributeValues{"pk": text(eventKey(workspace, id))}
 	e, found, err := getItem(ctx, s.client, s.table, item, eventFromItem)
-	if err == nil && !found {
-		err = record.NotFoundError("event", id)
+	if err == nil && (!found || e.Expired(record.TimeOf(s.now()))) {
+		return event.Event{}, record.NotFoundError("event", id)
 	}
 	return e, err
 }
@@ -91,7 +92,17 @@ func (s *Events) List(ctx context.Context, workspace string, q event.Query) (rec
 	if err != nil {
 		return record.Page[event.Event]{}, err
 	}
-	return queryPage(ctx, s.client, "position", q.Limit, eventFromItem, ins...)
+	return queryPage(ctx, s.client, "position", q.Limit, eventFromItem, s.unexpired(ins)...)
+}
+
+// unexpired adds a filter to queries that drops expired events.
+func (s *Events) unexpired(ins []*dynamodb.QueryInput) []*dynamodb.QueryInput {
+	now := number(s.now().Unix())
+	for _, in := range ins {
+		in.FilterExpression = aws.String("attribute_not_exists(#expires_at) OR #expires_at > :now")
+		in.ExpressionAttributeNames["#expires_at"], in.ExpressionAttributeValues[":now"] = "expires_at", now
+	}
+	return ins
 }
 
 // Changes implements event.Store. Like List, it is eventually consistent.
@@ -100,7 +111,7 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 	if err != nil {
 		return record.Page[event.Event]{}, err
 	}
-	return queryPage(ctx, s.client, "change", q.Limit, eventFromItem, ins...)
+	return queryPage(ctx, s.client, "change", q.Limit, eventFromItem, s.unexpired(ins)...)
 }
 
 // Count implements event.Store. Like List, it is eventually consistent.

@@ -69,9 +69,10 @@ func countItems(ctx context.Context, client querier, cutoff record.Time, ins ...
 // common. queryPage sets their Limit and ExclusiveStartKey. DynamoDB ends a response after a
 // megabyte, so there is at least one call per megabyte.
 //
-// If further records follow, page.Next is the sort key of the last item on the page. When a
-// filter has dropped about record.MaxPassedBytes of a query's items, the page ends there, and
-// page.Next is the sort key of the last item that was read.
+// If further records follow, page.Next is the sort key of the last item on the page. When filters
+// have dropped items of about record.MaxPassedBytes in all (twice that if there are several
+// queries), the page ends where the query that is furthest behind has stopped, and page.Next is the
+// sort key of the last item that it read.
 //
 // queryPage reads few items that it does not return. To learn the size of items, it first runs
 // one query for its share of the page, and then all other queries concurrently. After that, it
@@ -87,16 +88,11 @@ func queryPage[R any](ctx context.Context, client querier, sortKey string, limit
 	for _, in := range ins {
 		m.parts = append(m.parts, &part{in: in})
 	}
-	items, more, err := m.page(ctx)
+	items, next, err := m.page(ctx)
 	if err != nil {
 		return page, storeError("query "+aws.ToString(ins[0].TableName), err)
 	}
-	switch {
-	case more:
-		page.Next = cursorAt(items[len(items)-1], sortKey)
-	case m.stopped != nil:
-		page.Next = cursorAt(m.stopped, sortKey)
-	}
+	page.Next = record.Cursor(next)
 	page.Records, err = each(items, decode)
 	return page, err
 }
@@ -113,26 +109,30 @@ type merger struct {
 	descending bool
 	limit      int
 
-	mu      sync.Mutex // guards the fields below while queries run
-	parts   []*part
-	sizes   mean            // of the items of all parts
-	stopped attributeValues // key of the last item read, if a filter has dropped about record.MaxPassedBytes
+	mu    sync.Mutex // guards the fields below while queries run
+	parts []*part
+	sizes mean // of the items of all parts
 }
 
-func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, err error) {
+// page returns the items of the page and, if others may follow, the sort key after which they do.
+func (m *merger) page(ctx context.Context) (items []attributeValues, next string, err error) {
 	for _, parts := range [][]*part{m.parts[:1], m.parts[1:]} {
 		if err := m.read(ctx, parts, 0); err != nil {
-			return nil, false, err
+			return nil, "", err
 		}
 	}
 	for {
 		page, end := m.merge()
 		missing := m.missing(end)
-		if len(missing) == 0 {
-			for _, c := range page {
-				items = append(items, c.item)
-			}
-			return items, end != nil, nil
+		switch {
+		case len(missing) > 0 && m.passed() < record.MaxPassedBytes*9/10:
+		case len(missing) > 0:
+			next = missing[0].at
+			return itemsOf(slices.DeleteFunc(page, func(c candidate) bool { return m.compare(c.key, next) > 0 })), next, nil
+		case end != nil:
+			return itemsOf(page), page[len(page)-1].key, nil
+		default:
+			return itemsOf(page), "", nil
 		}
 		settled := 0 // how many items have their final position, because no unread item can precede them
 		for settled < len(page) && m.reached(missing[0], page[settled].key) {
@@ -140,7 +140,7 @@ func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, 
 		}
 		nearest := max(1, int(aheadBytes/max(m.sizes.value(), 1)))
 		if err := m.read(ctx, missing[:min(nearest, len(missing))], settled); err != nil {
-			return nil, false, err
+			return nil, "", err
 		}
 	}
 }
@@ -149,14 +149,29 @@ func (m *merger) page(ctx context.Context) (items []attributeValues, more bool, 
 type part struct {
 	in      *dynamodb.QueryInput
 	items   []candidate
-	sizes   mean // of items
-	scanned int  // how many items DynamoDB has read, including those that the filter dropped
-	bytes   int  // size of the scanned items
-	done    bool // whether the query has ended
+	sizes   mean   // of items
+	scanned int    // how many items DynamoDB has read, including those that the filter dropped
+	bytes   int    // size of the scanned items
+	at      string // value of the sort key of the last scanned item
+	done    bool   // whether the query has ended
 }
 
-// passed returns how many bytes the filter has dropped.
-func (p *part) passed() int { return p.bytes - p.sizes.sum }
+// passed returns how many bytes the filters have dropped.
+func (m *merger) passed() (n int) {
+	for _, p := range m.parts {
+		if p.scanned > len(p.items) {
+			n += max(0, p.bytes-p.sizes.sum)
+		}
+	}
+	return n
+}
+
+func itemsOf(page []candidate) (items []attributeValues) {
+	for _, c := range page {
+		items = append(items, c.item)
+	}
+	return items
+}
 
 type candidate struct {
 	item attributeValues
@@ -197,27 +212,20 @@ func (m *merger) merge() (page []candidate, end *candidate) {
 	return all, nil
 }
 
-// missing returns the parts that may have unread items of the page, sorted by the earliest
-// position that such an item can have.
+// missing returns the parts that may have unread items of the page, sorted by how far they have
+// been read.
 func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
 		if !p.done && (end == nil || !m.reached(p, end.key)) {
 			missing = append(missing, p)
 		}
 	}
-	slices.SortStableFunc(missing, func(a, b *part) int {
-		if len(a.items) == 0 || len(b.items) == 0 {
-			return cmp.Compare(len(a.items), len(b.items))
-		}
-		return m.compare(a.items[len(a.items)-1].key, b.items[len(b.items)-1].key)
-	})
+	slices.SortStableFunc(missing, func(a, b *part) int { return m.compare(a.at, b.at) })
 	return missing
 }
 
 // reached reports whether p has been read as far as key. p.done must be false.
-func (m *merger) reached(p *part, key string) bool {
-	return len(p.items) > 0 && m.compare(p.items[len(p.items)-1].key, key) >= 0
-}
+func (m *merger) reached(p *part, key string) bool { return m.compare(p.at, key) >= 0 }
 
 // read makes one further query for each part, concurrently. settled is how many items already
 // have their final position on the page.
@@ -253,14 +261,23 @@ func (m *merger) share(p *part, settled int) int {
 		paid := math.Ceil(float64(n)*size/readUnitBytes) * readUnitBytes
 		n = max(n, min(int(fillFactor*paid/size), lacking))
 	}
-	if p.scanned <= len(p.items) {
+	scanned, bytes := 0, 0
+	for _, p := range m.parts {
+		scanned, bytes = scanned+p.scanned, bytes+p.bytes
+	}
+	if scanned <= m.sizes.count {
 		return n
 	}
-	// Assume that the filter drops the same share of the next items, and stay within
-	// MaxPassedBytes.
-	room := (record.MaxPassedBytes - p.passed()) * p.scanned / max(p.bytes, 1)
-	if len(p.items) > 0 {
-		room = min(room, n*p.scanned/len(p.items))
+	// Assume that the filters drop the same share of the next items, and stay within
+	// MaxPassedBytes. A part's first query may need as much again, because the page cannot
+	// advance further than the part that is furthest behind.
+	passed := m.passed()
+	if p.scanned == 0 {
+		passed = 0
+	}
+	room := (record.MaxPassedBytes - passed) / unread * scanned / max(bytes, 1)
+	if m.sizes.count > 0 {
+		room = min(room, n*scanned/m.sizes.count)
 	}
 	return max(room, 1)
 }
@@ -280,9 +297,7 @@ func (m *merger) readPart(ctx context.Context, p *part, settled int) error {
 	defer m.mu.Unlock()
 	for _, item := range out.Items {
 		c := candidate{item: item, size: itemSize(item)}
-		if s, ok := item[m.sortKey].(*types.AttributeValueMemberS); ok {
-			c.key = s.Value
-		}
+		c.key = readItem(item).optionalText(m.sortKey)
 		p.items = append(p.items, c)
 		p.sizes.add(c.size)
 		m.sizes.add(c.size)
@@ -292,8 +307,6 @@ func (m *merger) readPart(ctx context.Context, p *part, settled int) error {
 		p.bytes += int(aws.ToFloat64(out.ConsumedCapacity.CapacityUnits) * 2 * readUnitBytes) // an eventually consistent read takes half a unit per 4 KB
 	}
 	p.in.ExclusiveStartKey = out.LastEvaluatedKey
-	if p.done = len(out.LastEvaluatedKey) == 0; !p.done && p.scanned > len(p.items) && p.passed() >= record.MaxPassedBytes*9/10 {
-		p.done, m.stopped = true, out.LastEvaluatedKey
-	}
+	p.at, p.done = readItem(out.LastEvaluatedKey).optionalText(m.sortKey), len(out.LastEvaluatedKey) == 0
 	return nil
 }

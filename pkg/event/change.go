@@ -2,7 +2,6 @@ package event
 
 import (
 	"context"
-	"time"
 
 	"sluice/pkg/record"
 )
@@ -53,11 +52,10 @@ type ChangeQuery struct {
 	EntityID string // empty for all entities; otherwise, events of other entities are returned as deleted
 }
 
-// ListChanges returns the events that q selects and that have not expired. A page may have
-// fewer than q.Limit events, or none, even if more follow.
-func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
+// ListChanges returns the events that q selects. A page may have fewer than q.Limit events, or
+// none, even if more follow.
+func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery) (record.Page[Change], error) {
 	found, err := s.Changes(ctx, workspace, q.SyncQuery)
-	found = record.Filter(found, func(e Event) bool { return !e.Expired(record.TimeOf(now)) })
 	page := record.Page[Change]{Next: found.Next}
 	for _, e := range found.Records {
 		c := Change{Event: e}

@@ -122,9 +122,9 @@ func (q Query) Bounds() (low, high string, err error) {
 }
 
 // Store holds events by workspace and id. A workspace is a non-empty string without '#'. A Store is
-// safe for concurrent use. It may return expired events, because it removes them only after some
-// time; the functions Get, List and ListChanges hide them. Every method may fail with
-// a *record.Error with code Unavailable.
+// safe for concurrent use. It removes expired events only after some time; until then, Get, List
+// and Changes hide those that have expired by its clock. Every method may fail with a *record.Error
+// with code Unavailable.
 type Store interface {
 	// Create stores the event that d.At returns for the current time of the store's clock, unless
 	// the workspace has an unexpired event with the same id. It returns the new or existing event,
@@ -134,9 +134,9 @@ type Store interface {
 	// Get returns an event, or a *record.Error with code NotFound.
 	Get(ctx context.Context, workspace, id string) (Event, error)
 
-	// List returns the events that q selects. A page may have fewer than q.Limit even if more
-	// follow, because its size is limited too (record.MaxPageBytes). The error may be
-	// record.ErrCursor.
+	// List returns the events that q selects. A page may have fewer than q.Limit, or none, even
+	// if more follow: record.MaxPageBytes limits its size, and record.MaxPassedBytes limits how
+	// many expired events it skips. The error may be record.ErrCursor.
 	List(ctx context.Context, workspace string, q Query) (record.Page[Event], error)
 
 	// Changes returns the events that q selects, in order of CreatedAt, then id. Events never
@@ -165,26 +165,6 @@ type Erasure struct {
 type Erased struct {
 	Events int64         // how many were removed
 	Next   record.Cursor // where the next page starts; "" if no more events follow
-}
-
-// Get returns an event that has not expired, or a *record.Error with code NotFound.
-func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Event, error) {
-	e, err := s.Get(ctx, workspace, id)
-	switch {
-	case err != nil:
-		return Event{}, err
-	case e.Expired(record.TimeOf(now)):
-		return Event{}, record.NotFoundError("event", id)
-	}
-	return e, nil
-}
-
-// List returns the events that q selects and that have not expired. It reads up to q.Limit
-// events and drops the expired ones, so a page may be short, or even empty, although more
-// follow.
-func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (record.Page[Event], error) {
-	page, err := s.List(ctx, workspace, q)
-	return record.Filter(page, func(e Event) bool { return !e.Expired(record.TimeOf(now)) }), err
 }
 
 // Create stores the event that d describes, with the current time. If the same event already

@@ -32,7 +32,7 @@ func listEvent(s *service, r *request) (response, error) {
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	page, err := event.List(r.Context(), s.stores.Events, r.workspace, q, s.Now())
+	page, err := s.stores.Events.List(r.Context(), r.workspace, q)
 	return listResponse(r, page, cursor{Filters: p.filters.Encode()}, err)
 }
 
@@ -41,7 +41,7 @@ func getEvent(s *service, r *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	e, err := event.Get(r.Context(), s.stores.Events, r.workspace, id, s.Now())
+	e, err := s.stores.Events.Get(r.Context(), r.workspace, id)
 	return response{status: http.StatusOK, body: e, records: 1}, err
 }
 

@@ -39,7 +39,7 @@ func listEventChanges(s *service, r *request) (response, error) {
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	page, err := event.ListChanges(r.Context(), s.stores.Events, r.workspace, q, s.Now())
+	page, err := event.ListChanges(r.Context(), s.stores.Events, r.workspace, q)
 	return listResponse(r, page, next, err)
 }
 

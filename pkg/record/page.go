@@ -10,8 +10,8 @@ import (
 // can double the size.
 const MaxPageBytes = 2_500_000
 
-// MaxPassedBytes is the approximate total size of the deleted records that a page may skip. It
-// equals the maximum size of a DynamoDB response.
+// MaxPassedBytes is the approximate total size of the deleted or expired records that a page may
+// skip. It equals the maximum size of a DynamoDB response.
 const MaxPassedBytes = 1 << 20
 
 // PageFull reports whether a page with count records and pageBytes bytes has no room for another

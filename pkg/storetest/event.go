@@ -113,6 +113,7 @@ func Events(t *testing.T, open OpenEvents) {
 		{name: "a list of the changes of an entity contains the other events as gone", run: testFilteredEvents},
 		{name: "an erasure removes the events of an entity that were created up to a given time", run: testEventErase},
 		{name: "an expired event can be replaced and erased", run: testExpired},
+		{name: "a page skips about a megabyte of expired events", run: testPagesOfExpired},
 	})
 }
 

@@ -51,7 +51,7 @@ func testFilteredEvents(t *testing.T, s eventStore) {
 		want = append(want, c)
 	}
 	list := func(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Change], error) {
-		return event.ListChanges(ctx, s.Store, workspace, event.ChangeQuery{SyncQuery: q, EntityID: "entity-1"}, laterEvent(0).Time())
+		return event.ListChanges(ctx, s.Store, workspace, event.ChangeQuery{SyncQuery: q, EntityID: "entity-1"})
 	}
 	changesOf(t.Context(), list, workspace, record.SyncQuery{}).check(t, want, 1, 4, 200)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,4 +105,46 @@ func testExpired(t *testing.T, s eventStore) {
 		t.Errorf("%d expired events were erased, want 1", n)
 	}
 	eventKind.want(t, s, workspace)
+}
+
+// testPagesOfExpired lists three events, before, between and after six megabytes of expired ones.
+func testPagesOfExpired(t *testing.T, s eventStore) {
+	const expired, size = 400, 15_000
+	attributes := record.Attributes(`{"text":"` + strings.Repeat("x", size) + `"}`)
+	var live, all []event.Event
+	for i := range expired + 3 {
+		e := plainEvent(fmt.Sprintf("%03d", i), laterEvent(time.Duration(i-expired-3)*time.Second))
+		e.CreatedAt = e.OccurredAt
+		switch i {
+		case 0, expired / 2, expired + 2:
+			live = append(live, e)
+		default:
+			e.Attributes, e.ExpiresAt = attributes, laterEvent(0)
+		}
+		all = append(all, e)
+	}
+	eventKind.fill(t, s, workspace, all...)
+	for name, l := range map[string]recordList[event.Event]{
+		"newest first": listEvents(t.Context(), s, workspace, event.Query{}), "oldest first": listEvents(t.Context(), s, workspace, event.Query{Ascending: true}),
+		"of an entity": listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1"}), "changes": changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}),
+	} {
+		for _, limit := range []int{1, 50} {
+			var found []string
+			pages := 0
+			for cursor := record.Cursor(""); pages == 0 || cursor != ""; pages++ {
+				page, err := l.page(cursor, limit)
+				if err != nil || page.Next != "" && page.Next == cursor {
+					t.Fatalf("the page at %q leads to %q, error %v", cursor, page.Next, err)
+				}
+				found, cursor = append(found, eventIDs(page.Records)...), page.Next
+			}
+			if slices.Sort(found); !slices.Equal(found, eventIDs(live)) {
+				t.Errorf("%s by %d: %q, want %q", name, limit, found, eventIDs(live))
+			}
+			t.Logf("%s by %d: %d pages", name, limit, pages)
+			if pages < 3 || pages > 25 { // several megabytes on a page, or much less than one
+				t.Errorf("%s by %d: %d pages", name, limit, pages)
+			}
+		}
+	}
 }

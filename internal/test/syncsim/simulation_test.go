@@ -285,7 +285,7 @@ func (r *reader) walk(t *testing.T, mayStop bool) {
 		maps.DeleteFunc(r.events, func(_ string, e event.Event) bool { return r.drops(e) })
 	}, func(w walk) walk { w.entities = maps.Clone(r.entities); return w })
 	walkPages(r, 1, mayStop, func(q record.SyncQuery) record.Page[event.Change] {
-		page, err := event.ListChanges(t.Context(), r.eventStore, workspace, event.ChangeQuery{SyncQuery: q}, time.Now())
+		page, err := event.ListChanges(t.Context(), r.eventStore, workspace, event.ChangeQuery{SyncQuery: q})
 		if err != nil {
 			t.Error(err)
 		}
