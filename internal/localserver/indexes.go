@@ -13,7 +13,8 @@ const (
 	indexPoll    = time.Second // how often the server checks whether declarations have changed
 	indexTimeout = 5 * time.Second
 
-	// indexPage is the number of entities that one transaction indexes while other writes wait.
+	// indexPage is the number of entities that one transaction indexes while other writes wait,
+	// unless they fill a page sooner (record.PageFull).
 	indexPage = 1000
 
 	// indexShare is the fraction of its time that the server may spend building indexes. The

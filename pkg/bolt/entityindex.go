@@ -60,13 +60,13 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, cursor re
 	}
 	err = s.table.update(ctx, "build index", d.Workspace, func(changes records[entity.Change]) error {
 		step = index.Step{} // start over if the transaction is retried
-		read, last := 0, ""
+		read, size, last := 0, 0, ""
 		for _, value := range scanEntities(changes, d.Type, following(after)) {
-			if read == limit {
+			if read == limit || record.PageFull(read, size, len(value)) {
 				step.Next = record.Cursor(last)
 				return nil
 			}
-			read++
+			read, size = read+1, size+len(value)
 			c, err := s.table.decode(value)
 			if err != nil {
 				return err

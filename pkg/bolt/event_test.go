@@ -2,6 +2,7 @@ package bolt_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,10 +34,11 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	attributes := record.Attributes("{}")
 	create := func(id string, at time.Time) {
 		t.Helper()
 		now = at
-		d := event.Draft{ID: id, Name: "n", KeepFor: 24 * time.Hour}
+		d := event.Draft{ID: id, Name: "n", Attributes: attributes, KeepFor: 24 * time.Hour}
 		if _, created, err := event.Create(t.Context(), s, "default", d); !created || err != nil {
 			t.Fatalf("%v, error %v", created, err)
 		}
@@ -48,11 +50,21 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	for i := range 2 {
 		create(fmt.Sprint("new-", i), noon.AddDate(0, 0, 1).Add(time.Millisecond))
 	}
-	now = noon // to list also what expires later
-	page, err := s.List(t.Context(), "default", event.Query{Limit: 100})
-	if err != nil || len(page.Records) != 3 {
-		t.Errorf("%d events are left, error %v; want 3", len(page.Records), err)
+	wantLeft := func(want int) {
+		t.Helper()
+		now = noon // to list also what expires later
+		page, err := s.List(t.Context(), "default", event.Query{Limit: 100})
+		if err != nil || len(page.Records) != want {
+			t.Errorf("%d events are left, error %v; want %d", len(page.Records), err, want)
+		}
 	}
+	wantLeft(3)
+	attributes = record.Attributes(`{"text":"` + strings.Repeat("x", 50_000) + `"}`)
+	for i := range 8 {
+		create(fmt.Sprint("large-", i), noon)
+	}
+	create("newest", noon.AddDate(0, 0, 1).Add(time.Millisecond)) // removes two of the large events
+	wantLeft(10)
 }
 
 // The file cannot grow during a read transaction, so a long one would hold up all requests.
@@ -82,5 +94,15 @@ func TestACountIsSeveralShortTransactions(t *testing.T) {
 		if reads := db.Stats().TxN - before; err != nil || got != n || reads != 3 {
 			t.Errorf("%+v: %d events in %d transactions, %v; want %d in 3", q, got, reads, err, n)
 		}
+	}
+	for i := range 30 { // 7.5 MB
+		d := event.Draft{ID: fmt.Sprint(i), Name: "n", Attributes: record.Attributes(`{"text":"` + strings.Repeat("x", 250_000) + `"}`)}
+		if _, _, err := event.Create(t.Context(), s, "large", d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := db.Stats().TxN
+	if got, err := s.Count(t.Context(), "large", event.Query{}, record.TimeOf(at)); err != nil || got != 30 || db.Stats().TxN-before < 3 {
+		t.Errorf("%d large events in %d transactions, %v; want 30 in at least 3", got, db.Stats().TxN-before, err)
 	}
 }

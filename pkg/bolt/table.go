@@ -108,21 +108,22 @@ func (t *table[R]) get(ctx context.Context, noun, workspace, id string) (r R, er
 	return r, err
 }
 
-// countLimit is how many records one transaction counts. That takes about 20 ms. The file cannot
-// grow while a transaction reads it, so a longer transaction could hold up everything else.
+// countLimit is how many records one transaction counts, unless they fill a page sooner
+// (record.PageFull). That takes about 20 ms. The file cannot grow while a transaction reads it, so a
+// longer transaction could hold up everything else.
 const countLimit = 5_000
 
 // count returns the number of records for which accept returns true. The scan starts at low.
 func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan func(all records[R], low string) iter.Seq2[[]byte, []byte], accept func(R) bool) (n int64, err error) {
 	for more := true; more && err == nil; {
 		err = t.view(ctx, op, workspace, func(all records[R]) error {
-			read := 0
+			read, size := 0, 0
 			for key, value := range scan(all, low) {
-				if more = read == countLimit; more {
+				if more = read == countLimit || record.PageFull(read, size, len(value)); more {
 					low = string(key)
 					return nil
 				}
-				read++
+				read, size = read+1, size+len(value)
 				r, err := t.decode(value)
 				if err != nil {
 					return err
@@ -244,11 +245,16 @@ func (s records[R]) remove(r R) error {
 	return err
 }
 
-// sweepLimit is the maximum number of expired records that a write removes. It is more than 1,
-// so that writes remove records faster than they add them.
-const sweepLimit = 10
+// A write removes up to sweepLimit expired records, but no more than sweepLeast if they have more
+// than sweepBytes. It removes more than one, so that writes remove records faster than they add
+// them.
+const (
+	sweepLimit = 10
+	sweepLeast = 2
+	sweepBytes = 64 << 10
+)
 
-// sweep removes up to sweepLimit records that expired before now.
+// sweep removes some of the records that expired before now.
 func (s records[R]) sweep(now record.Time) error {
 	var keys [][]byte
 	for _, key := range scan(s.index(byExpiry), "", now.String(), true) {
@@ -256,7 +262,12 @@ func (s records[R]) sweep(now record.Time) error {
 			break
 		}
 	}
-	for _, key := range keys {
+	size := 0
+	for i, key := range keys {
+		size += len(s.index(byKey).Get(key))
+		if i >= sweepLeast && size > sweepBytes {
+			return nil
+		}
 		r, exists, err := s.at(key)
 		if err == nil && exists {
 			err = s.remove(r)

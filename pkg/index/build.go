@@ -100,7 +100,8 @@ type Keeper interface {
 	CountType(ctx context.Context, workspace, typ string) (int64, error)
 
 	// BuildKeys adds keys of d to at most limit entities of d.Type, starting at cursor, which is the
-	// Next of an earlier Step or "". If it fails, some of the keys may already be stored.
+	// Next of an earlier Step or "". It takes fewer if they fill a page sooner (record.PageFull). If
+	// it fails, some of the keys may already be stored.
 	BuildKeys(ctx context.Context, d Declaration, cursor record.Cursor, limit int) (Step, error)
 
 	// ClearKeys removes up to limit keys of d. found is how many keys it found; 0 means that

@@ -25,8 +25,9 @@ type IndexedEntities interface {
 }
 
 // FindEntities checks that a store finds what a naive search through all entities finds, while
-// declarations, entities and their types change at random. indexed holds the declarations that
-// the store uses when it writes. All checks share one store, each in its own workspace.
+// declarations, entities and their types change at random, and that a step of a build has a bounded
+// size. indexed holds the declarations that the store uses when it writes. All checks share one
+// store, each in its own workspace.
 func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) (IndexedEntities, index.Store)) {
 	indexed := new(index.Current)
 	s, declarations := open(t, indexed)
@@ -35,6 +36,7 @@ func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) 
 		_, err := s.Find(t.Context(), workspace, index.Query{Cursor: cursor, Limit: 1})
 		return err
 	})
+	buildLarge(t, s)
 	checks := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		checks++
@@ -50,6 +52,30 @@ func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) 
 			"find":   f.find, "find more": f.find,
 		})
 	})
+}
+
+// buildLarge indexes 7.5 MB of entities.
+func buildLarge(t *testing.T, s IndexedEntities) {
+	t.Helper()
+	const n, size, atOnce = 30, 250_000, 1 + record.MaxPageBytes/250_000
+	d := index.Declaration{Workspace: "large", Type: "t", Attribute: "a", ValueType: index.Text, Place: 1, State: index.Building}
+	for i := range n {
+		e := entity.Draft{ID: fmt.Sprint(i), Type: d.Type, Attributes: record.Attributes(fmt.Sprintf(`{"a":"%d","text":"%s"}`, i, strings.Repeat("x", size)))}
+		if _, _, err := entity.Create(t.Context(), s, d.Workspace, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var indexed int64
+	for cursor, more := record.Cursor(""), true; more; {
+		step, err := s.BuildKeys(t.Context(), d, cursor, 1000)
+		if err != nil || step.Indexed > atOnce {
+			t.Fatalf("%d entities of %d bytes in one step, want at most %d; error %v", step.Indexed, size, atOnce, err)
+		}
+		indexed, cursor, more = indexed+step.Indexed, step.Next, step.Next != ""
+	}
+	if indexed != n {
+		t.Errorf("%d entities were indexed, want %d", indexed, n)
+	}
 }
 
 // finding is a store with indexes and a model of its entities.
