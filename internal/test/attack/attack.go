@@ -64,26 +64,29 @@ func (r Request) Event() events.APIGatewayV2HTTPRequest {
 func (r Request) Check(t *testing.T, perHeaderByte int, prepare func(Request) func() (status int, body string)) {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the garbage collector empties pools
-	var allocated, status int
-	var sent string
-	for range 2 { // the first fills the pools
-		send := prepare(r)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		status, sent = send()
-		runtime.ReadMemStats(&after)
-		allocated = int(after.TotalAlloc - before.TotalAlloc)
-	}
 	const maxHeaders = 16 << 10
 	headers := len(r.target)
 	for name, values := range r.header {
 		headers += (len(name)+len(": \r\n"))*len(values) + len(strings.Join(values, ""))
 	}
 	// jsontext and the stores take 44 bytes for each byte of an object with many members.
-	if most := 64<<10 + perHeaderByte*min(headers, maxHeaders) + 48*r.body.size + 32<<10*r.body.elements; allocated > slack*most {
-		t.Errorf("%s: %d: %d bytes allocated, want at most %d", r.Name, status, allocated, slack*most)
+	most := slack * (64<<10 + perHeaderByte*min(headers, maxHeaders) + 48*r.body.size + 32<<10*r.body.elements)
+	send := func() (allocated, status int, sent string) {
+		send := prepare(r)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		status, sent = send()
+		runtime.ReadMemStats(&after)
+		return int(after.TotalAlloc - before.TotalAlloc), status, sent
 	}
-	most := 8<<10 + 300*r.body.elements
+	allocated, status, sent := send()
+	for tries := 1; allocated > most && tries < 5; tries++ { // pools may be empty, and writes that share no transaction allocate more
+		allocated, status, sent = send()
+	}
+	if allocated > most {
+		t.Errorf("%s: %d: %d bytes allocated, want at most %d", r.Name, status, allocated, most)
+	}
+	most = 8<<10 + 300*r.body.elements
 	if status < 400 {
 		most = 128<<10 + 2*r.body.size // the largest file of the dashboard, or the records that were sent
 	}
