@@ -56,7 +56,7 @@ type guarded struct {
 	log  *bytes.Buffer
 }
 
-func newGuarded(t *testing.T) *guarded {
+func newGuarded(t testing.TB) *guarded {
 	t.Helper()
 	g := &guarded{service: newAPI(t), keys: &keyStore{keys: make(map[string]access.Key)}, log: new(bytes.Buffer)}
 	authenticator, err := access.NewAuthenticator(g.keys, now)
@@ -72,12 +72,12 @@ func newGuarded(t *testing.T) *guarded {
 }
 
 // key stores a new API key and returns the Authorization header for it.
-func (g *guarded) key(t *testing.T, workspace string, scopes ...access.Scope) string {
+func (g *guarded) key(t testing.TB, workspace string, scopes ...access.Scope) string {
 	t.Helper()
 	return g.keyLike(t, access.Key{Workspace: workspace, Scopes: scopes}, func(*access.Key) {})
 }
 
-func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) string {
+func (g *guarded) keyLike(t testing.TB, k access.Key, change func(*access.Key)) string {
 	t.Helper()
 	k, token := secrettest.New(t, k, now().Add(-time.Hour))
 	change(&k)
