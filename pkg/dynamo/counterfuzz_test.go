@@ -34,6 +34,14 @@ func FuzzItemKey(f *testing.F) {
 	})
 }
 
+func TestCountersExpireFiveMinutesAfterTheirWindow(t *testing.T) {
+	const window = 1_800_000_000
+	in := new(Counters).update(ratelimit.Key{Identity: "192.0.2.1", Group: "import", Window: window}, one("imports", 200))
+	if got, want := in.ExpressionAttributeValues[":expires_at"], number(window+1+5*60); !reflect.DeepEqual(got, want) {
+		t.Errorf("expires_at is %v, want %v", got, want)
+	}
+}
+
 func TestAMinuteSharesAPartitionKey(t *testing.T) {
 	key := func(w ratelimit.Window) any {
 		return counterKey(ratelimit.Key{Identity: "192.0.2.1", Group: "export", Window: w})["pk"]

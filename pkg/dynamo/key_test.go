@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/secrettest"
@@ -68,6 +69,7 @@ func TestAnInvalidItemOfKeysIsAnError(t *testing.T) {
 		"no hash":   {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z")},
 		"bad hash":  {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z"), "secret_hash": text("00")},
 		"bad times": {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z"), "revoked_at": text("yes")},
+		"bad block": {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z"), "secret_hash": text(access.Hash{}.String()), "from": &types.AttributeValueMemberSS{Value: []string{"192.0.2.0/33"}}},
 	} {
 		item["id"] = text(id)
 		if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {

@@ -162,7 +162,7 @@ func (s flaky) Create(ctx context.Context, workspace string, d event.Draft) (eve
 
 func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 	a := newRoomyAPI(t)
-	store := a.stores.Events
+	store, failed := a.stores.Events, false
 	body := `{"events":[{"id":"a","name":"n"},{"id":"b","name":"n"},{"id":"b","name":"m"},{"id":"c","name":"n"},{"id":"d"}]}`
 	for _, step := range []struct {
 		name     string
@@ -171,8 +171,9 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 		statuses string
 	}{
 		{"the store is unavailable", func(string) error { return record.UnavailableError("create", errors.New("secret")) }, 207, "503 503 503 503 422"},
-		{"the store is unavailable for some events", func(id string) error {
-			if id == "b" {
+		{"the store is unavailable for the first of two events with the same id", func(id string) error {
+			if id == "b" && !failed {
+				failed = true
 				return record.UnavailableError("create", errors.New("secret"))
 			}
 			return nil

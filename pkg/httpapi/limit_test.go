@@ -43,29 +43,32 @@ func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 	store := &countingStore{Store: a.stores.Entities}
 	a.stores.Entities = store
 	var err error
-	if a.limiter, err = ratelimit.New(memory.NewCounters(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 4}}); err != nil {
+	if a.limiter, err = ratelimit.New(memory.NewCounters(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, step := range []struct {
-		query         string
+		path          string
 		status, reads int
 		records       string // records left, from the RateLimit header
 	}{
-		{"limit=3", 200, 1, "1"},
-		{"limit=x", 400, 1, "1"}, // costs no records
-		{"limit=2", 429, 2, "1"}, // read, and then refused
-		{"limit=2", 429, 2, "1"},
-		{"limit=3", 429, 2, "1"},
-		{"limit=1", 200, 3, "0"},
-		{"limit=1", 429, 3, "0"}, // nothing is left
-		{"limit=1", 429, 3, "0"},
-		{"limit=x", 400, 3, "0"},
+		{"?limit=3", 200, 1, "2"},
+		{"?limit=x", 400, 1, "2"}, // costs no records
+		{"?limit=3", 429, 2, "2"}, // read, and then refused
+		{"?limit=3", 429, 2, "2"},
+		{"?limit=4", 429, 2, "2"},
+		{"/a", 200, 3, "1"},
+		{"?limit=1", 200, 4, "0"},
+		{"?limit=1", 429, 4, "0"}, // nothing is left
+		{"/a", 429, 4, "0"},
+		{"?limit=x", 400, 4, "0"},
 	} {
-		ev := sample(t, "list-entity")
-		ev.RawQueryString, ev.QueryStringParameters = step.query, nil
-		resp := a.invoke(t, "list-entity", ev)
+		route := "list-entity"
+		if step.path[0] == '/' {
+			route = "get-entity"
+		}
+		resp := a.get(t, route, "/entity"+step.path)
 		if resp.StatusCode != step.status || store.reads != step.reads || !strings.HasPrefix(resp.Headers["RateLimit"], `"records";r=`+step.records+`;`) {
-			t.Errorf("step %d, %s: status %d after %d reads, RateLimit %s; want %+v", i, step.query, resp.StatusCode, store.reads, resp.Headers["RateLimit"], step)
+			t.Errorf("step %d, %s: status %d after %d reads, RateLimit %s; want %+v", i, step.path, resp.StatusCode, store.reads, resp.Headers["RateLimit"], step)
 		}
 		if refused := step.status == 429; (resp.Headers["Retry-After"] == "1") != refused || refused && resp.Headers["X-RateLimit-Remaining"] != "0" {
 			t.Errorf("step %d: headers %v", i, resp.Headers)

@@ -304,10 +304,10 @@ func testJobCount(t *testing.T, s job.Backlog) {
 	j := plainJob("a")
 	j.Quota = 1
 	putJob(t, s, j)
+	started := record.TimeOf(jobsCreatedAt)
 	for _, status := range []job.Status{job.Running, job.Queued, job.Running, job.Queued} {
 		j.Status = status
 		if status == job.Running {
-			started := record.TimeOf(jobsCreatedAt)
 			j.StartedAt = &started
 		}
 		j = replaceJob(t, s, j)
@@ -325,12 +325,16 @@ func testJobCount(t *testing.T, s job.Backlog) {
 	}
 	j.StartedAt = nil
 	j = replaceJob(t, s, j) // an unfinished job may start over, even if the quota is reached
+	j.StartedAt = &started
 	j = replaceJob(t, s, reports.Finish(j, job.Failed, jobsCreatedAt))
 	j = replaceJob(t, s, j) // the count must not decrease again
 	if !tooMany("d", 1) {
 		t.Error("a job that has ended was subtracted from the count twice")
 	}
-	j.Status, j.FinishedAt, j.ExpiresAt, j.Quota, j.Revision = job.Queued, nil, nil, 1, j.Revision+1
+	if tooMany("e", 2) {
+		t.Error("a job that has ended still counts")
+	}
+	j.Status, j.StartedAt, j.FinishedAt, j.ExpiresAt, j.Quota, j.Revision = job.Queued, nil, nil, nil, 1, j.Revision+1
 	if _, put, err := s.Put(t.Context(), j); put || !isFull(err) {
 		t.Errorf("a job that begins again at the quota: put %v, error %v", put, err)
 	}
