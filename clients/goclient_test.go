@@ -185,6 +185,8 @@ func callGoMore(ctx context.Context, c *client.Client, name string, a arguments)
 		return c.AwaitExportJob(ctx, a.ID, nil)
 	case "cancel_export_job":
 		return c.CancelExportJob(ctx, a.ID)
+	case "delete_export_job":
+		return c.DeleteExportJob(ctx, a.ID)
 	case "export_jobs":
 		return all(c.ExportJobs(ctx, client.ExportJobQuery{Limit: a.Limit}))
 	case "download_export":

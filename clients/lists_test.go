@@ -99,9 +99,10 @@ var listCases = []testCase{
 }
 
 const (
-	job1     = `{"id":"j1","resource":"event","format":"csv","filters":{"entity_id":"ada","from":"2026-01-02T00:00:00.000Z"},"status":"running","records_written":5,"records_expected":9,"size_bytes":null,"created_at":"2026-01-02T15:04:05.000Z","started_at":"2026-01-02T15:04:06.000Z","finished_at":null,"download_url":null,"error":null}`
-	done     = `{"id":"j1","resource":"event","format":"csv","filters":{},"status":"succeeded","records_written":9,"records_expected":9,"size_bytes":10,"created_at":"2026-01-02T15:04:05.000Z","started_at":"2026-01-02T15:04:06.000Z","finished_at":"2026-01-02T15:04:07.000Z","download_url":"$url/file","error":null}`
-	noLink   = `{"id":"j1","resource":"event","format":"csv","filters":{},"status":"succeeded","records_written":9,"records_expected":9,"size_bytes":10,"created_at":"2026-01-02T15:04:05.000Z","started_at":"2026-01-02T15:04:06.000Z","finished_at":"2026-01-02T15:04:07.000Z","download_url":null,"error":"The file expired."}`
+	job1     = `{"id":"j1","resource":"event","format":"csv","filters":{"entity_id":"ada","from":"2026-01-02T00:00:00.000Z"},"status":"running","records_written":5,"records_expected":9,"size_bytes":null,"created_at":"2026-01-02T15:04:05.000Z","started_at":"2026-01-02T15:04:06.000Z","finished_at":null,"file_expires_at":null,"file_deleted_at":null,"download_url":null,"error":null}`
+	done     = `{"id":"j1","resource":"event","format":"csv","filters":{},"status":"succeeded","records_written":9,"records_expected":9,"size_bytes":10,"created_at":"2026-01-02T15:04:05.000Z","started_at":"2026-01-02T15:04:06.000Z","finished_at":"2026-01-02T15:04:07.000Z","file_expires_at":"2026-01-09T15:04:07.000Z","file_deleted_at":null,"download_url":"$url/file","error":null}`
+	noLink   = `{"id":"j1","resource":"event","format":"csv","filters":{},"status":"succeeded","records_written":9,"records_expected":9,"size_bytes":10,"created_at":"2026-01-02T15:04:05.000Z","started_at":"2026-01-02T15:04:06.000Z","finished_at":"2026-01-02T15:04:07.000Z","file_expires_at":"2026-01-09T15:04:07.000Z","file_deleted_at":null,"download_url":null,"error":"The file expired."}`
+	deleted  = `{"id":"j1","resource":"event","format":"csv","filters":{},"status":"succeeded","records_written":9,"records_expected":9,"size_bytes":10,"created_at":"2026-01-02T15:04:05.000Z","started_at":"2026-01-02T15:04:06.000Z","finished_at":"2026-01-02T15:04:07.000Z","file_expires_at":"2026-01-09T15:04:07.000Z","file_deleted_at":"2026-01-03T15:04:07.000Z","download_url":null,"error":null}`
 	erasing  = `{"id":"ada","status":"queued","events_erased":0,"created_at":"2026-01-02T15:04:05.000Z","started_at":null,"finished_at":null,"error":null}`
 	erased   = `{"id":"ada","status":"succeeded","events_erased":120,"created_at":"2026-01-02T15:04:05.000Z","started_at":"2026-01-02T15:04:05.000Z","finished_at":"2026-01-02T15:04:06.000Z","error":null}`
 	otherKey = `{"code":"forbidden","detail":"the key lacks the scope"}`
@@ -115,6 +116,7 @@ var jobCases = []testCase{
 			do("create_export_job", `{"id":"j1","resource":"event","format":"csv","entity_id":"ada","since":"2026-01-02T00:00:00Z"}`, `[`+job1+`,true]`),
 			do("wait_for_export_job", `{"id":"j1"}`, noLink),
 			do("cancel_export_job", `{"id":"j1"}`, job1),
+			do("delete_export_job", `{"id":"j1"}`, deleted),
 			do("export_jobs", `{"limit":1}`, `[`+job1+`,`+noLink+`]`),
 		},
 		script: []scripted.Exchange{
@@ -122,6 +124,7 @@ var jobCases = []testCase{
 			{Request: "GET /export_job/j1", Status: 200, Reply: job1},
 			{Request: "GET /export_job/j1", Status: 200, Reply: noLink},
 			{Request: "POST /cancel_export_job", Body: `{"id":"j1"}`, Status: 200, Reply: job1},
+			{Request: "POST /delete_export_job", Body: `{"id":"j1"}`, Status: 200, Reply: deleted},
 			{Request: "GET /export_job?limit=1", Status: 200, Reply: page(job1, "c1")},
 			{Request: "GET /export_job?cursor=c1&limit=1", Status: 200, Reply: page(noLink, "null")},
 		},

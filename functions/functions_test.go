@@ -355,10 +355,11 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	keys := d.guard(t)
 	mine := "Bearer " + keys.create(t, "mine", access.Scopes()...)
 	d.index(t, "mine", "found", "a", "b", "c", "d")
-	exports, bucket := dynamolocal.Table(t, "ExportJobsTable"), startS3Proxy(t, "")
+	exports := dynamolocal.Table(t, "ExportJobsTable")
 	putExportJob(t, exports, "mine", "done")
-	steps := stepsOf(t, mine, bucket)
-	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+exports, "EXPORT_JOBS_BUCKET=exports", "AWS_ENDPOINT_URL_S3="+bucket.url)
+	buckets := map[string]*s3Proxy{"get-export-job": startS3Proxy(t, ""), "delete-export-job": startS3Proxy(t, "")}
+	steps := stepsOf(t, mine, buckets["get-export-job"])
+	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+exports, "EXPORT_JOBS_BUCKET=exports")
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {
@@ -367,6 +368,9 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 			first = true
 			proxies[s.function] = dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxies[s.function].URL) // overrides the earlier value
+			if bucket := buckets[s.function]; bucket != nil {
+				d.env = append(d.env, "AWS_ENDPOINT_URL_S3="+bucket.url)
+			}
 			instance = d.start(t, s.function, 1)[0]
 			instances[s.function] = instance
 			early = proxies[s.function].Opened()
@@ -395,7 +399,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		}
 	}
 	for _, r := range httpapi.Routes() {
-		checkGrants(t, r.Name, proxies[r.Name], map[string]*s3Proxy{"get-export-job": bucket}[r.Name])
+		checkGrants(t, r.Name, proxies[r.Name], buckets[r.Name])
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 // attack. of-health is that time divided by the time of GET /health.
 func BenchmarkWorst(b *testing.B) {
 	stores, _ := boltstores.New(b, time.Now)
-	stores.ExportLinks = noLinks{}
+	stores.ExportLinks, stores.ExportDeleter = noLinks{}, noLinks{}
 	limiter, err := ratelimit.New(counters{}, ratelimit.Config{})
 	if err != nil {
 		b.Fatal(err)
@@ -81,3 +81,5 @@ func processorTime(b *testing.B) time.Duration {
 type noLinks struct{}
 
 func (noLinks) Link(context.Context, exportjob.File) (string, error) { return "", fs.ErrNotExist }
+
+func (noLinks) Delete(context.Context, exportjob.File) error { return fs.ErrNotExist }

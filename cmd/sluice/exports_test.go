@@ -155,6 +155,15 @@ func TestLinksToExportFilesAndARestart(t *testing.T) {
 	if _, text := exported(t, newClient(t, s.url), "x"); text != "" {
 		t.Errorf("the file has %s", text)
 	}
+	if j, err := newClient(t, s.url).GetExportJob(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	} else {
+		link = strings.TrimPrefix(*j.DownloadURL, c.url)
+	}
+	c.want(t, http.StatusOK, "POST", "/delete_export_job", `{"id":"x"}`)
+	if r := c.do(t, "GET", link, ""); r.status != 404 {
+		t.Errorf("a link to a deleted file: status %d", r.status)
+	}
 }
 
 func filledEvent(i, attributes int) event.Event {

@@ -61,7 +61,8 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	if err != nil {
 		return nil, err
 	}
-	b.stores.ExportJobs, b.stores.ExportLinks, b.stores.ExportFiles, b.stores.ErasureJobs = exports, files, files, erasures
+	b.stores.ExportJobs, b.stores.ErasureJobs = exports, erasures
+	b.stores.ExportLinks, b.stores.ExportFiles, b.stores.ExportDeleter = files, files, files
 	return &background{runners: []*job.Runner{exports, erasures}, indexes: b.indexes, files: files, days: days, logger: logger}, nil
 }
 

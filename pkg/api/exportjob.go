@@ -94,6 +94,8 @@ type ExportJob struct {
 	CreatedAt       record.Time     `json:"created_at"`
 	StartedAt       *record.Time    `json:"started_at"`
 	FinishedAt      *record.Time    `json:"finished_at"`
-	DownloadURL     *string         `json:"download_url"` // only in the response to GET /export_job/{id}
-	Error           *string         `json:"error"`        // tells users why there is no file
+	FileExpiresAt   *record.Time    `json:"file_expires_at"` // nil until the job has succeeded
+	FileDeletedAt   *record.Time    `json:"file_deleted_at"` // nil unless a request deleted the file
+	DownloadURL     *string         `json:"download_url"`    // only in the response to GET /export_job/{id}
+	Error           *string         `json:"error"`           // tells users why there is no file
 }

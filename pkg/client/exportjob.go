@@ -43,8 +43,8 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[api
 	})
 }
 
-// GetExportJob returns an export job. If the job has succeeded and its file has not expired,
-// the job has a DownloadURL, which only GetExportJob and AwaitExportJob return. The error
+// GetExportJob returns an export job. If the job has succeeded and its file still exists, the
+// job has a DownloadURL, which only GetExportJob and AwaitExportJob return. The error
 // matches [ErrNotFound] if there is no job with the id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (api.ExportJob, error) {
 	return getOne[api.ExportJob](ctx, c, route{"get-export-job", http.MethodGet, classGeneral}, "/export_job/", id)
@@ -55,6 +55,16 @@ func (c *Client) GetExportJob(ctx context.Context, id string) (api.ExportJob, er
 // [ErrNotFound] if there is no job with the id.
 func (c *Client) CancelExportJob(ctx context.Context, id string) (stored api.ExportJob, err error) {
 	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, classGeneral}, "/cancel_export_job", struct {
+		ID string `json:"id"`
+	}{id}, &stored)
+	return stored, err
+}
+
+// DeleteExportJob deletes the file of an export job that has succeeded, and returns the job. A job
+// without a file does not change. The error matches [ErrConflict] if the job is queued or running,
+// and [ErrNotFound] if there is no job with the id.
+func (c *Client) DeleteExportJob(ctx context.Context, id string) (stored api.ExportJob, err error) {
+	_, err = c.post(ctx, route{"delete-export-job", http.MethodPost, classGeneral}, "/delete_export_job", struct {
 		ID string `json:"id"`
 	}{id}, &stored)
 	return stored, err
@@ -140,6 +150,8 @@ func downloadable(j api.ExportJob, offset int64) error {
 		e.Detail = fmt.Sprintf("the export job is %s, so there is no file", j.Status)
 	case j.Error != nil:
 		e.Detail = *j.Error
+	case j.FileDeletedAt != nil:
+		e.Detail = fmt.Sprintf("the file was deleted at %s", j.FileDeletedAt)
 	case j.DownloadURL == nil || j.SizeBytes == nil:
 		e.Detail = "the export job has no link to a file"
 	case offset < 0 || offset > *j.SizeBytes:

@@ -22,9 +22,11 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if stores.ExportLinks, err = files.NewDir(dir, time.Now); err != nil {
+	exports, err := files.NewDir(dir, time.Now)
+	if err != nil {
 		return "", nil, err
 	}
+	stores.ExportLinks, stores.ExportDeleter = exports, exports
 	limiter, err := ratelimit.New(counters, ratelimit.Config{Limits: limits})
 	if err != nil {
 		return "", nil, err

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/test/jobtest"
+	"sluice/pkg/api"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -379,5 +380,43 @@ func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.ended(reason)
+	}
+}
+
+// Whichever call of a deletion fails, the job never says that a file is deleted that exists, and
+// another request completes the deletion.
+func TestAFileIsDeletedBeforeItsJobSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, what := range []jobtest.Fate{jobtest.Refused, jobtest.Lost, jobtest.KilledAfter} {
+		for step := 1; ; step++ {
+			w := newWorld(t, record.Event, record.CSV, 25, small)
+			w.finish()
+			calls := 0
+			l := fated(func(string) jobtest.Fate {
+				if calls++; calls == step {
+					return what
+				}
+				return jobtest.Fine
+			})
+			l.world, l.Store = w, w.jobs
+			deleteFile := func(l *life) (api.ExportJob, error) {
+				return DeleteFile(t.Context(), l, filesOf{l}, jobtest.Workspace, jobtest.ID, w.now)
+			}
+			_, err := deleteFile(l)
+			if says := w.state(w.jobs.Job()).FileDeletedAt != nil; says && len(w.files) > 0 {
+				t.Errorf("call %d, fate %d: the file exists; %v", step, what, w.jobs.Trace)
+			}
+			if calls < step {
+				if err != nil || calls != 3 {
+					t.Errorf("%d calls, error %v", calls, err)
+				}
+				break
+			}
+			again := new(life)
+			again.world, again.Store = w, w.jobs
+			if j, err := deleteFile(again); err != nil || j.FileDeletedAt == nil || j.DownloadURL != nil || len(w.files) > 0 {
+				t.Errorf("call %d, fate %d, repeated: %+v, files %v, error %v", step, what, j, w.files, err)
+			}
+		}
 	}
 }

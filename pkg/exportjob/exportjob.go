@@ -24,6 +24,7 @@ type details struct {
 	RecordsExpected *int64       `json:"records_expected,omitzero"`
 	SizeBytes       *int64       `json:"size_bytes,omitzero"`
 	FileExpiresAt   *record.Time `json:"file_expires_at,omitzero"` // set when the job has succeeded
+	FileDeletedAt   *record.Time `json:"file_deleted_at,omitzero"` // when a request deleted the file
 	Upload          string       `json:"upload,omitzero"`          // id of the upload in Files; "" before it starts
 }
 

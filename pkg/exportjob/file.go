@@ -80,6 +80,10 @@ type Files interface {
 	// Abort removes the upload, if it exists, and its parts. It may be repeated.
 	Abort(ctx context.Context, f File) error
 
+	Deleter
+}
+
+type Deleter interface {
 	// Delete removes the file if it exists. It may be repeated.
 	Delete(ctx context.Context, f File) error
 }

@@ -42,8 +42,8 @@ func Create(ctx context.Context, s job.Store, workspace string, o api.ExportOrde
 	return j, created, err
 }
 
-// Get returns a job. If the job has succeeded, DownloadURL is a new link, or Error says that the
-// file has expired. If fileName is not empty, a browser saves the file under that name, and
+// Get returns a job. If the job has succeeded, DownloadURL is a new link, unless the file was
+// deleted, or has expired, which Error then says. If fileName is not empty, a browser saves the file under that name, and
 // decompresses it if the name lacks .gz. The error has code Invalid if clients may not choose
 // fileName.
 func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (api.ExportJob, error) {
@@ -62,7 +62,7 @@ func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName 
 		}
 		file.Name = fileName
 	}
-	if j.Status != job.Succeeded {
+	if j.Status != job.Succeeded || j.FileDeletedAt != nil {
 		return j, nil
 	}
 	if at := d.FileExpiresAt; at != nil && at.Compare(record.TimeOf(now)) <= 0 {
@@ -99,6 +99,46 @@ func Cancel(ctx context.Context, s job.Store, workspace, id string, now time.Tim
 	return j, err
 }
 
+// DeleteFile deletes the file of a job that has succeeded. A job that has failed or was cancelled
+// has no file, so nothing changes. The error has code Conflict if the job has not ended.
+//
+// The job says that the file is deleted only after it is. If DeleteFile fails between the two,
+// links to the file lead nowhere, and another call completes the deletion.
+func DeleteFile(ctx context.Context, s job.Store, files Deleter, workspace, id string, now time.Time) (api.ExportJob, error) {
+	stored, err := Kind.Get(ctx, s, workspace, id, now)
+	if err != nil {
+		return api.ExportJob{}, err
+	}
+	j, d, err := show(stored)
+	switch {
+	case err != nil:
+		return api.ExportJob{}, err
+	case !j.Status.Final():
+		return api.ExportJob{}, &record.Error{Code: record.Conflict, Detail: fmt.Sprintf("the %s is %s; cancel it, or wait until it has ended", Kind, j.Status)}
+	case j.Status != job.Succeeded || j.FileDeletedAt != nil:
+		return j, nil
+	}
+	if err := files.Delete(ctx, fileOf(stored, d, nil)); err != nil {
+		return api.ExportJob{}, fmt.Errorf("delete export file: %w", err)
+	}
+	stored, err = job.Amend(ctx, s, stored, func(text json.RawMessage) (json.RawMessage, error) {
+		var d details
+		if err := json.Unmarshal(text, &d); err != nil {
+			return nil, fmt.Errorf("decode details: %w", err)
+		}
+		if d.FileDeletedAt == nil {
+			at := record.TimeOf(now)
+			d.FileDeletedAt = &at
+		}
+		return json.Marshal(d)
+	})
+	if err != nil {
+		return api.ExportJob{}, err
+	}
+	j, _, err = show(stored)
+	return j, err
+}
+
 // show returns the job as the API shows it, and its details.
 func show(j job.Job) (api.ExportJob, details, error) {
 	var d details
@@ -106,6 +146,6 @@ func show(j job.Job) (api.ExportJob, details, error) {
 	return api.ExportJob{
 		ID: j.ID, Resource: d.Resource, Format: d.Format, Filters: d.Filters, Status: j.Status,
 		RecordsWritten: d.RecordsWritten, RecordsExpected: d.RecordsExpected, SizeBytes: d.SizeBytes,
-		CreatedAt: j.CreatedAt, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, Error: j.Error,
+		CreatedAt: j.CreatedAt, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, FileExpiresAt: d.FileExpiresAt, FileDeletedAt: d.FileDeletedAt, Error: j.Error,
 	}, d, err
 }

@@ -201,7 +201,7 @@ func (s *Dir) Open(link *url.URL) (*os.File, http.Header, error) {
 	}
 	opened, err := os.Open(s.file(key))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, &record.Error{Code: record.NotFound, Detail: "the file has expired; start the export again"}
+		return nil, nil, &record.Error{Code: record.NotFound, Detail: "the file was deleted or has expired; start the export again"}
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("open export file: %w", err)

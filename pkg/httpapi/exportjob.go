@@ -92,13 +92,30 @@ func scheme(r *request) string {
 }
 
 func cancelExportJob(s *service, r *request) (response, error) {
-	var id string
-	if err := (record.Decoders{"id": record.Text(&id, nil)}).Decode(r.body); err != nil {
+	id, err := bodyID(r)
+	if err != nil {
 		return response{}, err
-	}
-	if err := record.CheckID(id); err != nil {
-		return response{}, record.Fields{{Field: "id", Detail: err.Error()}}.Err()
 	}
 	j, err := exportjob.Cancel(r.Context(), s.stores.ExportJobs, r.workspace, id, s.Now())
 	return response{status: http.StatusOK, body: j}, err
+}
+
+func deleteExportJob(s *service, r *request) (response, error) {
+	id, err := bodyID(r)
+	if err != nil {
+		return response{}, err
+	}
+	j, err := exportjob.DeleteFile(r.Context(), s.stores.ExportJobs, s.stores.ExportDeleter, r.workspace, id, s.Now())
+	return response{status: http.StatusOK, body: j}, err
+}
+
+// bodyID returns the id in a body that has nothing else.
+func bodyID(r *request) (id string, err error) {
+	if err := (record.Decoders{"id": record.Text(&id, nil)}).Decode(r.body); err != nil {
+		return "", err
+	}
+	if err := record.CheckID(id); err != nil {
+		return "", record.Fields{{Field: "id", Detail: err.Error()}}.Err()
+	}
+	return id, nil
 }

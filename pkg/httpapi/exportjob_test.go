@@ -133,9 +133,41 @@ func TestStatesOfExportJobs(t *testing.T) {
 			t.Errorf("cancel of %s: %d %s", name, resp.StatusCode, resp.Body)
 		}
 	}
+	checkDeletions(t, a)
 	ev := sample(t, "get-export-job")
 	ev.RawPath = "/export_job/a%20b"
 	if resp := a.invoke(t, "get-export-job", ev); resp.StatusCode != 400 {
 		t.Errorf("an invalid id: %d %s", resp.StatusCode, resp.Body)
+	}
+}
+
+// checkDeletions deletes the files of the jobs that TestStatesOfExportJobs has created.
+func checkDeletions(t *testing.T, a service) {
+	t.Helper()
+	const deleted = `"file_deleted_at":"2026-01-02T15:04:05.678Z","download_url":null,"error":null`
+	for _, step := range []struct {
+		name, want string
+		status     int
+	}{
+		{"succeeded", deleted, 200},
+		{"succeeded", deleted, 200},
+		{"expired", deleted, 200},
+		{"failed", `"file_deleted_at":null,"download_url":null,"error":"The file was too large."`, 200},
+		{"running", `"file_deleted_at":null`, 200}, // cancelled meanwhile
+		{"queued", `"detail":"the export job is queued; cancel it, or wait until it has ended"`, 409},
+		{"nobody", `"code":"not_found"`, 404},
+	} {
+		if step.name == "queued" {
+			a.invoke(t, "create-export-job", post(t, "create-export-job", `{"id":"queued","resource":"event","format":"csv"}`))
+		}
+		resp := a.invoke(t, "delete-export-job", post(t, "delete-export-job", `{"id":"`+step.name+`"}`))
+		if resp.StatusCode != step.status || !strings.Contains(resp.Body, step.want) {
+			t.Errorf("deletion of %s: %d %s, want %d %s", step.name, resp.StatusCode, resp.Body, step.status, step.want)
+		}
+	}
+	ev := sample(t, "get-export-job")
+	ev.RawPath = "/export_job/succeeded"
+	if resp := a.invoke(t, "get-export-job", ev); !strings.Contains(resp.Body, deleted) {
+		t.Errorf("after the deletion: %s", resp.Body)
 	}
 }

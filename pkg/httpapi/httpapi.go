@@ -31,17 +31,18 @@ import (
 // Stores holds the data that the routes serve. A function needs only the fields that its routes
 // use; the other fields may be zero.
 type Stores struct {
-	Entities    entity.Store
-	Finder      index.Finder       // searches the same entities
-	Indexes     index.Declarations // the indexes that Entities and Finder use
-	Events      event.Store
-	ErasureJobs job.Store
-	ExportJobs  job.Store
-	ExportLinks exportjob.Links     // creates download links for export files
-	ExportFiles exportjob.Downloads // nil if links lead elsewhere
-	Usage       ratelimit.UsageStore
-	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard
-	OpenAPI     []byte            // contents of openapi.yaml
+	Entities      entity.Store
+	Finder        index.Finder       // searches the same entities
+	Indexes       index.Declarations // the indexes that Entities and Finder use
+	Events        event.Store
+	ErasureJobs   job.Store
+	ExportJobs    job.Store
+	ExportLinks   exportjob.Links     // creates download links for export files
+	ExportFiles   exportjob.Downloads // nil if links lead elsewhere
+	ExportDeleter exportjob.Deleter
+	Usage         ratelimit.UsageStore
+	Dashboard     map[string][]byte // index.html and its assets, by path below /dashboard
+	OpenAPI       []byte            // contents of openapi.yaml
 
 	BatchWriters int // how many records of a batch are written concurrently; the constant BatchWriters by default
 }

@@ -40,7 +40,7 @@ func newAPI(t testing.TB) service {
 	clock := now
 	stores, counters := boltstores.New(t, func() time.Time { return clock() })
 	a := service{stores: stores, now: &clock}
-	a.stores.ExportLinks = links{}
+	a.stores.ExportLinks, a.stores.ExportDeleter = links{}, links{}
 	var err error
 	if a.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {
 		t.Fatal(err)
@@ -54,6 +54,8 @@ type links struct{}
 func (links) Link(_ context.Context, f exportjob.File) (string, error) {
 	return "/file/" + f.Key, nil
 }
+
+func (links) Delete(context.Context, exportjob.File) error { return nil }
 
 func (a service) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
@@ -78,7 +80,7 @@ func TestSampleEvents(t *testing.T) {
 	const adaBorn = `{"id":"ada","type":"person","attributes":{"born":1815},"created_at":"2026-01-02T15:04:05.681Z","updated_at":"2026-01-02T15:04:05.681Z"}`
 	const adaDied = `{"id":"ada","type":"person","attributes":{"born":1815,"died":1852},"created_at":"2026-01-02T15:04:05.681Z","updated_at":"2026-01-02T15:04:05.682Z"}`
 	const bob = `{"id":"bob","type":"entity","attributes":{},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
-	const export = `{"id":"export-1","resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-01T00:00:00.000Z"},"status":"queued","records_written":0,"records_expected":null,"size_bytes":null,"created_at":"2026-01-02T15:04:05.678Z","started_at":null,"finished_at":null,"download_url":null,"error":null}`
+	const export = `{"id":"export-1","resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-01T00:00:00.000Z"},"status":"queued","records_written":0,"records_expected":null,"size_bytes":null,"created_at":"2026-01-02T15:04:05.678Z","started_at":null,"finished_at":null,"file_expires_at":null,"file_deleted_at":null,"download_url":null,"error":null}`
 	cancelled := strings.NewReplacer(`"queued"`, `"cancelled"`, `"finished_at":null`, `"finished_at":"2026-01-02T15:04:05.678Z"`).Replace(export)
 	for _, step := range []struct {
 		route  string
@@ -111,6 +113,7 @@ func TestSampleEvents(t *testing.T) {
 		{"list-entity-index", 200, `{"data":[],"next_cursor":null}`},
 		{"get-export-job", 404, ""},
 		{"cancel-export-job", 404, ""},
+		{"delete-export-job", 404, ""},
 		{"create-export-job", 201, export},
 		{"create-export-job", 200, export},
 		{"get-export-job", 200, export},
@@ -118,6 +121,7 @@ func TestSampleEvents(t *testing.T) {
 		{"cancel-export-job", 200, cancelled},
 		{"cancel-export-job", 200, cancelled},
 		{"create-export-job", 200, cancelled},
+		{"delete-export-job", 200, cancelled},
 		{"not-found", 404, ""},
 	} {
 		resp := a.invoke(t, step.route, sample(t, step.route))

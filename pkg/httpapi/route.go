@@ -94,6 +94,7 @@ func Routes() []Route {
 		{"list-export-job", http.MethodGet, "/export_job", ratelimit.General, access.Export, listExportJob, "ExportJobs", 0},
 		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Export, getExportJob, "ExportJobs ExportLinks", 0},
 		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Export, cancelExportJob, "ExportJobs", maxBodyBytes},
+		{"delete-export-job", http.MethodPost, "/delete_export_job", ratelimit.General, access.Erase, deleteExportJob, "ExportJobs ExportDeleter", maxBodyBytes},
 		{"list-entity-index", http.MethodGet, "/entity_index", ratelimit.General, access.Export, listEntityIndex, "Indexes", 0},
 		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, "Usage", 0},
 		{"dashboard", http.MethodGet, "/", ratelimit.General, access.Public, getRoot, "Dashboard", 0},

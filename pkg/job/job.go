@@ -49,7 +49,7 @@ func (e *QuotaError) Error() string {
 // Code is the error's code in the API, such as "too_many_report_jobs".
 func (e *QuotaError) Code() string { return "too_many_" + e.Kind.Name + "_jobs" }
 
-// An ended job stays as it is unless [Request] replaces it.
+// An ended job keeps its status unless [Request] replaces the job.
 type Status = api.JobStatus
 
 const (

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -67,6 +68,17 @@ func (k Kind) Cancel(ctx context.Context, s Store, workspace, id string, now tim
 		}
 		*j = k.Finish(*j, Cancelled, now)
 		return true, nil
+	})
+}
+
+// Amend changes the Details of a job that has ended. If another request changes the job first,
+// edit is called again. The job no longer counts against a quota, so its Quota becomes 0, which
+// spares the store a transaction.
+func Amend(ctx context.Context, s Store, j Job, edit func(details json.RawMessage) (json.RawMessage, error)) (Job, error) {
+	return change(ctx, s, j, func(j *Job) (changed bool, err error) {
+		j.Quota = 0
+		j.Details, err = edit(j.Details)
+		return err == nil, err
 	})
 }
 

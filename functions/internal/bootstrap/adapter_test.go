@@ -38,7 +38,7 @@ type service struct {
 func newService(t *testing.T) *service {
 	t.Helper()
 	stores, counters := boltstores.New(t, now)
-	stores.ExportLinks = noLinks{}
+	stores.ExportLinks, stores.ExportDeleter = noLinks{}, noLinks{}
 	var log bytes.Buffer
 	t.Cleanup(func() { secrettest.Check(t, "a function", log.String()) })
 	s := &service{
@@ -336,3 +336,5 @@ func (s keyStore) Get(_ context.Context, id string) (access.Key, error) {
 type noLinks struct{}
 
 func (noLinks) Link(context.Context, exportjob.File) (string, error) { return "", fs.ErrNotExist }
+
+func (noLinks) Delete(context.Context, exportjob.File) error { return fs.ErrNotExist }

@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/memory"
 )
 
-// Open opens the stores of a data directory, except ExportLinks. Counters are in memory. now is the
+// Open opens the stores of a data directory, except those of export files. Counters are in memory. now is the
 // clock for records.
 func Open(dir string, now func() time.Time) (stores httpapi.Stores, counters *memory.Counters, closeFile func() error, err error) {
 	s, err := bolt.Open(dir, bolt.Config{Clock: entity.Clock{Now: now}, NoSync: true})

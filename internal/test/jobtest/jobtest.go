@@ -70,7 +70,7 @@ func (s *Store) Put(ctx context.Context, j job.Job) (job.Job, bool, error) {
 func (s *Store) check(was, j job.Job) {
 	ended := j.Status.Final()
 	switch {
-	case was.Status.Final() && j.Status != job.Queued:
+	case was.Status.Final() && j.Status != job.Queued && (j.Status != was.Status || j.FinishedAt != was.FinishedAt):
 		s.tb.Errorf("a job that has ended was changed: %+v over %+v; %v", j, was, s.Trace)
 	case ended != (j.FinishedAt != nil) || ended != (j.ExpiresAt != nil) || ended && (j.Run != "" || j.Tries != 0 || j.Checkpoint != nil):
 		s.tb.Errorf("wrong at the end: %+v; %v", j, s.Trace)

@@ -196,7 +196,7 @@ func TestS3IsLinkedOnlyWhereNeeded(t *testing.T) {
 	for i := range uses {
 		uses[i] = strings.TrimPrefix(uses[i], "sluice/")
 	}
-	same(t, "the test", []string{"functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportwork", "cmd/sluice"}, "the users of "+s3, uses)
+	same(t, "the test", []string{"functions/delete-export-job", "functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportwork", "cmd/sluice"}, "the users of "+s3, uses)
 }
 
 // Every function imports the job packages, which also contain the code of the workers. The

@@ -274,6 +274,15 @@ class Client(Blocking):
         """
         return self._run(_routes.cancel_export_job(id))
 
+    def delete_export_job(self, id: str) -> ExportJob:
+        """Delete the file of an export job that has succeeded.
+
+        Raises:
+            ConflictError: If the job is queued or running.
+            NotFoundError: If no job has the id.
+        """
+        return self._run(_routes.delete_export_job(id))
+
     def wait_for_export_job(
         self,
         id: str,

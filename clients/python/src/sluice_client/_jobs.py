@@ -82,6 +82,8 @@ def _size(job: ExportJob, offset: int) -> int:
         detail = f"the export job is {job.status}, so there is no file"
     elif job.error:
         detail = job.error
+    elif job.file_deleted_at:
+        detail = f"the file was deleted at {job.file_deleted_at}"
     elif job.download_url is None or job.size_bytes is None:
         detail = "the export job has no link to a file"
     elif not 0 <= offset <= job.size_bytes:

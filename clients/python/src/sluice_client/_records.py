@@ -108,6 +108,8 @@ class ExportJob:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    file_expires_at: datetime | None
+    file_deleted_at: datetime | None
     download_url: str | None = field(repr=False)  # whoever has it can read the file
     error: str | None
 

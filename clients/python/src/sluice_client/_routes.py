@@ -235,6 +235,13 @@ def cancel_export_job(id_: str) -> Call[ExportJob]:
     )
 
 
+def delete_export_job(id_: str) -> Call[ExportJob]:
+    """POST /delete_export_job."""
+    return _post(
+        "delete-export-job", "/delete_export_job", _GENERAL, {"id": id_}, _records.export_job
+    )
+
+
 def _time(at: datetime | None) -> str | None:
     return None if at is None else _records.format_time(at)
 

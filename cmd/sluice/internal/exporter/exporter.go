@@ -203,6 +203,9 @@ func describeEnd(j api.ExportJob) string {
 	if j.Status == job.Cancelled {
 		text = fmt.Sprintf("%s was cancelled", j.ID)
 	}
+	if j.FileDeletedAt != nil {
+		text += fmt.Sprintf(", but its file was deleted at %s", j.FileDeletedAt)
+	}
 	if j.Error != nil {
 		text += ": " + *j.Error
 	}
