@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	ada  = `{"id":"ada","type":"person","attributes":{"born":1815,"id":9007199254740993,"ratio":1.5},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:06.000Z"}`
-	eve  = `{"id":"eve","type":"entity","attributes":{},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
+	ada  = `{"id":"ada","type":"person","attributes":{"born":1815,"id":9007199254740993,"ratio":1.5},"revision":3,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:06.000Z"}`
+	eve  = `{"id":"eve","type":"entity","attributes":{},"revision":1,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
 	e1   = `{"id":"e1","name":"n","entity_id":null,"occurred_at":"1969-12-31T23:59:59.999Z","attributes":{},"created_at":"2026-01-02T15:04:05.678Z"}`
 	e2   = `{"id":"e2","name":"é<","entity_id":"ada","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{"a":[null,true,{"b":"\u0000"}]},"created_at":"2026-01-02T15:04:05.678Z"}`
 	new1 = `{"id":"$id","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`

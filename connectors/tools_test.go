@@ -230,7 +230,8 @@ func writeWithDLT(t *testing.T, s *service, dir string, want tables) {
 }
 
 // writable returns the records without the members that change when a record is written: the
-// service sets created_at and updated_at itself, and a merge removes null attributes of an entity.
+// service sets created_at, updated_at and revision itself, and a merge removes null attributes of an
+// entity.
 func writable(t *testing.T, all tables) tables {
 	t.Helper()
 	stripped := make(tables)
@@ -243,6 +244,7 @@ func writable(t *testing.T, all tables) tables {
 			}
 			delete(members, "created_at")
 			delete(members, "updated_at")
+			delete(members, "revision")
 			if attributes, ok := members["attributes"].(map[string]any); ok && name == "entity" {
 				maps.DeleteFunc(attributes, func(_ string, value any) bool { return value == nil })
 			}

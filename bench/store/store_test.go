@@ -91,7 +91,7 @@ func BenchmarkList(b *testing.B) {
 		s := entities(b, dynamolocal.Client(b), table, new(index.Current))
 		seed(b, s, tombstones+page)
 		each(b, tombstones, func(ctx context.Context, n int) error {
-			_, _, err := s.Write(ctx, workspace, entity.Write{Op: entity.DeleteWrite, Entity: entity.Entity{ID: id(n)}})
+			_, _, err := s.Write(ctx, workspace, entity.Deletion(id(n), nil))
 			return err
 		})
 		for _, typ := range []string{"", "person"} {
@@ -178,7 +178,7 @@ func declarations(n int) *index.Current {
 }
 
 func create(ctx context.Context, s *dynamo.Entities, id string, n int) error {
-	_, written, err := s.Write(ctx, workspace, entity.Write{Op: entity.CreateWrite, Entity: entity.Entity{ID: id, Type: "person", Attributes: person(n)}})
+	_, written, err := s.Write(ctx, workspace, entity.Creation(entity.Entity{ID: id, Type: "person", Attributes: person(n)}))
 	if err == nil && !written {
 		err = fmt.Errorf("%s exists", id)
 	}

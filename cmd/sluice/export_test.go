@@ -120,7 +120,7 @@ func TestExport(t *testing.T) {
 	}
 	people := at("people.csv")
 	wantRun(t, sluiceCommand(t, s.url, "export", "entity", "--type", "person", "-o", people), 0, "1 entity in ", "")
-	if text := read(t, people); !strings.HasPrefix(text, "id,type,created_at,updated_at,attributes.f,attributes.lines\r\nada,person,") || !strings.Contains(text, ",'=1,") {
+	if text := read(t, people); !strings.HasPrefix(text, "id,type,revision,created_at,updated_at,attributes.f,attributes.lines\r\nada,person,") || !strings.Contains(text, ",'=1,") {
 		t.Error(text)
 	}
 	for _, flags := range [][]string{{"--csv-formulas", "keep", "--format", "csv", "--unpack=false", "-o", at("kept")}, {"--unpack", "-o", at("entities.ndjson.gz")}} {

@@ -73,7 +73,7 @@ func fillEntities(t *testing.T, dir string, n, nUpdated int, updatedAt record.Ti
 		return err
 	})
 	fill(t, dir, nUpdated, updatedAt.Time, func(s *bolt.Stores, i int) error {
-		_, err := entity.Update(t.Context(), s.Entities, "default", id(i*(n/nUpdated)), record.Attributes(`{"changed":true}`))
+		_, err := entity.Update(t.Context(), s.Entities, "default", id(i*(n/nUpdated)), record.Attributes(`{"changed":true}`), nil)
 		return err
 	})
 }

@@ -74,6 +74,7 @@ class EntityStream(SluiceStream):
         th.Property("id", th.StringType, required=True),
         th.Property("type", th.StringType),
         ATTRIBUTES,
+        th.Property("revision", th.IntegerType),
         th.Property("created_at", th.DateTimeType),
         th.Property("updated_at", th.DateTimeType),
         th.Property("erased_at", th.DateTimeType),

@@ -7,7 +7,7 @@ import duckdb
 
 TIME = "strftime({0} AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%gZ') AS {0}"
 COLUMNS = {
-    "entity": ["id", "type", "attributes", TIME.format("created_at"), TIME.format("updated_at")],
+    "entity": ["id", "type", "attributes", "revision", TIME.format("created_at"), TIME.format("updated_at")],
     "event": ["id", "name", "entity_id", TIME.format("occurred_at"), "attributes", TIME.format("created_at")],
 }
 

@@ -19,6 +19,7 @@ type Problem struct {
 	Code             string              `json:"code"`                        // stable error code for programs, in snake_case
 	Errors           []record.FieldError `json:"errors,omitempty"`            // invalid fields or parameters
 	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // rate limits that the request exceeds; only for 429
+	CurrentRevision  *int64              `json:"current_revision,omitempty"`  // only for 412: the entity's revision, 0 if there is no such entity
 	Results          []BatchResult       `json:"results,omitempty"`           // one per element of a batch, if all of them failed with the same status
 }
 

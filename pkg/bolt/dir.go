@@ -13,7 +13,7 @@ import (
 // layout is the version of a data directory's format: the names of its files and their
 // buckets, keys and values. It must change whenever this build and earlier builds would
 // otherwise misread each other's files.
-const layout = "6"
+const layout = "7"
 
 // layoutFile contains the layout version and is created first. serviceFile contains the id of
 // the service; a server creates the file if it is missing.

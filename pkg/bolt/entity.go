@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -69,17 +70,32 @@ func (s *Entities) entries(workspace string, c entity.Change) []entry {
 	return entries
 }
 
-// Write implements entity.Store. It reads the clock inside the transaction, so that writes are
-// committed in the order of their timestamps. Each write also removes some expired tombstones.
+// Write implements entity.Store. It calls w.Next inside the transaction, so it never loses a race,
+// and reads the clock there, so that writes are committed in the order of their stamps. Each write
+// also removes some expired tombstones. A write that has nothing to store begins no transaction
+// unless the entity changes meanwhile.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
+	op := string(w.Op) + " entity"
+	err = s.table.view(ctx, op, workspace, func(changes records[entity.Change]) (err error) {
+		latest, _, err = changes.get(w.ID)
+		return err
+	})
+	if err != nil {
+		return entity.Change{}, false, err
+	}
+	if _, ok, err := w.Next(latest, record.TimeOf(s.clock.Time())); err != nil || !ok {
+		return latest, false, err
+	}
 	var was entity.Change
-	err = s.table.update(ctx, string(w.Op)+" entity", workspace, func(changes records[entity.Change]) (err error) {
+	var rejected error // by w.Next
+	err = s.table.update(ctx, op, workspace, func(changes records[entity.Change]) (err error) {
 		now := s.clock.Time()
 		var exists bool
-		if was, exists, err = changes.get(w.Entity.ID); err != nil {
+		if was, exists, err = changes.get(w.ID); err != nil {
 			return err
 		}
-		if latest, written = w.Next(was, now); !written {
+		latest, written, rejected = w.Next(was, was.SyncPosition().At.Next(now))
+		if !written {
 			latest = was
 			return nil
 		}
@@ -94,7 +110,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 		}
 		return err
 	})
-	if err != nil {
+	if err = cmp.Or(err, rejected); err != nil {
 		return entity.Change{}, false, err
 	}
 	if written {
@@ -111,16 +127,16 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 	return c.Entity, err
 }
 
-func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {
-	found := make(map[string]entity.Entity)
+func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Change, error) {
+	found := make(map[string]entity.Change)
 	err := s.table.view(ctx, "get entities", workspace, func(changes records[entity.Change]) error {
 		for _, id := range ids {
 			c, exists, err := changes.get(id)
 			if err != nil {
 				return err
 			}
-			if exists && !c.Deleted {
-				found[id] = c.Entity
+			if exists {
+				found[id] = c
 			}
 		}
 		return nil

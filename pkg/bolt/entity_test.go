@@ -60,7 +60,7 @@ func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	for patch, invalid := range map[string]bool{`{"a":1}`: false, `{"b":"` + strings.Repeat("x", record.MaxAttributesBytes) + `"}`: true} {
 		updated := make(chan error, 1)
 		go func() {
-			_, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(patch))
+			_, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(patch), nil)
 			updated <- err
 		}()
 		select {
@@ -84,7 +84,7 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 		writes int
 	}{{`{}`, 0}, {`{"a":1}`, 0}, {`{"b":null}`, 0}, {`{"a":2}`, 1}, {`{"a":2}`, 0}} {
 		before := transactions(t, db)
-		if _, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(tt.patch)); err != nil {
+		if _, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(tt.patch), nil); err != nil {
 			t.Fatal(err)
 		}
 		if n := transactions(t, db) - before; n != tt.writes {

@@ -25,7 +25,7 @@ func TestWritesSweepExpiredTombstones(t *testing.T) {
 		id := fmt.Sprintf("%02d", i)
 		create(t, s, id)
 		at = begin.Add(time.Duration(i) * time.Hour)
-		if err := entity.Delete(t.Context(), s, "default", id); err != nil {
+		if err := entity.Delete(t.Context(), s, "default", id, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestAnEntityThatIsCreatedAgainDoesNotExpire(t *testing.T) {
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	s := openIn(t, openDB(t), entity.Clock{Now: func() time.Time { return at }})
 	create(t, s, "a")
-	if err := entity.Delete(t.Context(), s, "default", "a"); err != nil {
+	if err := entity.Delete(t.Context(), s, "default", "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	at = at.Add(2 * entity.TombstoneAge)

@@ -73,6 +73,10 @@ func (f *fields) members(members []record.Member) {
 			text(f, v)
 		case *record.Time:
 			f.time(v)
+		case *int64:
+			n := uint64(*v)
+			f.number(&n)
+			*v = int64(n)
 		default:
 			if !members[i].Derived() {
 				panic("bolt: unknown type of member " + members[i].Name)

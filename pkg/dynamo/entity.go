@@ -36,9 +36,10 @@ type EntitiesConfig struct {
 //
 // Each entity is one item, a tombstone if the entity is deleted. The partition key is workspace
 // (S), and the sort key is id (S), whose byte order is the order of lists. The other members of
-// Change.Members are attributes (S), except updated_at and deleted_at, which change contains.
-// Further attributes are
+// Change.Members are attributes (S; revision N), except updated_at and deleted_at, which change
+// contains. Further attributes are
 //
+//	token       B  random, of the latest change, by which a writer recognizes its own change
 //	change      S  text of Change.SyncPosition, whose time is the stamp
 //	shard       S  the workspace, '#' and a shard number, counted from 0 and selected by a
 //	               hash of the id (see Shards)
@@ -95,13 +96,13 @@ const maxBatchGet = 100
 const unreadWait = 100 * time.Millisecond
 
 // GetEach implements entity.Store with strongly consistent reads.
-func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {
+func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Change, error) {
 	const op = "get entities"
 	unique := make(map[string]attributeValues) // BatchGetItem rejects repeated keys
 	for _, id := range ids {
 		unique[id] = entityKey(workspace, id)
 	}
-	found := make(map[string]entity.Entity)
+	found := make(map[string]entity.Change)
 	for keys := range slices.Chunk(slices.Collect(maps.Values(unique)), maxBatchGet) {
 		for unread := (types.KeysAndAttributes{Keys: keys, ConsistentRead: aws.Bool(true)}); ; {
 			out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{s.table: unread}})
@@ -113,9 +114,7 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 				return nil, err
 			}
 			for _, c := range changes {
-				if !c.Deleted {
-					found[c.ID] = c.Entity
-				}
+				found[c.ID] = c
 			}
 			if unread = out.UnprocessedKeys[s.table]; len(unread.Keys) == 0 {
 				break

@@ -120,7 +120,10 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 		}
 	}
 	update := func(patch string) func() error {
-		return func() error { _, err := entity.Update(ctx, s, "default", "a", record.Attributes(patch)); return err }
+		return func() error {
+			_, err := entity.Update(ctx, s, "default", "a", record.Attributes(patch), nil)
+			return err
+		}
 	}
 	upsert := func(attributes string) func() error {
 		return func() error {
@@ -129,11 +132,11 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 				return err
 			}
 			a := found["a"]
-			_, _, err = entity.Upsert(ctx, s, "default", entity.Draft{ID: "a", Attributes: record.Attributes(attributes)}, &a)
-			return err
+			d := entity.Draft{ID: "a", Attributes: record.Attributes(attributes)}
+			return entity.Upsert(ctx, s, "default", "a", []entity.Draft{d}, &a).Errs[0]
 		}
 	}
-	remove := func(id string) func() error { return func() error { return entity.Delete(ctx, s, "default", id) } }
+	remove := func(id string) func() error { return func() error { return entity.Delete(ctx, s, "default", id, nil) } }
 	erase := func(id string) func() error {
 		return func() error { _, err := entity.Erase(ctx, s, "default", id); return err }
 	}

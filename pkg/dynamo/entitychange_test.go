@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/test/dynamolocal"
@@ -36,6 +37,10 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	item := func(want attributeValues) {
 		t.Helper()
 		out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: entityKey("default", "ada")})
+		if token, ok := out.Item["token"].(*types.AttributeValueMemberB); !ok || len(token.Value) != 8 {
+			t.Errorf("the token is %v", out.Item["token"])
+		}
+		delete(out.Item, "token")
 		if err != nil || !reflect.DeepEqual(out.Item, want) {
 			t.Errorf("the item is %v, error %v; want %v", out.Item, err, want)
 		}
@@ -47,17 +52,17 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	live := attributeValues{
 		"workspace": text("default"), "id": text("ada"), "type": text("account"), "type_key": text("default#account"),
 		"attributes": text(`{"a":1.0}`), "created_at": text("2026-01-02T12:00:00.000Z"),
-		"shard": text("default#0"), "change": text("2026-01-02T12:00:00.000Z#ada"),
+		"revision": number(1), "shard": text("default#0"), "change": text("2026-01-02T12:00:00.000Z#ada"),
 	}
 	item(live)
 	c.now = noon.Add(time.Hour)
-	if err := entity.Delete(t.Context(), s, "default", "ada"); err != nil {
+	if err := entity.Delete(t.Context(), s, "default", "ada", nil); err != nil {
 		t.Fatal(err)
 	}
 	deleted := attributeValues{
 		"workspace": text("default"), "id": text("ada"), "type": text("account"), "created_at": text("2026-01-02T12:00:00.000Z"),
 		"expires_at": number(c.now.Add(30 * 24 * time.Hour).Unix()),
-		"shard":      text("default#0"), "change": text("2026-01-02T13:00:00.000Z#ada"),
+		"revision":   number(2), "shard": text("default#0"), "change": text("2026-01-02T13:00:00.000Z#ada"),
 	}
 	item(deleted)
 	l.take()
@@ -74,12 +79,13 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleted["expires_at"], deleted["change"] = number(c.now.Add(30*24*time.Hour).Unix()), text("2026-01-02T14:00:00.000Z#ada")
-	deleted["erased_at"] = text("2026-01-02T14:00:00.000Z")
+	deleted["erased_at"], deleted["revision"] = text("2026-01-02T14:00:00.000Z"), number(3)
 	item(deleted)
 	c.now = noon.Add(3 * time.Hour)
 	if _, _, err := entity.Create(t.Context(), s, "default", ada); err != nil {
 		t.Fatal(err)
 	}
+	live["revision"] = number(4)
 	live["created_at"], live["change"], live["erased_at"] = text("2026-01-02T15:00:00.000Z"), text("2026-01-02T15:00:00.000Z#ada"), deleted["erased_at"]
 	item(live)
 }
@@ -156,7 +162,7 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shar
 	group.SetLimit(8)
 	for i := range changed {
 		group.Go(func() error {
-			_, err := entity.Update(t.Context(), s, "default", spread(i), record.Attributes(`{"changed":true}`))
+			_, err := entity.Update(t.Context(), s, "default", spread(i), record.Attributes(`{"changed":true}`), nil)
 			return err
 		})
 	}

@@ -84,17 +84,17 @@ func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (p
 		}
 		for _, item := range items {
 			r := readItem(item)
-			key, e := r.binary(name), found[r.text("id")]
+			key, c := r.binary(name), found[r.text("id")]
 			if r.err() != nil {
 				return page, r.err()
 			}
-			if record.PageFull(len(page.Records), size, len(e.Attributes)) {
+			if record.PageFull(len(page.Records), size, len(c.Attributes)) {
 				page.Next = index.CursorAfter(last)
 				return page, nil
 			}
-			if last = key; e.Type == q.Declaration.Type && q.Key(e.ID, e.Attributes) == key {
-				page.Records = append(page.Records, e)
-				size += len(e.Attributes)
+			if last = key; c.Live() && c.Type == q.Declaration.Type && q.Key(c.ID, c.Attributes) == key {
+				page.Records = append(page.Records, c.Entity)
+				size += len(c.Attributes)
 			}
 		}
 	}
@@ -191,8 +191,12 @@ func (s *Entities) buildKey(ctx context.Context, d index.Declaration, item attri
 		}
 		u := newUpdateExpression()
 		u.setKey(d.Place, want)
-		u.names["#change"], u.values[":was"] = "change", text(c.SyncPosition().String())
-		_, err = s.client.UpdateItem(ctx, s.conditional(d.Workspace, c.ID, seen, u))
+		when := seen(c)
+		u.names["#revision"] = "revision"
+		if c.Revision > 0 {
+			u.values[":was"] = number(c.Revision)
+		}
+		_, err = s.client.UpdateItem(ctx, s.conditional(d.Workspace, c.ID, when.expression, u))
 		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)
 		switch {
 		case err == nil || isRefused && refused.Item == nil:

@@ -3,8 +3,10 @@ package dynamo
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -17,48 +19,78 @@ import (
 	"sluice/pkg/record"
 )
 
-// condition says when Write's UpdateItem applies. An item with expires_at is a tombstone.
-// #change < :change compares stamps, because both positions have the item's id.
+// condition says when an UpdateItem applies. An item with expires_at is a tombstone. #change < :change
+// compares stamps, because both positions have the item's id.
 type condition struct {
 	expression string
-	replaces   bool // whether the expression has :was, the position of the change to be replaced
+	was        entity.Change // whose revision is :was, if the expression has it
 }
 
-// unseen holds the condition of Write's first UpdateItem, which is sent before the item has been
-// read. Later UpdateItems have the condition in seen instead.
-var unseen = map[entity.Op]condition{
-	entity.CreateWrite:  {expression: "attribute_not_exists(id) OR attribute_exists(expires_at) AND #change < :change"},
-	entity.ReplaceWrite: {expression: "attribute_not_exists(expires_at) AND " + seen, replaces: true},
-	entity.DeleteWrite:  {expression: "attribute_not_exists(expires_at) AND #change < :change"},
-	entity.EraseWrite:   {expression: "attribute_not_exists(id) OR #change < :change"},
+const (
+	isLive    = "attribute_not_exists(expires_at)"
+	isEarlier = "#change < :change"
+	isWas     = "#revision = :was"
+)
+
+// seen returns the condition of an UpdateItem that replaces a change which has been read: the
+// revision is still the same. A new entity and an item of a version without revisions have none.
+func seen(c entity.Change) condition {
+	if c.Revision == 0 {
+		return condition{expression: "attribute_not_exists(#revision)"}
+	}
+	return condition{isWas, c}
 }
 
-const seen = "#change = :was"
+// unseen returns the condition of an UpdateItem for an item that has not been read, and what w
+// presumes of that item. The stored stamp must be earlier than that of the change. So stamps do not
+// decrease, and an attempt that arrives late does not undo what has been stored after another
+// attempt of the same call. ok is false if the item must be read first.
+func unseen(w entity.Write) (when condition, presumed entity.Change, ok bool) {
+	switch {
+	case w.Op == entity.CreateWrite && w.If == nil:
+		return condition{expression: "attribute_not_exists(id) OR attribute_exists(expires_at) AND " + isEarlier}, entity.Change{}, true
+	case w.Op == entity.EraseWrite && w.If == nil:
+		return condition{expression: "attribute_not_exists(id) OR " + isEarlier}, entity.Change{}, true
+	case w.Op != entity.DeleteWrite || w.If != nil && !w.If.Any && w.If.Revision == 0:
+		return condition{}, entity.Change{}, false
+	}
+	presumed.ID = w.ID
+	when = condition{expression: isLive + " AND " + isEarlier}
+	if w.If != nil && !w.If.Any {
+		presumed.Revision = w.If.Revision
+		when = condition{when.expression + " AND " + isWas, presumed}
+	}
+	return when, presumed, true
+}
 
 // Write implements entity.Store with a conditional UpdateItem. If the condition is false, the
-// response contains the item. If that item still needs to change, Write sends the update again
-// with a later stamp, on the condition that the item's stamp has not changed since.
+// response contains the item. If that item still needs to change, Write sends another update, on
+// the condition that the item still has its revision.
 //
-// The SDK retries an UpdateItem whose response was lost. If the retry finds what the first
-// attempt meant to store, the write has succeeded. If it finds anything else, the outcome is
-// unknown: another client may have changed the item after the first attempt was applied, and a
-// further attempt could undo that change.
+// The SDK retries an UpdateItem whose response was lost. If the retry finds the token of the
+// first attempt, the write has succeeded. If it finds anything else, the outcome is unknown:
+// another client may have changed the item after the first attempt was applied, and a further
+// attempt could undo that change.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
 	op := string(w.Op) + " entity"
-	latest, when := presumed(w), unseen[w.Op]
 	refreshErr := s.indexes.Refresh(ctx)
+	latest, when, err := s.before(ctx, workspace, w)
+	if err != nil {
+		return entity.Change{}, false, err
+	}
 	for {
 		now := s.clock.Time()
-		next, ok := w.Next(latest, now)
-		if !ok {
-			return latest, false, nil
+		next, ok, err := w.Next(latest, latest.SyncPosition().At.Next(now))
+		if err != nil || !ok {
+			return latest, false, err
 		}
 		indexed, err := s.indexes.At(now)
 		if err != nil && !next.Deleted { // a tombstone has no index keys
 			return entity.Change{}, false, cmp.Or(refreshErr, err)
 		}
+		token := rand.Uint64()
 		sent := newAttempts(s.clock.Time, now)
-		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, when, indexed), sent.watch)
+		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, when, token, indexed), sent.watch)
 		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)
 		switch {
 		case err == nil:
@@ -73,33 +105,45 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 				return entity.Change{}, false, err
 			}
 		}
-		if sent.lost {
-			if w.Stored(next, latest) {
-				return latest, true, nil
-			}
+		switch {
+		case hasToken(refused.Item, token):
+			return latest, true, nil
+		case sent.lost:
 			return entity.Change{}, false, record.UnavailableError(op, errors.New("a response was lost, and the entity has changed since"))
 		}
-		when = condition{expression: seen, replaces: true}
+		when = seen(latest)
 	}
 }
 
-// presumed returns the change that w expects to replace.
-func presumed(w entity.Write) entity.Change {
-	switch w.Op {
-	case entity.ReplaceWrite:
-		return entity.Change{Entity: w.Old}
-	case entity.DeleteWrite:
-		return entity.Change{Entity: entity.Entity{ID: w.Entity.ID}}
+// before returns the change that the first UpdateItem for w replaces, and its condition. It reads
+// the item if w depends on what is stored, and has not been read.
+func (s *Entities) before(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, when condition, err error) {
+	if w.Read != nil {
+		return *w.Read, seen(*w.Read), nil
 	}
-	return entity.Change{}
+	if when, presumed, ok := unseen(w); ok {
+		return presumed, when, nil
+	}
+	latest, _, err = getItem(ctx, s.client, s.table, entityKey(workspace, w.ID), changeFromItem)
+	return latest, seen(latest), err
 }
 
-// update returns the UpdateItem that replaces latest with next. It leaves out the attributes
-// that such a change keeps, because latest may come from presumed and not from the table.
-func (s *Entities) update(workspace string, latest, next entity.Change, when condition, indexed index.Set) *dynamodb.UpdateItemInput {
+func tokenValue(token uint64) types.AttributeValue {
+	return &types.AttributeValueMemberB{Value: binary.BigEndian.AppendUint64(nil, token)}
+}
+
+func hasToken(item attributeValues, token uint64) bool {
+	return item["token"] != nil && readItem(item).binary("token") == string(binary.BigEndian.AppendUint64(nil, token))
+}
+
+// update returns the UpdateItem that replaces latest with next. It leaves out what such a change
+// keeps, because latest may be presumed and not from the table.
+func (s *Entities) update(workspace string, latest, next entity.Change, when condition, token uint64, indexed index.Set) *dynamodb.UpdateItemInput {
 	u := newUpdateExpression()
 	u.set("shard", text(s.shards.key(workspace, next.ID)))
 	u.set("change", text(next.SyncPosition().String()))
+	u.set("token", tokenValue(token))
+	u.increment("revision")
 	if next.Deleted {
 		u.set("expires_at", number(next.ExpiresAt().Unix()))
 		u.remove("type_key")
@@ -108,27 +152,23 @@ func (s *Entities) update(workspace string, latest, next entity.Change, when con
 		u.remove("expires_at")
 	}
 	u.setKeys(keysOf(workspace, next, indexed))
-	erasure := next.Deleted && next.ErasedAt == next.DeletedAt
-	if erasure {
+	if next.ErasedAt != latest.ErasedAt {
 		u.set("erased_at", text(next.ErasedAt.String()))
 	}
 	inNext := record.Names(next.Members(nil))
 	for _, m := range next.Entity.Members(nil) {
 		switch value := memberValue(m); {
-		case m.Name == "id" || slices.Contains(inChange, m.Name): // set above, or part of the key
-		case !slices.Contains(inNext, m.Name):
+		case m.Name == "id" || m.Name == "revision" || slices.Contains(inChange, m.Name): // set above, or part of the key
+		case !slices.Contains(inNext, m.Name) || value == nil && !next.Deleted:
 			u.remove(m.Name)
-		case erasure: // the entity may never have existed
+		case next.Deleted: // a tombstone keeps it, unless the entity never existed
 			u.setIfAbsent(m.Name, value)
-		case next.Deleted: // the tombstone keeps it
-		case value == nil:
-			u.remove(m.Name)
 		default:
 			u.set(m.Name, value)
 		}
 	}
-	if when.replaces {
-		u.values[":was"] = text(latest.SyncPosition().String())
+	if strings.Contains(when.expression, ":was") {
+		u.values[":was"] = number(when.was.Revision)
 	}
 	in := s.conditional(workspace, next.ID, when.expression, u)
 	in.ReturnValues = types.ReturnValueAllNew
@@ -149,9 +189,9 @@ func (s *Entities) conditional(workspace, id, condition string, u updateExpressi
 }
 
 type updateExpression struct {
-	sets, removes []string
-	names         map[string]string
-	values        attributeValues
+	sets, removes, adds []string
+	names               map[string]string
+	values              attributeValues
 }
 
 func newUpdateExpression() updateExpression {
@@ -165,6 +205,9 @@ func (u *updateExpression) String() string {
 	}
 	if len(u.removes) > 0 {
 		clauses = append(clauses, "REMOVE "+strings.Join(u.removes, ", "))
+	}
+	if len(u.adds) > 0 {
+		clauses = append(clauses, "ADD "+strings.Join(u.adds, ", "))
 	}
 	return strings.Join(clauses, " ")
 }
@@ -182,4 +225,10 @@ func (u *updateExpression) setIfAbsent(name string, value types.AttributeValue) 
 func (u *updateExpression) remove(name string) {
 	u.names["#"+name] = name
 	u.removes = append(u.removes, "#"+name)
+}
+
+// increment adds 1 to a number, or sets it to 1 if it is absent.
+func (u *updateExpression) increment(name string) {
+	u.names["#"+name], u.values[":one"] = name, number(1)
+	u.adds = append(u.adds, "#"+name+" :one")
 }

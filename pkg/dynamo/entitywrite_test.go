@@ -70,12 +70,14 @@ func creates(typ, attributes string) step {
 
 func updates(patch string) step {
 	return func(s entity.Store) error {
-		_, err := entity.Update(context.Background(), s, "default", "ada", record.Attributes(patch))
+		_, err := entity.Update(context.Background(), s, "default", "ada", record.Attributes(patch), nil)
 		return err
 	}
 }
 
-func deletes(s entity.Store) error { return entity.Delete(context.Background(), s, "default", "ada") }
+func deletes(s entity.Store) error {
+	return entity.Delete(context.Background(), s, "default", "ada", nil)
+}
 
 func erases(s entity.Store) error {
 	_, err := entity.Erase(context.Background(), s, "default", "ada")
@@ -276,7 +278,7 @@ func TestNoValueComesBackAfterLostResponses(t *testing.T) {
 	for c := range clients {
 		wg.Go(func() {
 			for n := range each {
-				_, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(fmt.Sprintf(`{"v":"%d-%d"}`, c, n)))
+				_, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(fmt.Sprintf(`{"v":"%d-%d"}`, c, n)), nil)
 				if err != nil {
 					unknown.Add(1)
 				}

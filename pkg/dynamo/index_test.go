@@ -162,7 +162,7 @@ func (w *writers) write(rt *rapid.T) {
 	typ := rapid.SampledFrom([]string{"person", "person", "person", "robot"}).Draw(rt, "type")
 	value = `{"email":"` + value + `"}`
 	d := entity.Draft{ID: id, Type: typ, Attributes: record.Attributes(value)}
-	if _, _, err := entity.Upsert(rt.Context(), on, w.workspace, d, nil); err != nil {
+	if err := entity.Upsert(rt.Context(), on, w.workspace, id, []entity.Draft{d}, nil).Errs[0]; err != nil {
 		rt.Fatal(err)
 	}
 	if w.values[id] = value; typ != "person" {
@@ -261,7 +261,7 @@ func TestWritesNeedTheDeclarations(t *testing.T) {
 	if err := create("c"); record.CodeOf(err) != record.Unavailable {
 		t.Errorf("with a copy that is too old: %v", err)
 	}
-	if err := entity.Delete(t.Context(), s, "default", "a"); err != nil {
+	if err := entity.Delete(t.Context(), s, "default", "a", nil); err != nil {
 		t.Errorf("delete: %v", err)
 	}
 	u.down.Store(false)

@@ -46,6 +46,8 @@ func memberValue(m record.Member) types.AttributeValue {
 	switch v := m.Value.(type) {
 	case *string:
 		return text(*v)
+	case *int64:
+		return number(*v)
 	case *record.Time:
 		return text(v.String())
 	case *record.Attributes:
@@ -135,6 +137,8 @@ func (r *itemReader) members(members []record.Member, except ...string) {
 		switch v := m.Value.(type) {
 		case *string:
 			*v = r.text(m.Name)
+		case *int64:
+			*v = r.optionalNumber(m.Name) // absent if a version without revisions has written the item
 		case *record.Time:
 			*v = r.time(m.Name)
 		case *record.Attributes:

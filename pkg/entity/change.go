@@ -11,8 +11,8 @@ import (
 const TombstoneAge = 30 * 24 * time.Hour
 
 // Change is the latest change of an entity: the entity itself or, after its deletion, a
-// tombstone with ID, Type, CreatedAt and DeletedAt. If a walk's filter does not select the
-// entity, the Change has only ID, Type, UpdatedAt, Deleted, Reason and ErasedAt.
+// tombstone with ID, Type, Revision, CreatedAt and DeletedAt. If a walk's filter does not select
+// the entity, the Change has only ID, Type, Revision, UpdatedAt, Deleted, Reason and ErasedAt.
 type Change struct {
 	Entity
 	Deleted   bool
@@ -24,6 +24,10 @@ type Change struct {
 	// have been or will be erased, and clients must drop their copies.
 	ErasedAt record.Time
 }
+
+// Live reports whether the entity exists. A Change without an ID stands for an entity that never
+// existed.
+func (c Change) Live() bool { return c.ID != "" && !c.Deleted }
 
 // SyncPosition returns c's stamp and id, by which lists of changes are sorted.
 func (c Change) SyncPosition() record.Position {
@@ -47,6 +51,7 @@ func (c *Change) Members(m []record.Member) []record.Member {
 		m = append(m,
 			record.Member{Name: "id", Value: &c.ID},
 			record.Member{Name: "type", Value: &c.Type},
+			record.Member{Name: "revision", Value: &c.Revision, ByService: true},
 			record.Member{Name: "updated_at", Value: &c.UpdatedAt, ByService: true},
 			record.Member{Name: "deleted", Value: &c.Deleted, ByService: true},
 			record.Member{Name: "reason", Value: &c.Reason, ByService: true},
@@ -55,6 +60,7 @@ func (c *Change) Members(m []record.Member) []record.Member {
 		m = append(m,
 			record.Member{Name: "id", Value: &c.ID},
 			record.Member{Name: "type", Value: &c.Type},
+			record.Member{Name: "revision", Value: &c.Revision, ByService: true},
 			record.Member{Name: "created_at", Value: &c.CreatedAt, ByService: true},
 			record.Member{Name: "deleted_at", Value: &c.DeletedAt, ByService: true},
 			record.Member{Name: "deleted", Value: &c.Deleted, ByService: true},
@@ -101,7 +107,7 @@ func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, 
 			page.Records[i].ErasedAt = record.Time{}
 		}
 		if q.Type != "" && c.Type != q.Type && !c.Deleted {
-			gone := Entity{ID: c.ID, Type: c.Type, UpdatedAt: c.UpdatedAt}
+			gone := Entity{ID: c.ID, Type: c.Type, Revision: c.Revision, UpdatedAt: c.UpdatedAt}
 			page.Records[i] = Change{Entity: gone, Deleted: true, Reason: record.Filtered, ErasedAt: c.ErasedAt}
 		}
 	}

@@ -14,17 +14,17 @@ import (
 
 func TestChangesAsJSON(t *testing.T) {
 	at, later := record.TimeOf(noon), record.TimeOf(noon.Add(time.Hour))
-	e := entity.Entity{ID: "ada", Type: "<person>", Attributes: record.Attributes(`{"n":1.50}`), CreatedAt: at, UpdatedAt: later}
-	tombstone := entity.Change{Entity: entity.Entity{ID: "ada", Type: "<person>", CreatedAt: at}, Deleted: true, DeletedAt: later}
+	e := entity.Entity{ID: "ada", Type: "<person>", Attributes: record.Attributes(`{"n":1.50}`), Revision: 7, CreatedAt: at, UpdatedAt: later}
+	tombstone := entity.Change{Entity: entity.Entity{ID: "ada", Type: "<person>", Revision: 8, CreatedAt: at}, Deleted: true, DeletedAt: later}
 	erased := tombstone
 	erased.ErasedAt = at
-	filtered := entity.Change{Entity: entity.Entity{ID: "ada", Type: "<person>", UpdatedAt: later}, Deleted: true, Reason: record.Filtered, ErasedAt: at}
+	filtered := entity.Change{Entity: entity.Entity{ID: "ada", Type: "<person>", Revision: 9, UpdatedAt: later}, Deleted: true, Reason: record.Filtered, ErasedAt: at}
 	for want, c := range map[string]entity.Change{
-		`{"id":"ada","type":"<person>","attributes":{"n":1.50},"created_at":"2026-01-02T12:00:00.000Z","updated_at":"2026-01-02T13:00:00.000Z"}`:                                             {Entity: e},
-		`{"id":"ada","type":"<person>","attributes":{"n":1.50},"created_at":"2026-01-02T12:00:00.000Z","updated_at":"2026-01-02T13:00:00.000Z","erased_at":"2026-01-02T12:00:00.000Z"}`:      {Entity: e, ErasedAt: at},
-		`{"id":"ada","type":"<person>","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.000Z","deleted":true}`:                                                      tombstone,
-		`{"id":"ada","type":"<person>","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.000Z","deleted":true,"erased":true,"erased_at":"2026-01-02T12:00:00.000Z"}`: erased,
-		`{"id":"ada","type":"<person>","updated_at":"2026-01-02T13:00:00.000Z","deleted":true,"reason":"filter","erased_at":"2026-01-02T12:00:00.000Z"}`:                                     filtered,
+		`{"id":"ada","type":"<person>","attributes":{"n":1.50},"revision":7,"created_at":"2026-01-02T12:00:00.000Z","updated_at":"2026-01-02T13:00:00.000Z"}`:                                             {Entity: e},
+		`{"id":"ada","type":"<person>","attributes":{"n":1.50},"revision":7,"created_at":"2026-01-02T12:00:00.000Z","updated_at":"2026-01-02T13:00:00.000Z","erased_at":"2026-01-02T12:00:00.000Z"}`:      {Entity: e, ErasedAt: at},
+		`{"id":"ada","type":"<person>","revision":8,"created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.000Z","deleted":true}`:                                                      tombstone,
+		`{"id":"ada","type":"<person>","revision":8,"created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.000Z","deleted":true,"erased":true,"erased_at":"2026-01-02T12:00:00.000Z"}`: erased,
+		`{"id":"ada","type":"<person>","revision":9,"updated_at":"2026-01-02T13:00:00.000Z","deleted":true,"reason":"filter","erased_at":"2026-01-02T12:00:00.000Z"}`:                                     filtered,
 	} {
 		text, err := c.AppendJSON(nil)
 		if err != nil || string(text) != want {

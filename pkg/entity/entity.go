@@ -7,8 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"sluice/pkg/record"
 )
@@ -21,8 +19,9 @@ type Entity struct {
 	ID         string
 	Type       string
 	Attributes record.Attributes
+	Revision   int64 // 1 after the creation, and one more after each change, deletion and re-creation included
 	CreatedAt  record.Time
-	UpdatedAt  record.Time // time of the latest change, initially CreatedAt; increases with every change
+	UpdatedAt  record.Time // time of the latest change, initially CreatedAt; never decreases, unless a clock was wrong
 }
 
 // Members appends to m the members of e, which are the same in the API, in export files and in
@@ -32,6 +31,7 @@ func (e *Entity) Members(m []record.Member) []record.Member {
 		record.Member{Name: "id", Value: &e.ID, Check: record.CheckID},
 		record.Member{Name: "type", Value: &e.Type, Check: record.CheckName},
 		record.Member{Name: "attributes", Value: &e.Attributes},
+		record.Member{Name: "revision", Value: &e.Revision, ByService: true},
 		record.Member{Name: "created_at", Value: &e.CreatedAt, ByService: true},
 		record.Member{Name: "updated_at", Value: &e.UpdatedAt, ByService: true},
 	)
@@ -51,8 +51,9 @@ func (e *Entity) UnmarshalJSON(object []byte) error { return record.ReadJSON(obj
 // send.
 type Draft struct {
 	ID         string            `json:"id,omitzero"`
-	Type       string            `json:"type,omitzero"`       // "" means DefaultType for a new entity, and no change for an existing one
-	Attributes record.Attributes `json:"attributes,omitzero"` // nil for {}
+	Type       string            `json:"type,omitzero"`        // "" means DefaultType for a new entity, and no change for an existing one
+	Attributes record.Attributes `json:"attributes,omitzero"`  // nil for {}
+	IfRevision *int64            `json:"if_revision,omitzero"` // only in an upsert: the revision that the entity must have, 0 if it must not exist; nil for any
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member may be absent
@@ -63,6 +64,17 @@ func Parse(text []byte, ignored ...string) (Draft, error) {
 	e := Entity{Attributes: record.Attributes("{}")}
 	_, err := record.Parse(text, e.Members(nil), ignored...)
 	return Draft{ID: e.ID, Type: e.Type, Attributes: e.Attributes}, err
+}
+
+// ParseUpsert is like Parse, for an element of an upsert.
+func ParseUpsert(text []byte) (Draft, error) {
+	e, revision := Entity{Attributes: record.Attributes("{}")}, int64(0)
+	given, err := record.Parse(text, append(e.Members(nil), record.Member{Name: "if_revision", Value: &revision}))
+	d := Draft{ID: e.ID, Type: e.Type, Attributes: e.Attributes}
+	if given["if_revision"] {
+		d.IfRevision = &revision
+	}
+	return d, err
 }
 
 // entity returns the entity that d creates, or an error with code Invalid.
@@ -87,8 +99,9 @@ type Store interface {
 	// Get returns an entity, or a *record.Error with code NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
-	// GetEach returns the entities that exist, keyed by id. ids may contain duplicates.
-	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Entity, error)
+	// GetEach returns the latest changes of entities, tombstones included, keyed by id. ids may
+	// contain duplicates. An entity that never existed is absent.
+	GetEach(ctx context.Context, workspace string, ids []string) (map[string]Change, error)
 
 	// List returns the entities that q selects. A page may have fewer than q.Limit, or none, even
 	// if more follow: record.MaxPageBytes limits its size, and record.MaxPassedBytes limits how
@@ -105,8 +118,9 @@ type Store interface {
 
 	// Write atomically replaces the entity's latest change with the one that w.Next returns, and
 	// keeps a tombstone for TombstoneAge. It returns the entity's latest change after the call, and
-	// whether the call stored it. The stamp comes from the store's clock. After an error of kind
-	// Unavailable, the change may have been stored.
+	// whether the call stored it. If others change the entity meanwhile, Write calls w.Next again,
+	// for as long as ctx allows. An error of w.Next is returned as it is. After another error of
+	// code Unavailable, the change may have been stored.
 	Write(ctx context.Context, workspace string, w Write) (latest Change, written bool, err error)
 }
 
@@ -118,7 +132,7 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 	if err != nil {
 		return Entity{}, false, err
 	}
-	latest, created, err := s.Write(ctx, workspace, Write{Op: CreateWrite, Entity: e})
+	latest, created, err := s.Write(ctx, workspace, Creation(e))
 	if err != nil {
 		return Entity{}, false, err
 	}
@@ -128,20 +142,15 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 	return stored, created, nil
 }
 
-// backOff has the maximum random wait after each attempt in retry except the last. The waits are
-// long because concurrent updates of one entity make each other fail. If a call to the store
-// takes 5 ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10 updates are
-// applied within 5 seconds.
-var backOff = [...]time.Duration{time.Second, 3 * time.Second}
-
 // Update merges patch into the attributes of an entity (record.MergeAttributes) and returns
-// the result. It writes nothing if patch changes nothing, so repeating a call has no effect.
+// the result. It writes nothing if patch changes nothing, so repeating a call has no effect. when
+// may be nil.
 //
 // The error has code Invalid if id or patch is invalid or the result exceeds
-// record.MaxAttributesBytes, and code NotFound if there is no such entity. It has kind
-// Unavailable if it is unknown whether the update was stored, or if other requests changed the
-// entity during every attempt.
-func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes) (Entity, error) {
+// record.MaxAttributesBytes, code NotFound if there is no such entity, and code Mismatch if
+// the entity does not meet when. It has code Unavailable if it is unknown whether the update was
+// stored, or if other requests kept changing the entity until ctx was done.
+func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes, when *Condition) (Entity, error) {
 	wrong := checkGivenID(id)
 	if patch == nil {
 		wrong.Add("attributes", "is required: an object with the attributes to change, and null for each one to remove")
@@ -149,64 +158,39 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	if err := wrong.Err(); err != nil {
 		return Entity{}, err
 	}
-	var updated Entity
-	err := retry(ctx, "update entity", id, func(int) (done bool, err error) {
-		old, err := s.Get(ctx, workspace, id)
-		if err == nil {
-			updated, done, err = merge(ctx, s, workspace, old, "", patch)
+	latest, _, err := s.Write(ctx, workspace, Write{Op: UpdateWrite, ID: id, If: when, Edit: once(func(latest Change) (next Change, ok bool, err error) {
+		if !latest.Live() {
+			return Change{}, false, record.NotFoundError("entity", id)
 		}
-		return done, err
-	})
-	if err != nil {
-		return Entity{}, err
-	}
-	return updated, nil
+		merged, err := merge(latest.Entity, "", patch)
+		return Change{Entity: merged, ErasedAt: latest.ErasedAt}, !same(merged, latest.Entity), err
+	})})
+	return latest.Entity, err
 }
 
-// retry calls write up to three times, until write fails or returns true. write returns false if
-// another request has changed the entity in the meantime.
-func retry(ctx context.Context, op, id string, write func(try int) (done bool, err error)) error {
-	for try := 0; ; try++ {
-		done, err := write(try)
-		switch {
-		case done || err != nil:
-			return err
-		case try == len(backOff):
-			return &record.Error{Code: record.Unavailable, Detail: fmt.Sprintf("other requests keep changing the entity %q; try again", id)}
-		}
-		select {
-		case <-time.After(rand.N(backOff[try])):
-		case <-ctx.Done():
-			return record.UnavailableError(op, ctx.Err())
-		}
-	}
-}
-
-// merge applies patch to the attributes of old, sets the type to typ unless typ is "", and stores
-// the result if it differs from old. done is false if another request has changed the entity.
-func merge(ctx context.Context, s Store, workspace string, old Entity, typ string, patch record.Attributes) (merged Entity, done bool, err error) {
-	attributes, err := record.MergeAttributes(old.Attributes, patch)
+// merge applies patch to the attributes of old, and sets the type to typ unless typ is "".
+func merge(old Entity, typ string, patch record.Attributes) (merged Entity, err error) {
 	merged = old
-	merged.Type, merged.Attributes = cmp.Or(typ, old.Type), attributes
-	switch {
-	case err != nil:
-		return Entity{}, false, fmt.Errorf("update entity: %w", err)
-	case bytes.Equal(attributes, old.Attributes) && merged.Type == old.Type:
-		return old, true, nil
-	case len(attributes) > record.MaxAttributesBytes:
-		return Entity{}, false, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; the maximum is %d", len(attributes), record.MaxAttributesBytes)}}.Err()
+	merged.Type = cmp.Or(typ, old.Type)
+	if merged.Attributes, err = record.MergeAttributes(old.Attributes, patch); err != nil {
+		return Entity{}, fmt.Errorf("update entity: %w", err)
 	}
-	latest, done, err := s.Write(ctx, workspace, Write{Op: ReplaceWrite, Entity: merged, Old: old})
-	return latest.Entity, done, err
+	if n := len(merged.Attributes); n > record.MaxAttributesBytes {
+		return Entity{}, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; the maximum is %d", n, record.MaxAttributesBytes)}}.Err()
+	}
+	return merged, nil
 }
+
+func same(a, b Entity) bool { return a.Type == b.Type && bytes.Equal(a.Attributes, b.Attributes) }
 
 // Delete replaces an entity, if it exists, with a tombstone. Repeating the call changes
-// nothing. The error has code Invalid if id is not valid.
-func Delete(ctx context.Context, s Store, workspace, id string) error {
+// nothing. The error has code Invalid if id is not valid, and code Mismatch if the entity does not
+// meet when, which may be nil.
+func Delete(ctx context.Context, s Store, workspace, id string, when *Condition) error {
 	if err := checkGivenID(id).Err(); err != nil {
 		return err
 	}
-	_, _, err := s.Write(ctx, workspace, Write{Op: DeleteWrite, Entity: Entity{ID: id}})
+	_, _, err := s.Write(ctx, workspace, Deletion(id, when))
 	return err
 }
 
@@ -217,7 +201,7 @@ func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, 
 	if err := checkGivenID(id).Err(); err != nil {
 		return record.Time{}, err
 	}
-	latest, _, err := s.Write(ctx, workspace, Write{Op: EraseWrite, Entity: Entity{ID: id}})
+	latest, _, err := s.Write(ctx, workspace, Erasure(id))
 	return latest.ErasedAt, err
 }
 

@@ -46,7 +46,7 @@ func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 		{`{"a":1.0}`, `{"a":1.0}`, 3 * time.Hour, 3 * time.Hour},
 	} {
 		now = noon.Add(step.after)
-		e, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(step.patch))
+		e, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(step.patch), nil)
 		if err != nil || string(e.Attributes) != step.want || e.UpdatedAt != record.TimeOf(noon.Add(step.wantAfter)) || e.CreatedAt != record.TimeOf(noon) {
 			t.Errorf("%s: %+v, error %v; want %s updated at noon plus %s", step.patch, e, err, step.want, step.wantAfter)
 		}
@@ -59,7 +59,7 @@ func TestUpdateRejectsAttributesThatGrowTooLarge(t *testing.T) {
 	room := record.MaxAttributesBytes - len(`{"a":"`+half+`","b":""}`)
 	for more, want := range map[int]record.Code{room: 0, room + 1: record.Invalid} {
 		patch := record.Attributes(`{"b":"` + strings.Repeat("y", more) + `"}`)
-		if _, err := entity.Update(t.Context(), s, "default", "ada", patch); record.CodeOf(err) != want || (err == nil) != (want == 0) {
+		if _, err := entity.Update(t.Context(), s, "default", "ada", patch, nil); record.CodeOf(err) != want || (err == nil) != (want == 0) {
 			t.Errorf("%d bytes more: error %v, want kind %v", more, err, want)
 		}
 	}

@@ -34,13 +34,13 @@ func Example() {
 		fmt.Println(stored.ID, created, err)
 	}
 
-	changed, err := entity.Update(ctx, store, "demo", "ada", json.RawMessage(`{"born": null, "city": "London"}`))
+	changed, err := entity.Update(ctx, store, "demo", "ada", json.RawMessage(`{"born": null, "city": "London"}`), nil)
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(string(changed.Attributes))
 
-	if err := entity.Delete(ctx, store, "demo", "ada"); err != nil {
+	if err := entity.Delete(ctx, store, "demo", "ada", nil); err != nil {
 		panic(err)
 	}
 	_, err = store.Get(ctx, "demo", "ada")

@@ -3,6 +3,7 @@ package entity_test
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,15 +17,8 @@ func change(id, typ, attributes string) entity.Draft {
 }
 
 func upsert(ctx context.Context, s entity.Store, d entity.Draft) (stored entity.Entity, created bool, err error) {
-	found, err := s.GetEach(ctx, "default", []string{d.ID})
-	if err != nil {
-		return entity.Entity{}, false, err
-	}
-	var old *entity.Entity
-	if e, exists := found[d.ID]; exists {
-		old = &e
-	}
-	return entity.Upsert(ctx, s, "default", d, old)
+	u := entity.Upsert(ctx, s, "default", d.ID, []entity.Draft{d}, nil)
+	return u.Entity, u.Created == 0, u.Errs[0]
 }
 
 func TestUpsertCreatesOrMerges(t *testing.T) {
@@ -78,40 +72,46 @@ func TestUpsertRejectsInvalidChanges(t *testing.T) {
 	}
 }
 
-// late is a Store in which another request creates an entity just before the caller does.
-type late struct {
-	entity.Store
-	other entity.Draft
-}
-
-func (l *late) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
-	if w.Op == entity.CreateWrite {
-		if _, _, err := entity.Create(ctx, l.Store, workspace, l.other); err != nil {
-			return entity.Change{}, false, err
-		}
-	}
-	return l.Store.Write(ctx, workspace, w)
-}
-
-func TestUpsertMergesIntoAConcurrentlyCreatedEntity(t *testing.T) {
+// Drafts with one id are one change. What is wrong with one of them does not affect the others.
+func TestDraftsWithOneIDAreStoredByOneWrite(t *testing.T) {
 	t.Parallel()
-	s := &late{open(t, `{}`), change("new", "person", `{"b":2}`)}
-	e, created, err := upsert(t.Context(), s, change("new", "", `{"a":1}`))
-	if err != nil || created || e.Type != "person" || string(e.Attributes) != `{"b":2,"a":1}` {
-		t.Errorf("%+v, created %t, error %v", e, created, err)
-	}
-}
-
-func TestUpsertCreatesAConcurrentlyDeletedEntity(t *testing.T) {
-	t.Parallel()
-	s := open(t, `{"b":2}`)
-	c := &contended{Store: s, between: func() {
-		if err := entity.Delete(t.Context(), s, "default", "ada"); err != nil {
-			t.Error(err)
-		}
-	}}
-	e, created, err := upsert(t.Context(), c, change("ada", "", `{"a":1}`))
-	if err != nil || !created || string(e.Attributes) != `{"a":1}` {
-		t.Errorf("%+v, created %t, error %v", e, created, err)
+	half := strings.Repeat("x", record.MaxAttributesBytes/2)
+	revision := func(n int64, d entity.Draft) entity.Draft { d.IfRevision = &n; return d }
+	for name, tt := range map[string]struct {
+		drafts  []entity.Draft
+		codes   []record.Code
+		created int
+		want    string
+		now     int64 // the revision
+	}{
+		"merged in their order":         {[]entity.Draft{change("ada", "", `{"b":1}`), change("ada", "robot", `{"a":null,"b":2}`)}, []record.Code{0, 0}, -1, `robot {"b":2}`, 2},
+		"created by the first":          {[]entity.Draft{change("new", "", `{"b":1}`), change("new", "robot", `{"c":2}`)}, []record.Code{0, 0}, 0, `robot {"b":1,"c":2}`, 1},
+		"created by the first valid":    {[]entity.Draft{change("new", "", `{"b":"`+half+half+`"}`), change("new", strings.Repeat("x", 129), `{}`), change("new", "", `{"c":2}`)}, []record.Code{record.Invalid, record.Invalid, 0}, 2, `entity {"c":2}`, 1},
+		"too large in between":          {[]entity.Draft{change("ada", "", `{"b":"`+half+`"}`), change("ada", "", `{"c":"`+half+`"}`), change("ada", "", `{"b":null}`)}, []record.Code{0, record.Invalid, 0}, -1, `person {"a":1}`, 1},
+		"without a change":              {[]entity.Draft{change("ada", "", `{"b":1}`), change("ada", "", `{"b":null}`)}, []record.Code{0, 0}, -1, `person {"a":1}`, 1},
+		"for the right revision":        {[]entity.Draft{revision(1, change("ada", "", `{"b":1}`)), change("ada", "", `{"c":1}`)}, []record.Code{0, 0}, -1, `person {"a":1,"b":1,"c":1}`, 2},
+		"for another revision":          {[]entity.Draft{revision(2, change("ada", "", `{"b":1}`)), change("ada", "", `{"c":1}`)}, []record.Code{record.Mismatch, record.Mismatch}, -1, `person {"a":1}`, 1},
+		"for no entity":                 {[]entity.Draft{revision(0, change("ada", "", `{"b":1}`))}, []record.Code{record.Mismatch}, -1, `person {"a":1}`, 1},
+		"for no entity, and new":        {[]entity.Draft{revision(0, change("new", "", `{"b":1}`)), change("new", "", `{"c":1}`)}, []record.Code{0, 0}, 0, `entity {"b":1,"c":1}`, 1},
+		"a condition on the second":     {[]entity.Draft{change("ada", "", `{"b":1}`), revision(1, change("ada", "", `{"c":1}`))}, []record.Code{0, record.Invalid}, -1, `person {"a":1,"b":1}`, 2},
+		"a condition after an invalid":  {[]entity.Draft{change("ada", strings.Repeat("x", 129), `{}`), revision(1, change("ada", "", `{"c":1}`))}, []record.Code{record.Invalid, 0}, -1, `person {"a":1,"c":1}`, 2},
+		"all invalid, so never created": {[]entity.Draft{change("new", strings.Repeat("x", 129), `{}`)}, []record.Code{record.Invalid}, -1, ` `, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, id := open(t, `{"a":1}`), tt.drafts[0].ID
+			u := entity.Upsert(t.Context(), s, "default", id, tt.drafts, nil)
+			var codes []record.Code
+			for _, err := range u.Errs {
+				codes = append(codes, record.CodeOf(err))
+			}
+			stored, err := s.Get(t.Context(), "default", id)
+			if got := stored.Type + " " + string(stored.Attributes); !slices.Equal(codes, tt.codes) || u.Created != tt.created || got != tt.want || stored.Revision != tt.now {
+				t.Errorf("%s, revision %d, errors %v, created %d, get: %v; want %+v", got, stored.Revision, u.Errs, u.Created, err, tt)
+			}
+			if slices.Contains(codes, 0) && !reflect.DeepEqual(u.Entity, stored) {
+				t.Errorf("returned %+v, want %+v", u.Entity, stored)
+			}
+		})
 	}
 }

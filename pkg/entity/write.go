@@ -1,73 +1,126 @@
 package entity
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"sluice/pkg/record"
 )
 
-// Op says what a Write does.
+// Op says which entities a Write changes, so that a store need not read the entity first.
 type Op string
 
 const (
-	CreateWrite  Op = "create"  // stores Entity, unless the entity exists
-	ReplaceWrite Op = "replace" // stores Entity in place of Old, unless Old has changed or is gone
-	DeleteWrite  Op = "delete"  // replaces the entity with a tombstone, if it exists
-	EraseWrite   Op = "erase"   // stores a tombstone with ErasedAt, even if the entity never existed
+	CreateWrite Op = "create" // changes only what is not live
+	UpdateWrite Op = "update" // depends on what is stored
+	DeleteWrite Op = "delete" // changes only what is live
+	EraseWrite  Op = "erase"  // changes anything
 )
 
 // Write is a change that a store is asked to make to an entity. Next defines the effect, which
 // is the same in every store.
 type Write struct {
-	Op     Op
-	Entity Entity // the store sets CreatedAt and UpdatedAt; for a deletion or an erasure, only ID matters
-	Old    Entity // for ReplaceWrite, the entity as it was read
+	Op Op
+	ID string
+	If *Condition // nil for none
+
+	// Read is the entity's latest change as GetEach has just returned it, or a Change without an
+	// ID if there was none; nil if the caller has not read it.
+	Read *Change
+
+	// Edit returns what to store in place of latest, the entity's latest change, which has no ID if
+	// there is none. Next sets the id, the revision and the stamps. ok is false if there is
+	// nothing to store. A store calls Edit again if the entity has changed in the meantime.
+	Edit func(latest Change, stamp record.Time) (next Change, ok bool, err error)
 }
 
-// Next returns the change that w makes at time now. latest is the entity's latest change; it
-// has no ID if the entity never existed. ok is false if there is nothing to store.
-func (w Write) Next(latest Change, now time.Time) (next Change, ok bool) {
-	known := latest.ID != ""
-	exists := known && !latest.Deleted
-	stamp := record.TimeOf(now)
-	if known {
-		stamp = latest.SyncPosition().At.Next(now)
+// Next returns the change that w makes to an entity whose latest change is latest. If ok is
+// false, or if there is an error, there is nothing to store. The error has code Mismatch if latest
+// does not meet w.If; other errors are those of w.Edit.
+func (w Write) Next(latest Change, stamp record.Time) (next Change, ok bool, err error) {
+	if err := w.If.check(w.ID, latest); err != nil {
+		return Change{}, false, err
 	}
-	next = Change{Entity: w.Entity, ErasedAt: latest.ErasedAt}
-	switch w.Op {
-	case CreateWrite:
-		next.CreatedAt, next.UpdatedAt = stamp, stamp
-		return next, !exists
-	case ReplaceWrite:
-		next.CreatedAt, next.UpdatedAt = latest.CreatedAt, stamp
-		return next, exists && latest.UpdatedAt == w.Old.UpdatedAt
+	next, ok, err = w.Edit(latest, stamp)
+	if err != nil || !ok {
+		return Change{}, false, err
 	}
-	next.Deleted, next.DeletedAt = true, stamp
-	next.Entity = Entity{ID: w.Entity.ID, Type: latest.Type, CreatedAt: latest.CreatedAt}
-	if w.Op == DeleteWrite {
-		return next, exists
+	next.ID, next.Revision, next.CreatedAt = w.ID, latest.Revision+1, latest.CreatedAt
+	if latest.ID == "" || latest.Deleted && !next.Deleted {
+		next.CreatedAt = stamp
 	}
-	if next.ErasedAt = stamp; !known {
-		next.Type, next.CreatedAt = DefaultType, stamp
+	if next.Deleted {
+		next.UpdatedAt, next.DeletedAt = record.Time{}, stamp
+	} else {
+		next.UpdatedAt, next.DeletedAt = stamp, record.Time{}
 	}
-	return next, true
+	return next, true, nil
 }
 
-// Stored reports whether w was stored. next is the change that w.Next returned, and found is the
-// change in the store. A store needs this after retrying a write whose response was lost. Two
-// writers may pick the same stamp, so Stored also compares the content.
-func (w Write) Stored(next, found Change) bool {
-	switch {
-	case found.SyncPosition() != next.SyncPosition() || found.Deleted != next.Deleted:
-		return false
-	case w.Op == EraseWrite:
-		return found.ErasedAt == next.ErasedAt
-	case w.Op == DeleteWrite:
-		return true
+// once returns an Edit that calls edit again only if the entity has changed, so that a store need
+// not merge in its transaction what it has merged before.
+func once(edit func(latest Change) (next Change, ok bool, err error)) func(Change, record.Time) (Change, bool, error) {
+	var was, next Change
+	var ok, called bool
+	var err error
+	return func(latest Change, _ record.Time) (Change, bool, error) {
+		if !called || latest.Revision != was.Revision || latest.SyncPosition() != was.SyncPosition() {
+			next, ok, err = edit(latest)
+			was, called = latest, true
+		}
+		return next, ok, err
 	}
-	return found.Type == next.Type && found.CreatedAt == next.CreatedAt && bytes.Equal(found.Attributes, next.Attributes)
+}
+
+// Creation stores e unless the entity exists.
+func Creation(e Entity) Write {
+	return Write{Op: CreateWrite, ID: e.ID, Edit: func(latest Change, _ record.Time) (next Change, ok bool, err error) {
+		return Change{Entity: e, ErasedAt: latest.ErasedAt}, !latest.Live(), nil
+	}}
+}
+
+// Deletion replaces the entity, if it exists, with a tombstone.
+func Deletion(id string, when *Condition) Write {
+	return Write{Op: DeleteWrite, ID: id, If: when, Edit: func(latest Change, _ record.Time) (next Change, ok bool, err error) {
+		return tombstone(latest), latest.Live(), nil
+	}}
+}
+
+// Erasure stores a tombstone with ErasedAt, even if the entity never existed.
+func Erasure(id string) Write {
+	return Write{Op: EraseWrite, ID: id, Edit: func(latest Change, stamp record.Time) (next Change, ok bool, err error) {
+		next = tombstone(latest)
+		next.Type, next.ErasedAt = cmp.Or(latest.Type, DefaultType), stamp
+		return next, true, nil
+	}}
+}
+
+func tombstone(latest Change) Change {
+	return Change{Entity: Entity{Type: latest.Type}, Deleted: true, ErasedAt: latest.ErasedAt}
+}
+
+// Condition says for which revision of an entity a change was made. A nil *Condition is met by
+// anything.
+type Condition struct {
+	Revision int64 // 0 if no live entity may exist
+	Any      bool  // whether any live entity will do; Revision then has no meaning
+}
+
+// check returns an error with code Mismatch if latest does not meet c.
+func (c *Condition) check(id string, latest Change) error {
+	live := latest.Live()
+	if c == nil || c.Any && live || !c.Any && live == (c.Revision != 0) && (!live || latest.Revision == c.Revision) {
+		return nil
+	}
+	if !live {
+		return &record.Error{Code: record.Mismatch, Detail: fmt.Sprintf("there is no entity with the id %q, so its revision is 0; read it again and decide anew", id)}
+	}
+	return &record.Error{
+		Code: record.Mismatch, Revision: latest.Revision,
+		Detail: fmt.Sprintf("the entity %q has the revision %d, not %d; read it again and decide anew", id, latest.Revision, c.Revision),
+	}
 }
 
 // ClockFault says that a write found a stamp from a wrong clock (see record.Time.Next) and

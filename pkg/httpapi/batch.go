@@ -24,42 +24,50 @@ const (
 	BatchWriters = 16
 )
 
-// batch is a request to store up to MaxBatch records. Each is written separately, so some may
-// fail while others are stored. A client can safely repeat the whole batch.
-type batch struct {
-	noun    string // "entity" or "event", for error messages
-	results []api.BatchResult
-	errs    []error // one per element, nil if the element was stored
+// importing is how a route stores a batch of records, a JSON object with one array, such as
+// {"events": […]}. D is a decoded element.
+type importing[D any] struct {
+	noun, plural string                                                     // such as "event" and "events"
+	read         func(element []byte) (id string, d D, err error)           // decodes and validates an element
+	prepare      func(ctx context.Context, ids []string) error              // called before the first write; may be nil
+	store        func(ctx context.Context, id string, drafts []D) []outcome // stores the elements with one id, in their order
 }
 
-// batchWrite is a valid element of a batch.
-type batchWrite struct {
-	id    string
+// outcome is what became of an element. The Index of its result is not set.
+type outcome struct {
+	result api.BatchResult
+	err    error
+}
+
+// element is a valid element of a batch.
+type element[D any] struct {
 	index int
-	store func(context.Context) (api.BatchResult, error) // leaves the result's Index at 0
+	draft D
 }
 
-// importBatch stores the records in the body of r, a JSON object with one array, such as
-// {"events": […]}. It decodes and validates each element with read. If prepare is not nil, it is
-// called with the ids of the valid elements before the first write.
-func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error), prepare func(ctx context.Context, ids []string) error) (response, error) {
+// run stores the records in the body of r.
+func (i importing[D]) run(s *service, r *request) (response, error) {
 	var elements [][]byte
-	if err := (record.Decoders{plural: record.Array(&elements, MaxBatch)}).Decode(r.body); err != nil {
+	if err := (record.Decoders{i.plural: record.Array(&elements, MaxBatch)}).Decode(r.body); err != nil {
 		return response{}, err
 	}
 	if elements == nil {
-		return response{}, record.Fields{{Field: plural, Detail: fmt.Sprintf("is required: an array of 1 to %d %s", MaxBatch, plural)}}.Err()
+		return response{}, record.Fields{{Field: i.plural, Detail: fmt.Sprintf("is required: an array of 1 to %d %s", MaxBatch, i.plural)}}.Err()
 	}
-	b := batch{noun: noun, results: make([]api.BatchResult, len(elements)), errs: make([]error, len(elements))}
-	byID := b.read(elements, read)
+	b := &batch{noun: i.noun, results: make([]api.BatchResult, len(elements)), errs: make([]error, len(elements))}
+	byID := i.readAll(b, elements)
 	var err error
-	if prepare != nil && len(byID) > 0 {
-		err = prepare(r.Context(), slices.Collect(maps.Keys(byID)))
+	if i.prepare != nil && len(byID) > 0 {
+		err = i.prepare(r.Context(), slices.Collect(maps.Keys(byID)))
 	}
 	if err != nil {
-		b.fail(byID, err)
+		for _, group := range byID {
+			for _, e := range group {
+				b.note(e.index, outcome{err: err})
+			}
+		}
 	} else {
-		b.write(r.Context(), byID, s.stores.BatchWriters)
+		i.write(r.Context(), b, byID, s.stores.BatchWriters)
 	}
 	out, err := b.response()
 	if failed := b.failure(); err == nil && failed != nil {
@@ -69,55 +77,36 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	return out, err
 }
 
-// read returns the valid elements, grouped by record id and in the order of the batch. It notes
+// readAll returns the valid elements, grouped by record id and in the order of the batch. It notes
 // the errors of the invalid elements.
-func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
-	byID := make(map[string][]batchWrite)
-	for i, element := range elements {
-		if len(element) > maxBodyBytes {
-			b.note(i, api.BatchResult{}, payloadTooLarge("the "+b.noun, maxBodyBytes))
+func (i importing[D]) readAll(b *batch, elements [][]byte) map[string][]element[D] {
+	byID := make(map[string][]element[D])
+	for at, text := range elements {
+		if len(text) > maxBodyBytes {
+			b.note(at, outcome{err: payloadTooLarge("the "+b.noun, maxBodyBytes)})
 			continue
 		}
-		w, err := read(element)
+		id, d, err := i.read(text)
 		if record.CodeOf(err) == record.Malformed { // the element is malformed, but the batch as a whole is JSON
 			err = &record.Error{Code: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
 		}
 		if err != nil {
-			b.note(i, api.BatchResult{}, err)
+			b.note(at, outcome{err: err})
 			continue
 		}
-		w.index = i
-		byID[w.id] = append(byID[w.id], w)
+		byID[id] = append(byID[id], element[D]{at, d})
 	}
 	return byID
 }
 
-func (b *batch) fail(byID map[string][]batchWrite, err error) {
-	for _, group := range byID {
-		for _, w := range group {
-			b.note(w.index, api.BatchResult{}, err)
-		}
-	}
-}
-
-// write stores the elements, up to writers at once, and notes the results. Elements with the same
-// id are stored in order. If one of them fails and the client is not at fault, the later ones are
-// skipped, so that the order is still right when the client repeats the batch.
-func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers int) {
+// write stores the groups, up to writers at once, and notes the results.
+func (i importing[D]) write(ctx context.Context, b *batch, byID map[string][]element[D], writers int) {
 	var calls errgroup.Group
 	calls.SetLimit(writers)
-	for _, group := range byID {
+	for id, group := range byID {
 		calls.Go(func() error {
-			var failed error
-			for _, w := range group {
-				var result api.BatchResult
-				if failed == nil {
-					result, failed = w.try(ctx)
-				}
-				b.note(w.index, result, failed)
-				if kind := record.CodeOf(failed); kind == record.Conflict || kind == record.Invalid {
-					failed = nil // only this record is at fault
-				}
+			for n, o := range i.try(ctx, id, group) {
+				b.note(group[n].index, o)
 			}
 			return nil
 		})
@@ -125,20 +114,39 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite, writers
 	calls.Wait() //nolint:errcheck // b.errs has the errors
 }
 
-// try stores the element. It turns a panic into an error, because a panic outside the request's
-// own goroutine would end the process.
-func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error) {
+// try stores a group. It turns a panic into an error, because a panic outside the request's own
+// goroutine would end the process.
+func (i importing[D]) try(ctx context.Context, id string, group []element[D]) (outcomes []outcome) {
+	var err error
+	defer func() {
+		if err != nil {
+			outcomes = slices.Repeat([]outcome{{err: err}}, len(group))
+		}
+	}()
 	defer recovered(&err)
-	return w.store(ctx)
+	drafts := make([]D, len(group))
+	for n, e := range group {
+		drafts[n] = e.draft
+	}
+	return i.store(ctx, id, drafts)
 }
 
-func (b *batch) note(index int, result api.BatchResult, err error) {
-	if err != nil {
-		p := asAPIError(err).problem("")
+// batch has the results of up to MaxBatch records. Those with different ids are written
+// separately, so some may fail while others are stored. A client can safely repeat the whole batch.
+type batch struct {
+	noun    string // "entity" or "event", for error messages
+	results []api.BatchResult
+	errs    []error // one per element, nil if the element was stored
+}
+
+func (b *batch) note(index int, o outcome) {
+	result := o.result
+	if o.err != nil {
+		p := asAPIError(o.err).problem("")
 		result = api.BatchResult{Status: p.Status, Problem: &p}
 	}
 	result.Index = index
-	b.results[index], b.errs[index] = result, err
+	b.results[index], b.errs[index] = result, o.err
 }
 
 // failure joins the errors of all elements with a status of 500 or above, for the log.

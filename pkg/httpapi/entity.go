@@ -38,7 +38,7 @@ func getEntity(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	e, err := s.stores.Entities.Get(r.Context(), r.workspace, id)
-	return response{status: http.StatusOK, body: e, records: 1}, err
+	return response{status: http.StatusOK, header: http.Header{"Etag": {etag(e.Revision)}}, body: e, records: 1}, err
 }
 
 // recordID returns the id in the path of r. It fails if r has a query.
@@ -58,7 +58,10 @@ func pathID(r *request) (string, error) {
 }
 
 func createEntity(s *service, r *request) (response, error) {
-	d, err := newEntity(r.body)
+	if err := r.unconditional(); err != nil {
+		return response{}, err
+	}
+	d, err := withID(entity.Parse(r.body))
 	if err != nil {
 		return response{}, err
 	}
@@ -66,9 +69,9 @@ func createEntity(s *service, r *request) (response, error) {
 	return createResponse(stored, created, err)
 }
 
-// newEntity decodes an entity, and gives it an id if the body has none.
-func newEntity(body []byte) (d entity.Draft, err error) {
-	if d, err = entity.Parse(body); err == nil && d.ID == "" {
+// withID gives d an id if it has none.
+func withID(d entity.Draft, err error) (entity.Draft, error) {
+	if err == nil && d.ID == "" {
 		d.ID, err = newID()
 	}
 	return d, err
@@ -77,56 +80,66 @@ func newEntity(body []byte) (d entity.Draft, err error) {
 func updateEntity(s *service, r *request) (response, error) {
 	var id string
 	var patch record.Attributes
-	err := record.Decoders{"id": record.Text(&id, nil), "attributes": record.Object(&patch)}.Decode(r.body)
+	var revision *int64
+	err := record.Decoders{"id": record.Text(&id, nil), "attributes": record.Object(&patch), "if_revision": record.Whole(&revision)}.Decode(r.body)
 	if err != nil {
 		return response{}, err
 	}
-	stored, err := entity.Update(r.Context(), s.stores.Entities, r.workspace, id, patch)
+	when, err := r.condition(revision)
+	if err != nil {
+		return response{}, err
+	}
+	stored, err := entity.Update(r.Context(), s.stores.Entities, r.workspace, id, patch, when)
 	return response{status: http.StatusOK, body: stored}, err
 }
 
 // upsertEntities creates up to MaxBatch entities, or merges new attributes into entities that
-// already exist.
+// already exist. The elements with one id are stored by one write.
 func upsertEntities(s *service, r *request) (response, error) {
-	latest := make(map[string]*upserted)
-	return importBatch(s, r, "entity", "entities", func(element []byte) (batchWrite, error) {
-		d, err := newEntity(element)
-		return batchWrite{id: d.ID, store: func(ctx context.Context) (api.BatchResult, error) {
-			u := latest[d.ID]
-			stored, created, err := entity.Upsert(ctx, s.stores.Entities, r.workspace, d, u.entity)
-			if err == nil {
-				u.entity = &stored
+	if err := r.unconditional(); err != nil {
+		return response{}, err
+	}
+	var read map[string]entity.Change
+	return importing[entity.Draft]{
+		noun: "entity", plural: "entities",
+		read: func(element []byte) (string, entity.Draft, error) {
+			d, err := withID(entity.ParseUpsert(element))
+			return d.ID, d, err
+		},
+		prepare: func(ctx context.Context, ids []string) (err error) {
+			read, err = s.stores.Entities.GetEach(ctx, r.workspace, ids)
+			return err
+		},
+		store: func(ctx context.Context, id string, drafts []entity.Draft) []outcome {
+			latest := read[id]
+			u := entity.Upsert(ctx, s.stores.Entities, r.workspace, id, drafts, &latest)
+			outcomes := make([]outcome, len(drafts))
+			for i, err := range u.Errs {
+				outcomes[i] = outcome{api.BatchResult{Status: createdStatus(i == u.Created), Entity: &u.Entity}, err}
 			}
-			return api.BatchResult{Status: createdStatus(created), Entity: &stored}, err
-		}}, err
-	}, func(ctx context.Context, ids []string) error {
-		found, err := s.stores.Entities.GetEach(ctx, r.workspace, ids)
-		for _, id := range ids {
-			latest[id] = new(upserted)
-			if e, exists := found[id]; exists {
-				latest[id].entity = &e
-			}
-		}
-		return err
-	})
-}
-
-// upserted is the last known state of an entity, either read before the batch or left by an
-// earlier element with the same id.
-type upserted struct {
-	entity *entity.Entity // nil if it does not exist
+			return outcomes
+		},
+	}.run(s, r)
 }
 
 func deleteEntity(s *service, r *request) (response, error) {
 	var id string
 	var events bool
-	if err := (record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}).Decode(r.body); err != nil {
+	var revision *int64
+	err := record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events), "if_revision": record.Whole(&revision)}.Decode(r.body)
+	if err != nil {
 		return response{}, err
 	}
-	if events {
+	when, err := r.condition(revision)
+	switch {
+	case err != nil:
+		return response{}, err
+	case events && when != nil:
+		return response{}, unfit("an erasure takes no condition, because it removes the events of every revision", "events", "cannot be combined with if_revision or If-Match")
+	case events:
 		return eraseEntity(s, r, id)
 	}
-	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id); err != nil {
+	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id, when); err != nil {
 		return response{}, err
 	}
 	return response{status: http.StatusOK, body: api.Deleted{ID: id, Deleted: true}}, nil

@@ -48,7 +48,7 @@ func TestErasureJobs(t *testing.T) {
 	a.erasureJob(t, http.StatusOK, queued)
 	ev := sample(t, "list-entity")
 	ev.RawQueryString = "updated_since=2026-01-01T00:00:00Z&include_deleted=true&order=desc"
-	const tombstone = `{"id":"ada","type":"entity","created_at":"2026-01-02T15:04:05.678Z","deleted_at":"2026-01-02T15:04:05.678Z","deleted":true,"erased":true,"erased_at":"2026-01-02T15:04:05.678Z"}`
+	const tombstone = `{"id":"ada","type":"entity","revision":1,"created_at":"2026-01-02T15:04:05.678Z","deleted_at":"2026-01-02T15:04:05.678Z","deleted":true,"erased":true,"erased_at":"2026-01-02T15:04:05.678Z"}`
 	if resp := a.invoke(t, "list-entity", ev); resp.StatusCode != http.StatusOK || !strings.Contains(resp.Body, tombstone) {
 		t.Errorf("%d %s, want %s", resp.StatusCode, resp.Body, tombstone)
 	}

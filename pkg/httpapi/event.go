@@ -55,13 +55,28 @@ func createEvent(s *service, r *request) (response, error) {
 }
 
 func createEvents(s *service, r *request) (response, error) {
-	return importBatch(s, r, "event", "events", func(element []byte) (batchWrite, error) {
-		d, err := s.newEvent(element)
-		return batchWrite{id: d.ID, store: func(ctx context.Context) (api.BatchResult, error) {
-			stored, created, err := event.Create(ctx, s.stores.Events, r.workspace, d)
-			return api.BatchResult{Status: createdStatus(created), Event: &stored}, err
-		}}, err
-	}, nil)
+	return importing[event.Draft]{
+		noun: "event", plural: "events",
+		read: func(element []byte) (string, event.Draft, error) {
+			d, err := s.newEvent(element)
+			return d.ID, d, err
+		},
+		store: func(ctx context.Context, _ string, drafts []event.Draft) (outcomes []outcome) {
+			var failed error // an error of the store; the order of the events must still be right when the client repeats the batch
+			for _, d := range drafts {
+				if failed != nil {
+					outcomes = append(outcomes, outcome{err: failed})
+					continue
+				}
+				stored, created, err := event.Create(ctx, s.stores.Events, r.workspace, d)
+				outcomes = append(outcomes, outcome{api.BatchResult{Status: createdStatus(created), Event: &stored}, err})
+				if code := record.CodeOf(err); code != record.Conflict && code != record.Invalid { // otherwise, only this record is at fault
+					failed = err
+				}
+			}
+			return outcomes
+		},
+	}.run(s, r)
 }
 
 // newEvent decodes an event, and gives it an id if the body has none.

@@ -73,13 +73,12 @@ func sample(t *testing.T, name string) events.APIGatewayV2HTTPRequest {
 
 func TestSampleEvents(t *testing.T) {
 	a := newAPI(t)
-	const ada = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","born":1815},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
+	const ada = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","born":1815},"revision":1,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
 	const signedUp = `{"id":"evt-1","name":"signed_up","entity_id":"ada","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{"plan":"free"},"created_at":"2026-01-02T15:04:05.678Z"}`
 	const loggedIn = `{"id":"evt-2","name":"logged_in","entity_id":"ada","occurred_at":"2026-01-02T15:04:06.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.678Z"}`
-	const adaChanged = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","field":"mathematics"},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.679Z"}`
-	const adaBorn = `{"id":"ada","type":"person","attributes":{"born":1815},"created_at":"2026-01-02T15:04:05.681Z","updated_at":"2026-01-02T15:04:05.681Z"}`
-	const adaDied = `{"id":"ada","type":"person","attributes":{"born":1815,"died":1852},"created_at":"2026-01-02T15:04:05.681Z","updated_at":"2026-01-02T15:04:05.682Z"}`
-	const bob = `{"id":"bob","type":"entity","attributes":{},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
+	const adaChanged = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","field":"mathematics"},"revision":2,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.679Z"}`
+	const adaDied = `{"id":"ada","type":"person","attributes":{"born":1815,"died":1852},"revision":4,"created_at":"2026-01-02T15:04:05.681Z","updated_at":"2026-01-02T15:04:05.681Z"}`
+	const bob = `{"id":"bob","type":"entity","attributes":{},"revision":1,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
 	const export = `{"id":"export-1","resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-01T00:00:00.000Z"},"status":"queued","records_written":0,"records_expected":null,"size_bytes":null,"created_at":"2026-01-02T15:04:05.678Z","started_at":null,"finished_at":null,"file_expires_at":null,"file_deleted_at":null,"download_url":null,"error":null}`
 	cancelled := strings.NewReplacer(`"queued"`, `"cancelled"`, `"finished_at":null`, `"finished_at":"2026-01-02T15:04:05.678Z"`).Replace(export)
 	for _, step := range []struct {
@@ -107,7 +106,7 @@ func TestSampleEvents(t *testing.T) {
 		{"delete-entity", 200, `{"id":"ada","deleted":true}`},
 		{"get-entity", 404, ""},
 		{"update-entity", 404, ""},
-		{"upsert-entities", 207, `{"results":[{"index":0,"status":201,"entity":` + adaBorn + `},{"index":1,"status":200,"entity":` + adaDied + `},{"index":2,"status":201,"entity":` + bob + `}]}`},
+		{"upsert-entities", 207, `{"results":[{"index":0,"status":201,"entity":` + adaDied + `},{"index":1,"status":200,"entity":` + adaDied + `},{"index":2,"status":201,"entity":` + bob + `}]}`},
 		{"upsert-entities", 200, ""},
 		{"get-erasure-job", 404, ""},
 		{"list-entity-index", 200, `{"data":[],"next_cursor":null}`},

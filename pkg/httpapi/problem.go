@@ -40,6 +40,7 @@ type apiError struct {
 	fields   []record.FieldError
 	violated []string
 	results  []api.BatchResult
+	revision *int64      // the entity's current revision, if it is another than the change was made for
 	header   http.Header // in addition to the headers that every problem has; may be nil
 	cause    error       // only for the log
 }
@@ -148,6 +149,7 @@ var problems = map[record.Code]apiError{
 	record.Invalid:     {status: http.StatusUnprocessableEntity, code: "invalid_body"},
 	record.NotFound:    {status: http.StatusNotFound, code: "not_found"},
 	record.Conflict:    {status: http.StatusConflict, code: "conflict"},
+	record.Mismatch:    {status: http.StatusPreconditionFailed, code: "revision_mismatch"},
 	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable"},
 }
 
@@ -163,6 +165,9 @@ func asAPIError(err error) *apiError {
 	if re, ok := errors.AsType[*record.Error](err); ok {
 		if e, ok := problems[re.Code]; ok {
 			e.detail, e.fields, e.cause = re.Detail, re.Fields, re.Err
+			if re.Code == record.Mismatch {
+				e.revision = &re.Revision
+			}
 			if len(re.Fields) > 0 {
 				e.detail += ": " + sentence(re.Fields)
 			}
@@ -186,7 +191,7 @@ func sentence(fields []record.FieldError) string {
 func (e *apiError) problem(instance string) api.Problem {
 	p := api.Problem{
 		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: record.ShortenTo(e.detail, maxDetail),
-		Instance: instance, Code: e.code, Errors: slices.Clone(e.fields), ViolatedPolicies: e.violated, Results: e.results,
+		Instance: instance, Code: e.code, Errors: slices.Clone(e.fields), ViolatedPolicies: e.violated, Results: e.results, CurrentRevision: e.revision,
 	}
 	for i, f := range p.Errors {
 		p.Errors[i].Detail = record.ShortenTo(f.Detail, maxFieldDetail)

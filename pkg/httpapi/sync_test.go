@@ -172,8 +172,8 @@ func TestAWalkReturnsWhatLeavesItsFilter(t *testing.T) {
 	later := record.TimeOf(c.now.Add(2 * time.Millisecond)).String()
 	c.now = c.now.Add(time.Minute)
 	for i, tt := range []struct{ target, want string }{
-		{"/entity?updated_since=" + at + "&type=person", `{"id":"b","type":"person","attributes":{"n":1},"created_at":"` + at + `","updated_at":"` + at + `"},` +
-			`{"id":"a","type":"account","updated_at":"` + later + `","deleted":true,"reason":"filter"}`},
+		{"/entity?updated_since=" + at + "&type=person", `{"id":"b","type":"person","attributes":{"n":1},"revision":1,"created_at":"` + at + `","updated_at":"` + at + `"},` +
+			`{"id":"a","type":"account","revision":3,"updated_at":"` + later + `","deleted":true,"reason":"filter"}`},
 		{"/event?created_since=" + at + "&entity_id=b", `{"id":"1","created_at":"` + at + `","deleted":true,"reason":"filter"},` +
 			`{"id":"2","name":"n","entity_id":"b","occurred_at":"` + at + `","attributes":{},"created_at":"` + at + `"}`},
 	} {

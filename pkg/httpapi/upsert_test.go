@@ -125,7 +125,7 @@ type faulty struct {
 	fail func(id string) error // GetEach passes "" as the id
 }
 
-func (s *faulty) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Entity, error) {
+func (s *faulty) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Change, error) {
 	if err := s.fail(""); err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (s *faulty) GetEach(ctx context.Context, workspace string, ids []string) (m
 }
 
 func (s *faulty) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
-	if err := s.fail(w.Entity.ID); err != nil {
+	if err := s.fail(w.ID); err != nil {
 		return entity.Change{}, false, err
 	}
 	return s.Store.Write(ctx, workspace, w)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -194,6 +195,18 @@ func Boolean(into *bool) Decoder {
 		if *into = string(value) == "true"; !*into && string(value) != "false" {
 			return errors.New("must be true or false")
 		}
+		return nil
+	}
+}
+
+// Whole decodes a whole number of at least 0 and makes *into point to it.
+func Whole(into **int64) Decoder {
+	return func(value []byte) error {
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		if err != nil || n < 0 {
+			return errors.New("must be a whole number of at least 0")
+		}
+		*into = &n
 		return nil
 	}
 }

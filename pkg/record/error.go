@@ -15,6 +15,7 @@ const (
 	NotFound                    // the workspace has no record with this id
 	Conflict                    // a record with this id has different content, or the job has already ended; nothing was written
 	Malformed                   // the text is not a JSON object; nothing was written
+	Mismatch                    // the entity does not have the revision that the change was made for; nothing was written
 	Unavailable                 // the store did not respond in time, or other requests kept changing the record; the write may have happened
 )
 
@@ -25,6 +26,8 @@ type Error struct {
 	Detail string       // one sentence for the client, without the cause
 	Fields []FieldError // only if Code is Invalid
 	Err    error        // the cause, for logs; may be nil
+
+	Revision int64 // only if Code is Mismatch: the current revision, 0 if there is no live entity
 }
 
 // FieldError says what is wrong with a field.

@@ -13,7 +13,7 @@ import (
 // follows that list: JSON, CSV, imports, checks and the stores.
 type Member struct {
 	Name  string
-	Value any // *string, *Time, *Attributes or *bool
+	Value any // *string, *int64, *Time, *Attributes or *bool
 
 	Check     func(text string) error // says what is wrong with a text from a client; nil if nothing can be
 	Null      bool                    // may be empty, and is then null in JSON
@@ -30,6 +30,8 @@ func (m Member) Empty() bool {
 	switch v := m.Value.(type) {
 	case *string:
 		return *v == ""
+	case *int64:
+		return *v == 0
 	case *Time:
 		return *v == Time{}
 	case *bool:
@@ -94,6 +96,8 @@ func (m *Member) appendValue(b []byte) ([]byte, error) {
 			return jsontext.AppendQuote(b, *v)
 		}
 		return append(b, "null"...), nil
+	case *int64:
+		return strconv.AppendInt(b, *v, 10), nil
 	case *Time:
 		b, _ = v.AppendText(append(b, '"')) // never fails
 		return append(b, '"'), nil
@@ -157,6 +161,13 @@ func (m *Member) decode(value []byte) error {
 	switch v := m.Value.(type) {
 	case *string:
 		return Text(v, m.Check)(value)
+	case *int64:
+		var n *int64
+		err := Whole(&n)(value)
+		if err == nil {
+			*v = *n
+		}
+		return err
 	case *Time:
 		var t *Time
 		err := Instant(&t)(value)
@@ -189,6 +200,8 @@ func Same(a, b []Member) bool {
 		switch v := m.Value.(type) {
 		case *string:
 			same = *v == *b[i].Value.(*string)
+		case *int64:
+			same = *v == *b[i].Value.(*int64)
 		case *Time:
 			same = *v == *b[i].Value.(*Time)
 		case *Attributes:

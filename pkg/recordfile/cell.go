@@ -14,10 +14,13 @@ type cell struct {
 	quoted bool // in a Reader, whether the cell has quotes; in a CSVWriter, whether it needs them
 }
 
-// fieldCell returns the cell for a member that is a string or null.
+// fieldCell returns the cell for a member that is a string, a number or null.
 func fieldCell(value jsontext.Value) (cell, error) {
-	if value.Kind() == 'n' {
+	switch value.Kind() {
+	case 'n':
 		return cell{}, nil
+	case '0':
+		return cell{text: string(value)}, nil
 	}
 	text, err := jsontext.AppendUnquote(nil, value)
 	return cell{text: string(text)}, err

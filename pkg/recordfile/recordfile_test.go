@@ -309,7 +309,7 @@ func TestNDJSON(t *testing.T) {
 func TestWritingInvalidJSONIsAnError(t *testing.T) {
 	t.Parallel()
 	w := recordfile.NewCSVWriter(io.Discard, columns, []string{"a"}, false)
-	for _, r := range []string{``, `[]`, `{"id":5}`, `{"id":"x","attributes":[]}`, `{"attributes":{"a":"\ud800"}}`} {
+	for _, r := range []string{``, `[]`, `{"id":true}`, `{"id":"x","attributes":[]}`, `{"attributes":{"a":"\ud800"}}`} {
 		if err := w.Write([]byte(r)); err == nil {
 			t.Errorf("no error for %s", r)
 		}

@@ -26,15 +26,15 @@ var entityKind = recordKind[entity.Entity, entityStore]{
 	plain:      plainEntity,
 	variant: func(id string, n int) entity.Entity {
 		at := record.TimeOf(entityCreatedAt.Time().Add(time.Duration(1+n) * time.Second))
-		return entity.Entity{ID: id, Type: fmt.Sprintf("variant %d", n), Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, n)), CreatedAt: at, UpdatedAt: at}
+		return entity.Entity{ID: id, Type: fmt.Sprintf("variant %d", n), Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, n)), Revision: 1, CreatedAt: at, UpdatedAt: at}
 	},
 	with: func(e entity.Entity, typ string, attributes record.Attributes) entity.Entity {
 		e.Type, e.Attributes = typ, attributes
 		return e
 	},
 	extra: []entity.Entity{
-		{ID: "first", Type: "account", Attributes: record.Attributes(`{}`), CreatedAt: first, UpdatedAt: first},
-		{ID: "last", Type: "account", Attributes: record.Attributes(`{}`), CreatedAt: last, UpdatedAt: last},
+		{ID: "first", Type: "account", Attributes: record.Attributes(`{}`), Revision: 1, CreatedAt: first, UpdatedAt: first},
+		{ID: "last", Type: "account", Attributes: record.Attributes(`{}`), Revision: 1, CreatedAt: last, UpdatedAt: last},
 	},
 	lists: func(ctx context.Context, s entityStore, workspace string) []recordList[entity.Entity] {
 		return []recordList[entity.Entity]{listEntities(ctx, s, workspace, "")}
@@ -76,23 +76,36 @@ func (s entityStore) at(now record.Time) entity.Store {
 
 // create stores e as if the time were e.CreatedAt.
 func (s entityStore) create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
-	c, created, err := s.at(e.CreatedAt).Write(ctx, workspace, entity.Write{Op: entity.CreateWrite, Entity: e})
+	c, created, err := s.at(e.CreatedAt).Write(ctx, workspace, entity.Creation(e))
 	return c.Entity, created, err
 }
 
-// replace replaces old with e as if the time were e.UpdatedAt.
+// replace replaces old with e, if the entity still has old's revision, as if the time were
+// e.UpdatedAt.
 func (s entityStore) replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
-	_, replaced, err = s.at(e.UpdatedAt).Write(ctx, workspace, entity.Write{Op: entity.ReplaceWrite, Entity: e, Old: old})
+	_, replaced, err = s.at(e.UpdatedAt).Write(ctx, workspace, replacement(old, e))
+	if record.CodeOf(err) == record.Mismatch {
+		return false, nil
+	}
 	return replaced, err
 }
 
+func replacement(old, e entity.Entity) entity.Write {
+	return entity.Write{
+		Op: entity.UpdateWrite, ID: e.ID, If: &entity.Condition{Revision: old.Revision},
+		Edit: func(latest entity.Change, _ record.Time) (next entity.Change, ok bool, err error) {
+			return entity.Change{Entity: e, ErasedAt: latest.ErasedAt}, true, nil
+		},
+	}
+}
+
 func (s entityStore) delete(ctx context.Context, workspace, id string, at record.Time) (deleted bool, err error) {
-	_, deleted, err = s.at(at).Write(ctx, workspace, entity.Write{Op: entity.DeleteWrite, Entity: entity.Entity{ID: id}})
+	_, deleted, err = s.at(at).Write(ctx, workspace, entity.Deletion(id, nil))
 	return deleted, err
 }
 
 func (s entityStore) erase(ctx context.Context, workspace, id string, at record.Time) (entity.Change, error) {
-	c, _, err := s.at(at).Write(ctx, workspace, entity.Write{Op: entity.EraseWrite, Entity: entity.Entity{ID: id}})
+	c, _, err := s.at(at).Write(ctx, workspace, entity.Erasure(id))
 	return c, err
 }
 
@@ -109,6 +122,8 @@ func Entities(t *testing.T, open OpenEntities) {
 		{name: "a replacement of an entity that has changed does nothing", run: testReplaceChanged},
 		{name: "a replacement may have another type", run: testReplaceType},
 		{name: "concurrent updates lose nothing", run: testConcurrentUpdates},
+		{name: "a change that races with another is made to the result of the other", run: testRaces},
+		{name: "a change with a condition is made only to an entity that meets it", run: testConditions},
 		{name: "a deleted entity is only in the list of changes", run: testEntityDelete},
 		{name: "an entity that is created again is later than its tombstone", run: testCreateAgain},
 		{name: "changes are in order of time and contain only the latest change of each entity", run: testChanges},
@@ -123,14 +138,14 @@ func Entities(t *testing.T, open OpenEntities) {
 }
 
 func plainEntity(id string) entity.Entity {
-	e := entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`), CreatedAt: entityCreatedAt, UpdatedAt: entityCreatedAt}
+	e := entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`), Revision: 1, CreatedAt: entityCreatedAt, UpdatedAt: entityCreatedAt}
 	fillTexts(e.Members(nil))
 	return e
 }
 
-// changed returns e with other attributes and a later UpdatedAt.
+// changed returns e with other attributes, the next revision and a later UpdatedAt.
 func changed(e entity.Entity, attributes string) entity.Entity {
-	e.Attributes, e.UpdatedAt = record.Attributes(attributes), updatedAt
+	e.Attributes, e.Revision, e.UpdatedAt = record.Attributes(attributes), e.Revision+1, updatedAt
 	return e
 }
 
@@ -246,7 +261,7 @@ func testEntityDelete(t *testing.T, s entityStore) {
 		t.Errorf("delete in a workspace without entities: %v, error %v", deleted, err)
 	}
 	tombstone := changesWith(t, s, "b")
-	want := entity.Change{Entity: entity.Entity{ID: "b", Type: "account", CreatedAt: entityCreatedAt}, Deleted: true, DeletedAt: updatedAt}
+	want := entity.Change{Entity: entity.Entity{ID: "b", Type: "account", Revision: 2, CreatedAt: entityCreatedAt}, Deleted: true, DeletedAt: updatedAt}
 	if len(tombstone) != 1 || !reflect.DeepEqual(tombstone[0], want) {
 		t.Errorf("the changes of b are %+v, want %+v", tombstone, want)
 	}
@@ -261,7 +276,7 @@ func testEntityDelete(t *testing.T, s entityStore) {
 		}
 	}
 	again := plainEntity("b")
-	again.Type, again.CreatedAt, again.UpdatedAt = "other", entityAt(1), entityAt(1)
+	again.Type, again.Revision, again.CreatedAt, again.UpdatedAt = "other", 3, entityAt(1), entityAt(1)
 	entityKind.fill(t, s, workspace, again) // the id can be used again
 	listEntities(t.Context(), s, workspace, "other").check(t, []entity.Entity{again}, 10)
 	entityKind.want(t, s, workspace, plainEntity("a"), again, plainEntity("c"))
@@ -270,24 +285,25 @@ func testEntityDelete(t *testing.T, s entityStore) {
 // testGetEach requests more entities than fit into a BatchGetItem call, some of them twice.
 func testGetEach(t *testing.T, s entityStore) {
 	var ids []string
-	want := make(map[string]entity.Entity)
+	want := make(map[string]entity.Change)
 	for i := range 130 {
 		id := fmt.Sprintf("%03d", i)
 		if ids = append(ids, id); i%3 == 0 {
 			ids = append(ids, id)
-			want[id] = plainEntity(id)
+			want[id] = entity.Change{Entity: plainEntity(id)}
 			entityKind.fillPlain(t, s, workspace, id)
 		}
 	}
 	entityKind.fillPlain(t, s, workspace, "001", "beside")
 	entityKind.fillPlain(t, s, "other", "002")
 	remove(t, s, "001")
+	want["001"] = changesWith(t, s, "001")[0]
 	for _, tt := range []struct {
 		workspace string
 		ids       []string
-		want      map[string]entity.Entity
+		want      map[string]entity.Change
 	}{
-		{workspace, ids, want}, {workspace, nil, map[string]entity.Entity{}}, {"nobody", ids, map[string]entity.Entity{}},
+		{workspace, ids, want}, {workspace, nil, map[string]entity.Change{}}, {"nobody", ids, map[string]entity.Change{}},
 	} {
 		if got, err := s.GetEach(t.Context(), tt.workspace, tt.ids); err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%d ids of workspace %s: %d entities, error %v; want %d", len(tt.ids), tt.workspace, len(got), err, len(tt.want))

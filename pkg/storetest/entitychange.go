@@ -34,7 +34,7 @@ func testCreateAgain(t *testing.T, s entityStore) {
 		remove(t, s, id)
 		again, want := plainEntity(id), plainEntity(id)
 		again.CreatedAt = entityAt(tt.now)
-		want.CreatedAt, want.UpdatedAt = entityAt(tt.want), entityAt(tt.want)
+		want.Revision, want.CreatedAt, want.UpdatedAt = 3, entityAt(tt.want), entityAt(tt.want)
 		for _, first := range []bool{true, false} {
 			stored, created, err := s.create(t.Context(), workspace, again)
 			if created != first || err != nil || !reflect.DeepEqual(stored, want) {
@@ -60,7 +60,7 @@ func testChanges(t *testing.T, s entityStore) {
 		switch i % 4 {
 		case 0:
 			was := e
-			e.Attributes, e.UpdatedAt = record.Attributes(`{"n":1}`), entityAt(20+i/5)
+			e.Attributes, e.Revision, e.UpdatedAt = record.Attributes(`{"n":1}`), 2, entityAt(20+i/5)
 			if replaced, err := s.replace(t.Context(), workspace, was, e); !replaced || err != nil {
 				t.Fatalf("replace: %v, error %v", replaced, err)
 			}
@@ -69,7 +69,7 @@ func testChanges(t *testing.T, s entityStore) {
 			if deleted, err := s.delete(t.Context(), workspace, e.ID, entityAt(20+i/4)); !deleted || err != nil {
 				t.Fatalf("delete: %v, error %v", deleted, err)
 			}
-			e.Attributes, e.UpdatedAt = nil, record.Time{}
+			e.Attributes, e.Revision, e.UpdatedAt = nil, 2, record.Time{}
 			want = append(want, entity.Change{Entity: e, Deleted: true, DeletedAt: entityAt(20 + i/4)})
 		default:
 			want = append(want, entity.Change{Entity: e})
@@ -93,7 +93,7 @@ func testFilteredChanges(t *testing.T, s entityStore) {
 		entityKind.fill(t, s, workspace, e)
 		c := entity.Change{Entity: e}
 		if e.Type != "type-1" {
-			c = entity.Change{Entity: entity.Entity{ID: e.ID, Type: e.Type, UpdatedAt: e.UpdatedAt}, Deleted: true, Reason: record.Filtered}
+			c = entity.Change{Entity: entity.Entity{ID: e.ID, Type: e.Type, Revision: e.Revision, UpdatedAt: e.UpdatedAt}, Deleted: true, Reason: record.Filtered}
 		}
 		want = append(want, c)
 	}
@@ -158,11 +158,11 @@ func testEntityErase(t *testing.T, s entityStore) {
 		entityKind.fill(t, s, workspace, e)
 		entityKind.fillPlain(t, s, workspace, was)
 		remove(t, s, was)
-		wantOf := func(id, typ string, created, at record.Time) entity.Change {
-			return entity.Change{Entity: entity.Entity{ID: id, Type: typ, CreatedAt: created}, Deleted: true, DeletedAt: at, ErasedAt: at}
+		wantOf := func(id, typ string, revision int64, created, at record.Time) entity.Change {
+			return entity.Change{Entity: entity.Entity{ID: id, Type: typ, Revision: revision, CreatedAt: created}, Deleted: true, DeletedAt: at, ErasedAt: at}
 		}
 		for _, want := range []entity.Change{
-			wantOf(lives, "account", updatedAt, entityAt(tt.want)), wantOf(was, "account", entityCreatedAt, entityAt(tt.want)), wantOf(never, entity.DefaultType, now, now),
+			wantOf(lives, "account", 2, updatedAt, entityAt(tt.want)), wantOf(was, "account", 3, entityCreatedAt, entityAt(tt.want)), wantOf(never, entity.DefaultType, 1, now, now),
 		} {
 			for range 2 { // the second call replaces the tombstone of the first
 				got, err := s.erase(t.Context(), workspace, want.ID, now)
@@ -175,6 +175,7 @@ func testEntityErase(t *testing.T, s entityStore) {
 				entityKind.wantNotFound(t, s, workspace, want.ID)
 				want.DeletedAt = want.DeletedAt.Next(now.Time())
 				want.ErasedAt = want.DeletedAt
+				want.Revision++
 			}
 		}
 	}
@@ -193,7 +194,7 @@ func changesWith(t *testing.T, s entityStore, id string) []entity.Change {
 func testEraseAndCreate(t *testing.T, s entityStore) {
 	e := plainEntity("a")
 	e.CreatedAt = entityAt(2)
-	want := entity.Change{Entity: entity.Entity{ID: "a", Type: entity.DefaultType, CreatedAt: updatedAt}, Deleted: true, DeletedAt: updatedAt, ErasedAt: updatedAt}
+	want := entity.Change{Entity: entity.Entity{ID: "a", Type: entity.DefaultType, Revision: 1, CreatedAt: updatedAt}, Deleted: true, DeletedAt: updatedAt, ErasedAt: updatedAt}
 	for _, step := range []struct {
 		name  string
 		write func() error
@@ -201,17 +202,17 @@ func testEraseAndCreate(t *testing.T, s entityStore) {
 	}{
 		{"erase", func() error { _, err := s.erase(t.Context(), workspace, "a", updatedAt); return err }, func() {}},
 		{"create", func() error { _, _, err := s.create(t.Context(), workspace, e); return err }, func() {
-			e.UpdatedAt = entityAt(2)
+			e.Revision, e.UpdatedAt = 2, entityAt(2)
 			want.Entity, want.Deleted, want.DeletedAt = e, false, record.Time{}
 		}},
 		{"replace", func() error {
 			_, err := s.replace(t.Context(), workspace, e, changed(e, `{"b":2}`))
 			return err
 		}, func() {
-			want.Attributes, want.UpdatedAt = record.Attributes(`{"b":2}`), entityAt(3)
+			want.Attributes, want.Revision, want.UpdatedAt = record.Attributes(`{"b":2}`), 3, entityAt(3)
 		}},
 		{"delete", func() error { _, err := s.delete(t.Context(), workspace, "a", entityAt(5)); return err }, func() {
-			want.Attributes, want.UpdatedAt, want.Deleted, want.DeletedAt = nil, record.Time{}, true, entityAt(5)
+			want.Attributes, want.Revision, want.UpdatedAt, want.Deleted, want.DeletedAt = nil, 4, record.Time{}, true, entityAt(5)
 		}},
 	} {
 		if err := step.write(); err != nil {
@@ -239,20 +240,20 @@ func testClockFault(t *testing.T, s entityStore) {
 		}
 		c, written, err := at.Write(t.Context(), workspace, w)
 		if !written || err != nil {
-			t.Fatalf("%s %s at %s: %v, error %v", w.Op, w.Entity.ID, now, written, err)
+			t.Fatalf("%s %s at %s: %v, error %v", w.Op, w.ID, now, written, err)
 		}
 		return c
 	}
 	for _, deleted := range []bool{false, true} {
-		for _, kind := range []entity.Op{entity.CreateWrite, entity.ReplaceWrite, entity.DeleteWrite, entity.EraseWrite} {
+		for _, kind := range []entity.Op{entity.CreateWrite, entity.UpdateWrite, entity.DeleteWrite, entity.EraseWrite} {
 			if deleted != (kind == entity.CreateWrite) && kind != entity.EraseWrite {
 				continue
 			}
 			for _, difference := range []time.Duration{2 * record.MaxClockSkew, 2*record.MaxClockSkew + time.Millisecond} {
 				e := plainEntity(fmt.Sprintf("%s-%v-%d", kind, deleted, difference.Milliseconds()))
-				was := write(ahead, entity.Write{Op: entity.CreateWrite, Entity: e})
+				was := write(ahead, entity.Creation(e))
 				if deleted {
-					was = write(ahead, entity.Write{Op: entity.DeleteWrite, Entity: e})
+					was = write(ahead, entity.Deletion(e.ID, nil))
 				}
 				stamp := was.SyncPosition().At
 				now := record.TimeOf(stamp.Time().Add(-difference))
@@ -262,7 +263,10 @@ func testClockFault(t *testing.T, s entityStore) {
 				if fault {
 					want, wantFaults = now, []entity.ClockFault{{Workspace: workspace, ID: e.ID, Was: stamp, Now: now}}
 				}
-				c := write(now, entity.Write{Op: kind, Entity: e, Old: was.Entity})
+				c := write(now, map[entity.Op]entity.Write{
+					entity.CreateWrite: entity.Creation(e), entity.UpdateWrite: replacement(was.Entity, e),
+					entity.DeleteWrite: entity.Deletion(e.ID, nil), entity.EraseWrite: entity.Erasure(e.ID),
+				}[kind])
 				if c.SyncPosition().At != want || !reflect.DeepEqual(faults, wantFaults) {
 					t.Errorf("%s %s: the stamp is %s, faults %+v; want %s, %+v", kind, difference, c.SyncPosition().At, faults, want, wantFaults)
 				}

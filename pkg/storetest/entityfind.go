@@ -168,7 +168,7 @@ func (f *finding) upsert(rt *rapid.T) {
 		}
 	}
 	d.Attributes = object(patch)
-	if _, _, err := entity.Upsert(f.ctx, f.store, f.workspace, d, nil); err != nil {
+	if err := entity.Upsert(f.ctx, f.store, f.workspace, d.ID, []entity.Draft{d}, nil).Errs[0]; err != nil {
 		rt.Fatal(err)
 	}
 	d.Attributes = object(attributes)
@@ -195,7 +195,7 @@ func (f *finding) delete(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "erase") {
 		_, err = entity.Erase(f.ctx, f.store, f.workspace, id)
 	} else {
-		err = entity.Delete(f.ctx, f.store, f.workspace, id)
+		err = entity.Delete(f.ctx, f.store, f.workspace, id, nil)
 	}
 	if err != nil {
 		rt.Fatal(err)

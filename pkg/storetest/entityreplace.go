@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
@@ -35,16 +34,13 @@ func testEntityReplace(t *testing.T, s entityStore) {
 func testReplaceChanged(t *testing.T, s entityStore) {
 	entityKind.fillPlain(t, s, workspace, "a", "gone")
 	remove(t, s, "gone")
-	later, earlier, tombstone := plainEntity("a"), plainEntity("a"), plainEntity("gone")
-	later.UpdatedAt = updatedAt
-	earlier.UpdatedAt = record.TimeOf(entityCreatedAt.Time().Add(-time.Millisecond))
-	tombstone.UpdatedAt = updatedAt
+	later, tombstone := plainEntity("a"), plainEntity("gone")
+	later.Revision, tombstone.Revision = 2, 2
 	for name, was := range map[string]entity.Entity{
-		"a later update":      later,
-		"an earlier update":   earlier,
-		"a deleted entity":    plainEntity("gone"),
-		"a tombstone's stamp": tombstone,
-		"an unknown entity":   plainEntity("never"),
+		"another revision":  later,
+		"a deleted entity":  plainEntity("gone"),
+		"a tombstone":       tombstone,
+		"an unknown entity": plainEntity("never"),
 	} {
 		if replaced, err := s.replace(t.Context(), workspace, was, changed(was, `{"lost":true}`)); replaced || err != nil {
 			t.Errorf("%s: replaced %v, error %v", name, replaced, err)

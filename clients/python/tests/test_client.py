@@ -31,6 +31,7 @@ ENTITY = {
     "type": "t",
     "attributes": {},
     "created_at": "2026-01-02T15:04:05.678Z",
+    "revision": 1,
     "updated_at": "2026-01-02T15:04:05.678Z",
 }
 

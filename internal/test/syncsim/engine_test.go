@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,6 +51,19 @@ func text(it item, name string) string {
 		return ""
 	}
 	return s.Value
+}
+
+// number returns a number attribute, or 0 if it is absent.
+func number(it item, name string) int {
+	n, _ := it[name].(*types.AttributeValueMemberN)
+	if n == nil {
+		return 0
+	}
+	value, err := strconv.Atoi(n.Value)
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 // client returns an SDK client whose calls go to e instead of a network.
@@ -211,6 +225,9 @@ func holds(condition string, names map[string]string, values, it item) bool {
 				return it[name(strings.TrimSuffix(present, ")"))] == nil
 			}
 			compare := strings.Fields(term)
+			if compare[0] == "#revision" {
+				return it[name(compare[0])] == nil || number(it, name(compare[0])) != number(values, compare[2])
+			}
 			got, want := text(it, name(compare[0])), text(values, compare[2])
 			switch compare[1] {
 			case "<":
@@ -229,6 +246,7 @@ func update(expression string, names map[string]string, values, it item) item {
 	if it == nil {
 		it = make(item)
 	}
+	expression, add, _ := strings.Cut(expression, " ADD ")
 	set, remove, _ := strings.Cut(expression, " REMOVE ")
 	for _, a := range assignment.FindAllStringSubmatch(set, -1) {
 		if a[2] == "" || it[names[a[1]]] == nil {
@@ -237,6 +255,9 @@ func update(expression string, names map[string]string, values, it item) item {
 	}
 	for name := range strings.SplitSeq(remove, ", ") {
 		delete(it, names[name])
+	}
+	if name, _, ok := strings.Cut(add, " "); ok { // adds 1, the only number that stores add
+		it[names[name]] = &types.AttributeValueMemberN{Value: strconv.Itoa(number(it, names[name]) + 1)}
 	}
 	return it
 }

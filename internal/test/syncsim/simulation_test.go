@@ -220,9 +220,12 @@ func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 			call = func() (err error) { _, _, err = entity.Create(t.Context(), entities, workspace, d); return err }
 		case 2:
 			patch := record.Attributes(fmt.Sprintf(`{"%d":%d}`, number, n))
-			call = func() (err error) { _, err = entity.Update(t.Context(), entities, workspace, id, patch); return err }
+			call = func() (err error) {
+				_, err = entity.Update(t.Context(), entities, workspace, id, patch, nil)
+				return err
+			}
 		case 3, 4:
-			call = func() error { return entity.Delete(t.Context(), entities, workspace, id) }
+			call = func() error { return entity.Delete(t.Context(), entities, workspace, id, nil) }
 		case 5, 6:
 			d := event.Draft{ID: fmt.Sprintf("%d-%d", number, n), Name: "n", EntityID: id}
 			call = func() (err error) { _, _, err = event.Create(t.Context(), events, workspace, d); return err }

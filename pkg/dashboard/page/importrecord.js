@@ -6,7 +6,7 @@ const columnRoles = {
   entity: { id: 'Id', type: 'Type', attribute: 'Attribute', attributes: 'All attributes, as JSON', out: 'Left out' },
 };
 
-const setByService = ['created_at', 'updated_at'];
+const setByService = ['revision', 'created_at', 'updated_at'];
 
 /** Returns what a column becomes by default, according to its name. */
 function roleOf(kind, column) {

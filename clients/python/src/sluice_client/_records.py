@@ -45,6 +45,7 @@ class Entity:
     id: str
     type: str
     attributes: Attributes
+    revision: int  # grows with every change
     created_at: datetime
     updated_at: datetime
 

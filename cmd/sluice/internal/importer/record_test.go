@@ -67,7 +67,7 @@ func TestReadRecords(t *testing.T) {
 		{"null means that a field is missing", record.NDJSON, false, `{"id":null,"name":"n","entity_id":null,"occurred_at":null,"attributes":null}`, []string{`1 {"id":"line:1","name":"n","attributes":{}}`}},
 		{"exported", record.NDJSON, false, `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`,
 			[]string{`1 {"id":"a","name":"n","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{}}`}},
-		{"exported entities", record.NDJSON, true, `{"id":"a","type":"t","attributes":{"a":null},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`,
+		{"exported entities", record.NDJSON, true, `{"id":"a","type":"t","attributes":{"a":null},"revision":7,"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`,
 			[]string{`1 {"id":"a","type":"t","attributes":{"a":null}}`}},
 		{"entities", record.NDJSON, true, `{}`, []string{`1 {"id":"line:1","attributes":{}}`}},
 		{"bad lines", record.NDJSON, false, "{\"name\"\n{\"name\":\"ok\"}\n[{}]\n5\n{\"name\":5}\n{\"nmae\":\"\"}\n{\"name\":\"a\",\"name\":\"b\"}\n{\"name\":\"\xff\"}\n{\"name\":\"\\ud800\"}\n{} {}\n{\"name\":\"n\",\"attributes\":[]}\n{\"name\":\"n\",\"id\":\"\"}\n{\"type\":\"t\",\"name\":\"n\"}\n{\"name\":\"n\",\"entity_id\":\"\"}\n{\"name\":\"n\",\"occurred_at\":\"now\"}", []string{
@@ -87,7 +87,7 @@ func TestReadRecords(t *testing.T) {
 		{"CSV with times", record.CSV, false, "name,occurred_at\nn,2026-01-02T15:04:05Z\nn,\nn,\"\"\nn\n", []string{
 			`2 {"id":"line:2","name":"n","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{}}`, "3 !occurred_at is empty", "4 !occurred_at is empty", "5 !1 cells",
 		}},
-		{"CSV of exports", record.CSV, true, "\xef\xbb\xbfid,type,created_at,updated_at,attributes.a,attributes.b c,attributes.\r\na,t,2026-01-02T15:04:05.000Z,2026-01-02T15:04:05.000Z,1.50,\"{\"\"x\"\": [true]}\",\r\nb,t,,,,,'=1+1\r\n", []string{
+		{"CSV of exports", record.CSV, true, "\xef\xbb\xbfid,type,revision,created_at,updated_at,attributes.a,attributes.b c,attributes.\r\na,t,7,2026-01-02T15:04:05.000Z,2026-01-02T15:04:05.000Z,1.50,\"{\"\"x\"\": [true]}\",\r\nb,t,,,,,,'=1+1\r\n", []string{
 			`2 {"id":"a","type":"t","attributes":{"a":1.50,"b c":{"x":[true]}}}`,
 			`3 {"id":"b","type":"t","attributes":{"":"=1+1"}}`,
 		}},

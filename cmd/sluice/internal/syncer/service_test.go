@@ -81,17 +81,14 @@ func (s *service) change(t *testing.T, n int) {
 		var err error
 		switch id := fmt.Sprint("e", s.rng.IntN(40)); s.rng.IntN(6) {
 		case 0:
-			err = entity.Delete(t.Context(), s.entities, workspace, id)
+			err = entity.Delete(t.Context(), s.entities, workspace, id, nil)
 		case 1, 2:
 			occurred := record.TimeOf(s.now.Add(-time.Duration(s.rng.IntN(1000)) * time.Hour))
 			d := event.Draft{ID: fmt.Sprint("v", s.rng.IntN(1_000_000)), Name: "n", EntityID: id, OccurredAt: &occurred}
 			_, _, err = event.Create(t.Context(), s.events, workspace, d)
 		default:
-			var old *entity.Entity
-			if e, err := s.entities.Get(t.Context(), workspace, id); err == nil {
-				old = &e
-			}
-			_, _, err = entity.Upsert(t.Context(), s.entities, workspace, entity.Draft{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"deleted":true,"n":%d}`, s.rng.Int()))}, old)
+			d := entity.Draft{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"deleted":true,"n":%d}`, s.rng.Int()))}
+			err = entity.Upsert(t.Context(), s.entities, workspace, id, []entity.Draft{d}, nil).Errs[0]
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,84 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+)
+
+// racing is a Store on which another client makes a change during each write: when the write has
+// read the entity, and has not yet stored anything.
+type racing struct {
+	entity.Store
+	other func()
+}
+
+func (s racing) Write(ctx context.Context, workspace string, w entity.Write) (entity.Change, bool, error) {
+	edit, first := w.Edit, true
+	w.Edit = func(latest entity.Change, stamp record.Time) (entity.Change, bool, error) {
+		if first {
+			first = false
+			s.other()
+		}
+		return edit(latest, stamp)
+	}
+	return s.Store.Write(ctx, workspace, w)
+}
+
+// testRaces lets another client change an entity while a client changes it too.
+func testRaces(t *testing.T, s entityStore) {
+	update := func(patch string) func(entity.Store, string) error {
+		return func(s entity.Store, id string) error {
+			_, err := entity.Update(t.Context(), s, workspace, id, record.Attributes(patch), nil)
+			return err
+		}
+	}
+	upsert := func(s entity.Store, id string) error {
+		d := entity.Draft{ID: id, Attributes: record.Attributes(`{"b":2}`)}
+		return entity.Upsert(t.Context(), s, workspace, id, []entity.Draft{d}, nil).Errs[0]
+	}
+	remove := func(s entity.Store, id string) error { return entity.Delete(t.Context(), s, workspace, id, nil) }
+	create := func(s entity.Store, id string) error {
+		_, _, err := entity.Create(t.Context(), s, workspace, entity.Draft{ID: id, Attributes: record.Attributes(`{"new":1}`)})
+		return err
+	}
+	for i, tt := range []struct {
+		exists      bool
+		call, other func(entity.Store, string) error
+		code        record.Code
+		want        string
+		revision    int64
+	}{
+		{true, update(`{"b":2}`), update(`{"a":null,"c":3}`), 0, `{"c":3,"b":2}`, 3},
+		{true, update(`{"b":2}`), update(`{"b":2}`), 0, `{"a":1,"b":2}`, 2},
+		{true, update(`{"b":2}`), remove, record.NotFound, ``, 0},
+		{true, upsert, update(`{"c":3}`), 0, `{"a":1,"c":3,"b":2}`, 3},
+		{true, upsert, remove, 0, `{"b":2}`, 3},
+		{false, upsert, create, 0, `{"new":1,"b":2}`, 2},
+		{true, remove, update(`{"c":3}`), 0, ``, 0},
+		{false, create, upsert, record.Conflict, `{"b":2}`, 1},
+	} {
+		id := fmt.Sprint("race-", i)
+		if tt.exists {
+			entityKind.fillPlain(t, s, workspace, id)
+		}
+		other := func() {
+			if err := tt.other(s.Store, id); err != nil {
+				t.Errorf("race %d: %v", i, err)
+			}
+		}
+		if err := tt.call(racing{s.Store, other}, id); record.CodeOf(err) != tt.code || (err == nil) != (tt.code == 0) {
+			t.Errorf("race %d: error %v, want code %d", i, err, tt.code)
+		}
+		got, err := s.Get(t.Context(), workspace, id)
+		if err != nil {
+			got = entity.Entity{}
+		}
+		if string(got.Attributes) != tt.want || got.Revision != tt.revision || (err == nil) != (tt.want != "") {
+			t.Errorf("race %d: %s, revision %d, error %v; want %s, %d", i, got.Attributes, got.Revision, err, tt.want, tt.revision)
+		}
+	}
+}
