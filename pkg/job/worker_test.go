@@ -252,6 +252,20 @@ func TestAFailureEndsTheJobWithItsReason(t *testing.T) {
 	}
 }
 
+func TestAFailureEndsTheJobEvenIfTheTimeIsUp(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	s, w := newStore(t), &steps{to: 5, step: func(context.Context, int) error {
+		cancel()
+		return job.Failure("There are too many pages.")
+	}}
+	s.queue(time.Now())
+	if err := s.deliver(ctx, new(jobtest.Life), w, job.Config{}); err != nil {
+		t.Error(err)
+	}
+	wantFailed(t, s.Job(), "There are too many pages.")
+}
+
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
