@@ -98,6 +98,7 @@ func TestDashboard(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
 		"every state is accessible":                   dashboardStates,
 		"users find records":                          dashboardFinds,
+		"nothing is left after an erasure":            dashboardForgets,
 		"users import files":                          dashboardImports,
 		"an import goes on after the page was closed": dashboardImportsAgain,
 		"users pause and cancel imports":              dashboardPausesImports,
@@ -138,8 +139,8 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	seedPage(t, s)
 	numbers := `{"huge":1E400,"price":77.50,"reference":12345678901234567890}`
 	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"name":"measured","attributes":`+numbers+`}`)
-	expired := fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567})
-	open(answers{"/export_job/g": {Status: http.StatusOK, Body: expired}, "/export_job": jobPage(
+	expired := fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567, "file_expires_at": "2026-01-01T00:00:00.000Z"})
+	open(answers{"/export_job": jobPage(
 		fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"started_at": nil, "filters": map[string]any{"entity_id": "customer-7"}}),
 		fakeJob("b", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 18400, "records_expected": 50000,
 			"filters": map[string]any{"from": "2026-11-01T00:00:00.000Z", "to": "2026-11-21T00:00:00.000Z"}}),
@@ -156,7 +157,6 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	if got := browsertest.Eval[float64](tab, `document.querySelector('[data-id=h] progress').value`); got != 40 {
 		t.Errorf("a job between two runs shows %v %%, want 40", got)
 	}
-	tab.Click("[data-id=g] button")
 	tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
 	tab.Click("#new-export label:has([value=csv])")
 	tab.Click("#new-export label:has([value=entity])")

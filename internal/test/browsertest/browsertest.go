@@ -23,6 +23,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/fetch"
+	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -259,6 +260,35 @@ type Answer struct {
 	Status int64
 	Body   any
 	Header map[string]string
+}
+
+// Heap returns a snapshot of the page's JavaScript heap after a garbage collection. It contains
+// every string that a script of the page can still reach.
+func (tab *Tab) Heap() string {
+	tab.t.Helper()
+	var heap strings.Builder
+	complete, stop := make(chan struct{}), sync.Once{}
+	ctx, cancel := context.WithCancel(tab.ctx)
+	defer cancel()
+	err := chromedp.Listen(ctx, func(ev any) {
+		if e, ok := ev.(*heapprofiler.EventAddHeapSnapshotChunk); ok {
+			heap.WriteString(e.Chunk)
+			if strings.HasSuffix(strings.TrimSpace(e.Chunk), "]}") {
+				stop.Do(func() { close(complete) })
+			}
+		}
+	})
+	if err != nil {
+		tab.t.Fatal(err)
+	}
+	call(tab, heapprofiler.CollectGarbage, cdp.Empty{})
+	call(tab, heapprofiler.TakeHeapSnapshot, heapprofiler.TakeHeapSnapshotParams{})
+	select {
+	case <-complete:
+	case <-time.After(patience):
+		tab.t.Fatal("the snapshot of the heap is incomplete")
+	}
+	return heap.String()
 }
 
 // Answer replaces the responses for the paths in answers and all paths below them. The longest

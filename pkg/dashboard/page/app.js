@@ -29,7 +29,7 @@ function showView(view) {
 
 const usage = new Usage(denied);
 const exports = new Exports(denied);
-const records = new Records(denied, (id) => exports.exportEvents(id));
+const records = new Records(denied, (id) => exports.exportEvents(id), (job) => exports.take(job));
 const importer = new Importer(denied, () => mayRead() && records.refresh());
 const panels = [usage, exports, records, importer];
 let reopening;

@@ -43,6 +43,9 @@ class Exports {
 
   start() { this.#poller.start(); }
 
+  /** Shows a job that another part of the page has changed. */
+  take(job) { this.#take([job]); }
+
   stop() {
     this.#poller.stop();
     this.#jobs.clear();
@@ -192,7 +195,7 @@ class Exports {
   #take(jobs) {
     for (const job of jobs) {
       const before = this.#jobs.get(job.id);
-      this.#jobs.set(job.id, { expired: before?.expired, ...job });
+      this.#jobs.set(job.id, job);
       if (before && isActive(before) && !isActive(job)) announce(`Export of ${resourceNames[job.resource].toLowerCase()}: ${statusNames[job.status].toLowerCase()}`);
     }
     this.#draw();
@@ -237,8 +240,8 @@ class Exports {
       const { id } = given;
       const { data: job } = await insist(() => call('GET', withQuery(`export_job/${encodeURIComponent(id)}`, { file_name: fileName(given) })), onFailure);
       if (job.download_url) make('a', { href: job.download_url, download: '' }).click();
-      else announce('The file has expired');
-      this.#take([{ ...job, expired: !job.download_url }]);
+      else announce('The file no longer exists');
+      this.#take([job]);
     },
   };
 

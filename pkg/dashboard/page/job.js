@@ -44,7 +44,7 @@ class JobRow {
     else this.#bar.value = percent;
     say(this.#facts, jobFacts(job, percent));
 
-    const shown = `${job.status} ${Boolean(job.expired)}`;
+    const shown = `${job.status} ${isGone(job)}`;
     if (shown === this.#shown) return;
     this.#shown = shown;
     const focused = this.#actions.contains(document.activeElement);
@@ -60,11 +60,14 @@ class JobRow {
   }
 }
 
+/** Returns whether the file of a job that has succeeded no longer exists. */
+const isGone = (job) => Boolean(job.file_deleted_at) || job.file_expires_at <= serviceNow().toISOString();
+
 /** Returns the text and the action of a job's button. */
 function actionOf(job) {
   if (isActive(job)) return ['Cancel', 'cancel'];
   if (job.status !== 'succeeded') return ['Try again', 'again'];
-  return job.expired ? ['Export again', 'again'] : ['Download', 'download'];
+  return isGone(job) ? ['Export again', 'again'] : ['Download', 'download'];
 }
 
 /** Returns the progress of a job from 0 to 100, or null if unknown. */
@@ -83,7 +86,7 @@ function jobFacts(job, percent) {
     case 'succeeded':
       return [
         written, job.size_bytes !== null && bytes(job.size_bytes), instant(job.finished_at), `took ${duration(job.started_at ?? job.created_at, job.finished_at)}`,
-        job.expired && 'the file has expired',
+        isGone(job) && (job.file_deleted_at ? 'the file was deleted' : 'the file has expired'),
       ].filter(Boolean).join(' · ');
     default:
       return `${written} written · ${instant(job.finished_at ?? job.created_at)}`;

@@ -24,10 +24,19 @@ function recordRow(kind, record, time) {
 
 /** The view of one record, which replaces the list. */
 class RecordView {
-  #shown = ''; #eraser = new Eraser(); #exportEvents;
+  #shown = ''; #eraser; #exportEvents;
 
-  /** exportEvents receives the id of an entity and starts an export of its events. */
-  constructor(exportEvents) { this.#exportEvents = exportEvents; }
+  /**
+   * exportEvents receives the id of an entity and starts an export of its events. See
+   * Eraser for the others.
+   */
+  constructor(exportEvents, onErased, onFile) {
+    this.#exportEvents = exportEvents;
+    this.#eraser = new Eraser(() => {
+      this.#forget();
+      onErased();
+    }, onFile);
+  }
 
   /** Reads and shows a record and, for an entity, its latest events. */
   async show(kind, id, signal, onFailure) {
@@ -39,8 +48,7 @@ class RecordView {
       this.#draw(kind, data);
     } catch (error) {
       if (error.status !== 404) throw error;
-      $('record-facts').replaceChildren();
-      $('record-json').hidden = true;
+      this.#forget();
       this.#say(`No ${kind} has this id${kind === 'entity' ? ' now. Events may still refer to it' : ''}.`);
     }
     if (kind !== 'entity') return;
@@ -66,11 +74,18 @@ class RecordView {
   #clear(kind, id) {
     this.#shown = '';
     $('record-title').replaceChildren(kind === 'event' ? 'Event ' : 'Entity ', stored(id));
+    this.#forget();
     $('record-actions').replaceChildren(copyButton(id, 'the id', 'Copy id'));
-    for (const part of ['record-facts', 'record-json', 'record-events']) $(part).replaceChildren();
-    for (const part of ['record-json', 'record-events-part']) $(part).hidden = true;
     this.#eraser.offer(kind, id);
     this.#say('');
+  }
+
+  /** Removes all that the service returned about the record, also from behind the buttons. */
+  #forget() {
+    for (const part of ['record-facts', 'record-json', 'record-actions', 'record-events', 'record-events-actions']) $(part).replaceChildren();
+    for (const part of ['record-events-count', 'record-events-hint']) say($(part), '');
+    for (const part of ['record-json', 'record-events-part']) $(part).hidden = true;
+    /^/.test(''); // the browser keeps the text of the last match, as RegExp.input
   }
 
   #say(text) {

@@ -11,10 +11,10 @@ const parts = ['found', 'records-list', 'record'];
 class Records {
   #onSignedOut; #run; #next = null; #shown = ''; #view;
 
-  /** exportEvents receives the id of an entity and starts an export of its events. */
-  constructor(onSignedOut, exportEvents) {
+  /** See RecordView for exportEvents and onFile. */
+  constructor(onSignedOut, exportEvents, onFile) {
     this.#onSignedOut = onSignedOut;
-    this.#view = new RecordView(exportEvents);
+    this.#view = new RecordView(exportEvents, () => this.#forget(), onFile);
     const form = $('records-form');
     form.addEventListener('submit', (event) => {
       event.preventDefault();
@@ -77,12 +77,19 @@ class Records {
 
   /** Discards the records that were read. */
   stop() {
-    this.#run?.abort();
+    this.#forget();
     this.#shown = '';
-    this.#drawRows([]);
     this.#view.clear();
+  }
+
+  /** Discards the records of the lists, which may have an erased one, and what was searched for. */
+  #forget() {
+    this.#run?.abort();
+    $('records-body').removeAttribute('aria-busy');
+    this.#drawRows([]);
     drawFound('', []);
     $('find').value = '';
+    say($('announcer'), '');
   }
 
   #go(place, walk = null, focus = true) {
