@@ -83,12 +83,14 @@ type arguments struct {
 	Resource   record.Resource `json:"resource"`
 	Format     record.Format   `json:"format"`
 	Offset     int64           `json:"offset"`
+	IfRevision *int64          `json:"if_revision"`
+	Increment  string          `json:"increment"` // name of an attribute; "" to change nothing
 
 	Where map[string]json.RawMessage `json:"where"` // keys: "attribute", "descending" and operators
 }
 
 func (a arguments) entity() entity.Draft {
-	return entity.Draft{ID: a.ID, Type: a.Type, Attributes: a.Attributes}
+	return entity.Draft{ID: a.ID, Type: a.Type, Attributes: a.Attributes, IfRevision: a.IfRevision}
 }
 
 func (a arguments) event() event.Draft {
@@ -135,10 +137,8 @@ func callGo(ctx context.Context, c *client.Client, k call) (any, error) {
 	case "upsert_entities":
 		results, err := c.UpsertEntities(ctx, drafts(a, arguments.entity))
 		return batch(results, func(e entity.Entity) bool { return e.Type != "" }), err
-	case "update_entity":
-		return c.UpdateEntity(ctx, a.ID, a.Attributes)
-	case "delete_entity":
-		return nil, c.DeleteEntity(ctx, a.ID)
+	case "update_entity", "update", "delete_entity":
+		return changeEntity(ctx, c, k.Name, a)
 	case "erase_entity":
 		_, err := c.EraseEntity(ctx, a.ID)
 		return nil, err
@@ -234,7 +234,7 @@ func changes(ctx context.Context, c *client.Client, q client.EntityChangeQuery) 
 
 // shown returns the part of a change that every client returns.
 func shown(c entity.Change) map[string]any {
-	m := map[string]any{"id": c.ID, "type": c.Type, "deleted": c.Deleted}
+	m := map[string]any{"id": c.ID, "type": c.Type, "revision": c.Revision, "deleted": c.Deleted}
 	if c.Reason != "" {
 		m["reason"] = c.Reason
 	}
@@ -299,7 +299,10 @@ func problem(err error) map[string]any {
 		return map[string]any{"text": err.Error()}
 	}
 	kind := "error"
-	for name, target := range map[string]error{"not found": client.ErrNotFound, "conflict": client.ErrConflict, "refused": client.ErrRefused} {
+	for name, target := range map[string]error{
+		"not found": client.ErrNotFound, "conflict": client.ErrConflict, "refused": client.ErrRefused,
+		"revision mismatch": client.ErrRevisionMismatch, "unknown outcome": client.ErrUnknownOutcome,
+	} {
 		if errors.Is(err, target) {
 			kind = name
 		}
@@ -310,6 +313,7 @@ func problem(err error) map[string]any {
 	}
 	return map[string]any{
 		"kind": kind, "route": e.Route, "tries": e.Tries, "status": e.Status, "code": e.Code, "fields": fields,
-		"retry_after": int(e.RetryAfter.Seconds()), "request_id": e.RequestID, "retryable": e.Retryable(), "text": err.Error(),
+		"retry_after": int(e.RetryAfter.Seconds()), "request_id": e.RequestID, "retryable": e.Retryable(),
+		"current_revision": e.CurrentRevision, "text": err.Error(),
 	}
 }

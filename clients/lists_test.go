@@ -74,20 +74,20 @@ var listCases = []testCase{
 		name: "changes of entities",
 		calls: []call{do("changes", `{"since":"2026-01-02T00:00:00Z","type":"person","include_deleted":true,"limit":4}`,
 			`{"synced_until":"2026-01-02T16:00:00.000Z","data":[
-				{"id":"ada","type":"person","deleted":false,"entity":`+ada+`},
-				{"id":"bob","type":"person","deleted":true,"deleted_at":"2026-01-02T15:30:00.000Z","erased_at":"2026-01-02T15:30:00.000Z"},
-				{"id":"car","type":"thing","deleted":true,"reason":"filter"},
-				{"id":"ada","type":"person","deleted":false,"entity":`+ada+`,"erased_at":"2026-01-02T15:00:00.000Z"}]}`)},
+				{"id":"ada","type":"person","revision":3,"deleted":false,"entity":`+ada+`},
+				{"id":"bob","type":"person","revision":2,"deleted":true,"deleted_at":"2026-01-02T15:30:00.000Z","erased_at":"2026-01-02T15:30:00.000Z"},
+				{"id":"car","type":"thing","revision":5,"deleted":true,"reason":"filter"},
+				{"id":"ada","type":"person","revision":3,"deleted":false,"entity":`+ada+`,"erased_at":"2026-01-02T15:00:00.000Z"}]}`)},
 		script: []scripted.Exchange{
 			{Request: "GET /entity?include_deleted=true&limit=4&type=person&updated_since=2026-01-02T00:00:00.000Z", Status: 200,
-				Reply: `{"data":[` + ada + `,{"id":"bob","type":"person","created_at":"2026-01-02T15:00:00.000Z","deleted_at":"2026-01-02T15:30:00.000Z","deleted":true,"erased":true,"erased_at":"2026-01-02T15:30:00.000Z"}],"next_cursor":"c1","synced_until":"2026-01-02T16:00:00.000Z"}`},
+				Reply: `{"data":[` + ada + `,{"id":"bob","type":"person","revision":2,"created_at":"2026-01-02T15:00:00.000Z","deleted_at":"2026-01-02T15:30:00.000Z","deleted":true,"erased":true,"erased_at":"2026-01-02T15:30:00.000Z"}],"next_cursor":"c1","synced_until":"2026-01-02T16:00:00.000Z"}`},
 			{Request: "GET /entity?cursor=c1&include_deleted=true&limit=4&type=person&updated_since=2026-01-02T00:00:00.000Z", Status: 200,
-				Reply: `{"data":[{"id":"car","type":"thing","updated_at":"2026-01-02T15:30:00.000Z","deleted":true,"reason":"filter"},` + strings.TrimSuffix(ada, "}") + `,"erased_at":"2026-01-02T15:00:00.000Z"}],"next_cursor":null,"synced_until":"2026-01-02T16:00:00.000Z"}`},
+				Reply: `{"data":[{"id":"car","type":"thing","revision":5,"updated_at":"2026-01-02T15:30:00.000Z","deleted":true,"reason":"filter"},` + strings.TrimSuffix(ada, "}") + `,"erased_at":"2026-01-02T15:00:00.000Z"}],"next_cursor":null,"synced_until":"2026-01-02T16:00:00.000Z"}`},
 		},
 	},
 	{
 		name:   "changes without those that were deleted",
-		calls:  []call{do("changes", `{"since":"1970-01-01T00:00:00Z","include_deleted":false,"limit":1}`, `{"synced_until":"2026-01-02T16:00:00.000Z","data":[{"id":"ada","type":"person","deleted":false,"entity":`+ada+`}]}`)},
+		calls:  []call{do("changes", `{"since":"1970-01-01T00:00:00Z","include_deleted":false,"limit":1}`, `{"synced_until":"2026-01-02T16:00:00.000Z","data":[{"id":"ada","type":"person","revision":3,"deleted":false,"entity":`+ada+`}]}`)},
 		script: one("GET /entity?limit=1&updated_since=1970-01-01T00:00:00.000Z", "", 200, `{"data":[`+ada+`],"next_cursor":null,"synced_until":"2026-01-02T16:00:00.000Z"}`),
 	},
 	{

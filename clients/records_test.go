@@ -139,9 +139,9 @@ var recordCases = []testCase{
 	},
 }
 
-const badResult = `{"kind":"error","route":"create-events","tries":1,"status":422,"code":"invalid_body","fields":["name is required"],"retry_after":0,"request_id":"","retryable":false,"text":"create-events: status 422: no"}`
+const badResult = `{"kind":"error","route":"create-events","tries":1,"status":422,"code":"invalid_body","fields":["name is required"],"retry_after":0,"request_id":"","retryable":false,"current_revision":0,"text":"create-events: status 422: no"}`
 
-const laterResult = `{"kind":"error","route":"create-events","tries":2,"status":503,"code":"store_unavailable","fields":[],"retry_after":0,"request_id":"","retryable":true,"text":"create-events: gave up after 2 tries: status 503: later"}`
+const laterResult = `{"kind":"error","route":"create-events","tries":2,"status":503,"code":"store_unavailable","fields":[],"retry_after":0,"request_id":"","retryable":true,"current_revision":0,"text":"create-events: gave up after 2 tries: status 503: later"}`
 
 // failureCases cover retries and their bounds.
 var failureCases = []testCase{

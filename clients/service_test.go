@@ -69,10 +69,11 @@ func TestThePythonExamplesOfTheDocs(t *testing.T) {
 	want := []string{
 		"order-2 True\n",
 		`order_placed {'total': 19.5}` + "\n" + `['ada', 'old'] None` + "\nada {'email': 'ada@example.com'}\n",
+		"{'visits': 1} 2\n",
 		"1 entities; the next walk starts at 20",
 		"nobody is not there\n422 invalid_body ['name is required: 1 to 128 characters']\nchange the event\n",
 		"252 events\n",
-		"['ada', 'item-0', 'item-1', 'item-10',",
+		"['ada', 'home', 'item-0', 'item-1', 'item-10',",
 	}
 	examples := regexp.MustCompile("(?ms)^```python\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
 	if len(examples) != len(want) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -25,22 +26,23 @@ type BatchResult[T any] struct {
 
 // batch sends records of type N, which the service stores as records of type T.
 type batch[N, T any] struct {
-	member  string                   // name of the array in the request body
-	stored  func(api.BatchResult) *T // returns the record in a result, or nil
-	records []N
-	results []BatchResult[T]
-	pending []int // indices of records without a final result
+	member      string                   // name of the array in the request body
+	stored      func(api.BatchResult) *T // returns the record in a result, or nil
+	conditional func(N) bool             // whether a record is only for one revision
+	records     []N                      // with ids
+	results     []BatchResult[T]
+	pending     []int        // indices of records without a final result
+	unsure      map[int]bool // by index: whether a request that failed may have stored the record
 }
 
-// sendBatch sends records, which must have ids, to the route of k. It returns one result per
-// record, in order, even if there is an error. Only records that failed with a retryable error
-// are sent again. For member and stored, see batch.
-func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, records []N, stored func(api.BatchResult) *T) ([]BatchResult[T], error) {
-	if len(records) == 0 {
+// send sends the records to the route of k. It returns one result per record, in order, even if
+// there is an error. Only records that failed with a retryable error are sent again.
+func (b *batch[N, T]) send(ctx context.Context, c *Client, k call) ([]BatchResult[T], error) {
+	if len(b.records) == 0 {
 		return nil, nil
 	}
-	b := &batch[N, T]{member: member, stored: stored, records: records, results: make([]BatchResult[T], len(records))}
-	for i := range records {
+	b.results, b.unsure = make([]BatchResult[T], len(b.records)), make(map[int]bool)
+	for i := range b.records {
 		b.pending = append(b.pending, i)
 	}
 	var err error
@@ -50,18 +52,30 @@ func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, 
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
 		results, err := b.read(got.body)
 		if err != nil {
-			return cmp.Or(failure, &Error{Err: err, retryable: true})
+			failure = cmp.Or(failure, &Error{Err: err, retryable: true})
+			for _, index := range b.pending {
+				b.unsure[index] = b.unsure[index] || failure.unsure()
+			}
+			return failure
 		}
 		failure = b.take(k.route.name, results, failure)
 		k.body, _ = b.encode() // cannot fail, because all records were encoded above
 		return failure
 	})
-	if err != nil {
-		for _, index := range b.pending {
-			b.results[index].Err = err
+	return b.results, b.end(err)
+}
+
+// end gives the pending records their error, and returns that of the call.
+func (b *batch[N, T]) end(err error) error {
+	whole := err
+	for _, index := range b.pending {
+		b.results[index].Err = err
+		if failure, ok := errors.AsType[*Error](err); ok && b.unsure[index] && b.conditional(b.records[index]) {
+			whole = failure.asUnknown()
+			b.results[index].Err = whole
 		}
 	}
-	return b.results, err
+	return whole
 }
 
 // encode returns the request body for the pending records.
@@ -105,6 +119,10 @@ func (b *batch[N, T]) take(route string, got []api.BatchResult, whole *Error) (f
 		e.Route, e.Tries = route, 1
 		if whole != nil {
 			e.RequestID, e.RetryAfter = whole.RequestID, whole.RetryAfter
+		}
+		b.unsure[index] = b.unsure[index] || e.unsure()
+		if errors.Is(e, ErrRevisionMismatch) && b.unsure[index] {
+			e = e.asUnknown()
 		}
 		if b.results[index].Err = e; e.retryable {
 			left, failure = append(left, index), e

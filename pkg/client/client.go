@@ -5,15 +5,16 @@
 // # Errors
 //
 // Every error from a call is an [*Error], unless the request cannot be encoded as JSON.
-// [errors.Is] recognizes [ErrNotFound], [ErrConflict], [ErrRefused], [context.Canceled] and
-// [context.DeadlineExceeded].
+// [errors.Is] recognizes [ErrNotFound], [ErrConflict], [ErrRevisionMismatch],
+// [ErrUnknownOutcome], [ErrRefused], [context.Canceled] and [context.DeadlineExceeded].
 //
 // # Retries
 //
 // A call is retried after status 408, 429 or 5xx, except 501 and 505. It is also retried after
 // a lost or incomplete response, and after a response with a status below 300 whose body
 // cannot be decoded. All calls are safe to repeat: a new record without an id gets a UUIDv7
-// before the first try, so a retry cannot create a second record.
+// before the first try, so a retry cannot create a second record, and a change for a revision is
+// made at most once.
 //
 // The wait before a retry is Retry-After plus a random time ("full jitter"). The maximum of
 // the random time is Config.MinBackoff after the first try, and doubles with each further try,

@@ -63,16 +63,20 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 // it, as UpdateEntity does, and replaces its type unless the new type is empty.
 //
 // Results and errors are as in CreateEvents. If the stored entities are large, the service
-// returns only some of them; for the rest, BatchResult.Record has only the ID.
+// returns only some of them; for the rest, BatchResult.Record has only the ID. If a draft has an
+// IfRevision, the error of its result may match [ErrRevisionMismatch] or [ErrUnknownOutcome].
 func (c *Client) UpsertEntities(ctx context.Context, entities []entity.Draft) ([]BatchResult[entity.Entity], error) {
 	entities = slices.Clone(entities)
 	for i := range entities {
 		entities[i].ID = cmp.Or(entities[i].ID, newID())
 	}
 	k := call{route: route{"upsert-entities", http.MethodPost, classImport}, path: "/upsert_entities"}
-	results, err := sendBatch(ctx, c, k, "entities", entities, func(r api.BatchResult) *entity.Entity {
-		return cmp.Or(r.Entity, &entity.Entity{})
-	})
+	b := batch[entity.Draft, entity.Entity]{
+		member: "entities", records: entities,
+		stored:      func(r api.BatchResult) *entity.Entity { return cmp.Or(r.Entity, &entity.Entity{}) },
+		conditional: func(d entity.Draft) bool { return d.IfRevision != nil },
+	}
+	results, err := b.send(ctx, c, k)
 	for i := range results {
 		if results[i].Err == nil {
 			results[i].Record.ID = entities[i].ID

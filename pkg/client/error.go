@@ -28,19 +28,34 @@ type Error struct {
 	RequestID  string              // from the last response, to quote to the operator of the service; may be empty
 	Err        error               // network, context or decoding error; otherwise nil
 
+	// CurrentRevision is the entity's revision, if it is not the one that a change was made for; 0
+	// if there is no such entity.
+	CurrentRevision int64
+
 	retryable bool
+	unknown   bool // whether e matches ErrUnknownOutcome; retryable is then false
 }
 
 // Errors that errors.Is finds in an *Error.
 var (
-	ErrNotFound = errors.New("there is no such record")               // status 404, code not_found
-	ErrConflict = errors.New("the id exists with different content")  // status 409, code conflict
-	ErrRefused  = errors.New("the service refused the request (429)") // status 429
+	ErrNotFound         = errors.New("there is no such record")               // status 404, code not_found
+	ErrConflict         = errors.New("the id exists with different content")  // status 409, code conflict
+	ErrRevisionMismatch = errors.New("the entity has another revision")       // status 412, code revision_mismatch; nothing was changed
+	ErrRefused          = errors.New("the service refused the request (429)") // status 429
+
+	// ErrUnknownOutcome means that a change for a revision may have been made. One of its requests
+	// failed without saying whether it was, and the repeats did not tell either: if the entity now
+	// has another revision, that may be due to this change.
+	ErrUnknownOutcome = errors.New("the change may have been made")
 )
 
-// Is lets errors.Is recognize ErrNotFound, ErrConflict and ErrRefused by e's status and code.
+// Is lets errors.Is recognize the errors above.
 func (e *Error) Is(target error) bool {
 	switch target {
+	case ErrUnknownOutcome:
+		return e.unknown
+	case ErrRevisionMismatch:
+		return e.Status == http.StatusPreconditionFailed && e.Code == "revision_mismatch" && !e.unknown
 	case ErrNotFound:
 		return e.Status == http.StatusNotFound && e.Code == "not_found"
 	case ErrConflict:
@@ -52,14 +67,15 @@ func (e *Error) Is(target error) bool {
 }
 
 // Retryable reports whether the same call may succeed later. If so, the Client gave up because
-// it reached a limit in its Config.
+// it reached a limit in its Config. It is false for ErrUnknownOutcome, because the call may have
+// succeeded already.
 func (e *Error) Retryable() bool { return e.retryable }
 
 // Rejected reports whether the service rejected the call for good, for example because the API
 // key is invalid. The status is then 300 to 499 and not retryable. Rejected is false if the
 // context ended the call.
 func (e *Error) Rejected() bool {
-	return 300 <= e.Status && e.Status < 500 && !e.retryable && e.Err == nil
+	return 300 <= e.Status && e.Status < 500 && !e.retryable && !e.unknown && e.Err == nil
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -75,6 +91,9 @@ func (e *Error) Error() string {
 	}
 	if e.Status != 0 {
 		fmt.Fprintf(&b, "status %d: ", e.Status)
+	}
+	if e.unknown {
+		b.WriteString(ErrUnknownOutcome.Error() + ": ")
 	}
 	switch {
 	case e.Err != nil:
@@ -120,7 +139,11 @@ func errorOf(got response) *Error {
 func newError(status int, p api.Problem) *Error {
 	retryable := status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
 		status >= http.StatusInternalServerError && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
-	return &Error{Status: status, Code: p.Code, Detail: p.Detail, Fields: p.Errors, RequestID: p.Instance, retryable: retryable}
+	e := &Error{Status: status, Code: p.Code, Detail: p.Detail, Fields: p.Errors, RequestID: p.Instance, retryable: retryable}
+	if p.CurrentRevision != nil {
+		e.CurrentRevision = *p.CurrentRevision
+	}
+	return e
 }
 
 // maxRetryAfter caps the result of retryAfter, so that sums of durations do not overflow. No

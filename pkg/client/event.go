@@ -77,5 +77,10 @@ func (c *Client) CreateEvents(ctx context.Context, events []event.Draft) ([]Batc
 		events[i].ID = cmp.Or(events[i].ID, newID())
 	}
 	k := call{route: route{"create-events", http.MethodPost, classImport}, path: "/create_events"}
-	return sendBatch(ctx, c, k, "events", events, func(r api.BatchResult) *event.Event { return r.Event })
+	b := batch[event.Draft, event.Event]{
+		member: "events", records: events,
+		stored:      func(r api.BatchResult) *event.Event { return r.Event },
+		conditional: func(event.Draft) bool { return false },
+	}
+	return b.send(ctx, c, k)
 }

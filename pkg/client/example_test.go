@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync"
 	"time"
 
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
 )
 
 // In this example, the service runs in the same process.
@@ -79,6 +81,52 @@ func Example() {
 	// not found: true
 	// conflict: true
 	// status: 422 invalid_body [{name is required: 1 to 128 characters}]
+}
+
+// Ten goroutines count at once, and every count counts.
+func ExampleClient_UpdateEntityFunc() {
+	url, stop, err := service(ratelimit.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stop()
+	c, err := client.New(url, client.Config{MinBackoff: time.Millisecond})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	if _, _, err := c.CreateEntity(ctx, entity.Draft{ID: "home", Attributes: json.RawMessage(`{"visits":0}`)}); err != nil {
+		log.Fatal(err)
+	}
+	addVisit := func(e entity.Entity) (record.Attributes, error) {
+		var page struct {
+			Visits int `json:"visits"`
+		}
+		if err := json.Unmarshal(e.Attributes, &page); err != nil {
+			return nil, err
+		}
+		page.Visits++
+		return json.Marshal(page)
+	}
+	var visits sync.WaitGroup
+	for range 10 {
+		visits.Go(func() {
+			_, err := c.UpdateEntityFunc(ctx, "home", addVisit)
+			for errors.Is(err, client.ErrRevisionMismatch) { // other visits came first, too often
+				_, err = c.UpdateEntityFunc(ctx, "home", addVisit)
+			}
+			if err != nil {
+				log.Fatal(err)
+			}
+		})
+	}
+	visits.Wait()
+	home, err := c.GetEntity(ctx, "home")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(home.Attributes), home.Revision)
+	// Output: {"visits":10} 11
 }
 
 func ExampleTimeOf() {

@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
@@ -27,12 +28,19 @@ def arguments(call: str, args: dict) -> tuple[list, dict]:
     if call in ("upsert_entities", "create_events"):
         return [[new(call, arguments("", r)[1]) for r in args["records"]]], {}
     if call == "update_entity":
-        return [args["id"], args["attributes"]], {}
+        return [args.pop("id"), args.pop("attributes")], args
+    if call == "update":
+        return [args["id"], increment(args["increment"])], {}
     if call == "download_export":
         return [args["id"], io.BytesIO(), args.get("offset", 0)], {}
     if "where" in args:
         args["where"] = sluice.Where(**args["where"])
     return [], args
+
+
+def increment(name: str) -> Callable[[sluice.Entity], dict | None]:
+    """Return a function that adds one to an attribute; "" stands for no change."""
+    return lambda entity: {name: entity.attributes[name] + 1} if name else None
 
 
 def new(call: str, args: dict) -> sluice.NewEntity | sluice.NewEvent:
@@ -76,6 +84,8 @@ KINDS = {
     sluice.NotFoundError: "not found",
     sluice.ConflictError: "conflict",
     sluice.RateLimitError: "refused",
+    sluice.RevisionMismatchError: "revision mismatch",
+    sluice.UnknownOutcomeError: "unknown outcome",
 }
 
 
@@ -90,6 +100,7 @@ def error(e: sluice.Error) -> dict:
         "retry_after": int(e.retry_after),
         "request_id": e.request_id,
         "retryable": e.retryable,
+        "current_revision": e.current_revision or 0,
         "text": str(e),
     }
 

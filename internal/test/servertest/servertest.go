@@ -19,13 +19,21 @@ import (
 // keys, and keeps its data in dir.
 func Start(t testing.TB, dir string) (url string) {
 	t.Helper()
+	return StartWith(t, map[string]string{"AUTH_MODE": "api-key"}, localserver.Options{DataDir: dir})
+}
+
+// StartWith runs the server until the end of the test, with environment variables and options. It
+// listens on a free port.
+func StartWith(t testing.TB, env map[string]string, o localserver.Options) (url string) {
+	t.Helper()
+	o.Addr = "127.0.0.1:0"
 	output, written := io.Pipe()
 	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
-		getenv := func(name string) string { return map[string]string{"AUTH_MODE": "api-key"}[name] }
+		getenv := func(name string) string { return env[name] }
 		stderr := io.MultiWriter(t.Output(), written)
-		ended <- localserver.Run(ctx, getenv, localserver.Options{Addr: "127.0.0.1:0", DataDir: dir}, written, stderr)
+		ended <- localserver.Run(ctx, getenv, o, written, stderr)
 		written.Close() //nolint:errcheck // closing a pipe does not fail
 	}()
 	urls := make(chan string, 1) // closed at the end of the output

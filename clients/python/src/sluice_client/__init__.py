@@ -13,7 +13,15 @@ from ._asyncio import AsyncRecords
 from ._blocking import Records
 from ._client import Client
 from ._engine import Config, Try
-from ._errors import ConflictError, Error, FieldError, NotFoundError, RateLimitError
+from ._errors import (
+    ConflictError,
+    Error,
+    FieldError,
+    NotFoundError,
+    RateLimitError,
+    RevisionMismatchError,
+    UnknownOutcomeError,
+)
 from ._records import (
     Attributes,
     BatchResult,
@@ -51,6 +59,8 @@ __all__ = [
     "Page",
     "RateLimitError",
     "Records",
+    "RevisionMismatchError",
     "Try",
+    "UnknownOutcomeError",
     "Where",
 ]

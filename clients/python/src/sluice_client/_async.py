@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, BinaryIO, Literal
 
-from . import _jobs, _routes
+from . import _jobs, _routes, _update
 from ._asyncio import Asyncio, AsyncRecords
 from ._call import Call
 from ._records import (
@@ -47,20 +47,51 @@ class AsyncClient(Asyncio):
 
         A new type replaces the type of an existing entity. Results and errors are as in
         create_events, but if all entities together are large, the last results contain no entity.
+        The error of a result with if_revision may be one of those of update_entity.
         """
         return await self._run(_routes.upsert_entities(new))
 
-    async def update_entity(self, id: str, patch: dict[str, Any]) -> Entity:
+    async def update_entity(
+        self, id: str, patch: Mapping[str, Any], *, if_revision: int | None = None
+    ) -> Entity:
         """Merge a patch into the attributes of an entity; None removes an attribute (RFC 7396).
+
+        Args:
+            id: Id of the entity.
+            patch: New values of attributes.
+            if_revision: Change only this revision of the entity.
 
         Raises:
             NotFoundError: If no entity has the id.
+            RevisionMismatchError: If the entity has another revision, or does not exist.
+            UnknownOutcomeError: If a change for a revision may have been made.
         """
-        return await self._run(_routes.update_entity(id, patch))
+        return await self._run(_routes.update_entity(id, patch, if_revision))
 
-    async def delete_entity(self, id: str) -> None:
-        """Delete an entity, if there is one."""
-        return await self._run(_routes.delete_entity(id))
+    async def update(self, id: str, func: Callable[[Entity], Mapping[str, Any] | None]) -> Entity:
+        """Change an entity by what is stored, so that no change of others is lost.
+
+        It reads the entity, and merges the patch that func returns if the entity still has the same
+        revision. Otherwise, it reads again and calls func again. If func returns None, nothing is
+        changed. Each call of func costs one record and, unless it returns None, one import.
+
+        If a response is lost, the same change for the same revision is sent again. If the entity
+        then has another revision, that may be due to this change, so func is not called again.
+
+        Returns:
+            The entity as stored.
+
+        Raises:
+            NotFoundError: If no entity has the id.
+            RevisionMismatchError: If others changed the entity max_tries times or for max_elapsed
+                seconds. It is retryable.
+            UnknownOutcomeError: If the change may have been made.
+        """
+        return await self._drive(lambda e: _update.update(self._engine, e, id, func))
+
+    async def delete_entity(self, id: str, *, if_revision: int | None = None) -> None:
+        """Delete an entity, if there is one. With if_revision, see update_entity."""
+        return await self._run(_routes.delete_entity(id, if_revision))
 
     async def get_entity(self, id: str) -> Entity:
         """Return an entity. It costs one record.

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from . import _json, _records
 from ._call import Call, Reply, decoded
-from ._errors import Error, from_problem
+from ._errors import Error, RevisionMismatchError, from_problem, is_unsure, unknown
 from ._records import BatchResult, NewEntity, NewEvent
 
 T = TypeVar("T")
@@ -28,6 +28,8 @@ class Batch(Call[list[BatchResult[T]]]):
     _encoded: dict[int, bytes] = field(default_factory=dict, init=False)
     _results: dict[int, BatchResult[T]] = field(default_factory=dict, init=False)
     _pending: list[int] = field(default_factory=list, init=False)  # indexes without a final result
+    _conditional: set[int] = field(default_factory=set, init=False)  # only for one revision
+    _unsure: set[int] = field(default_factory=set, init=False)  # a failed try may have stored them
 
     def __post_init__(self) -> None:
         for i, record in enumerate(self.new):
@@ -36,6 +38,8 @@ class Batch(Call[list[BatchResult[T]]]):
                 self._encoded[i] = _json.dumps(draft)
                 self._ids.append(draft["id"])
                 self._pending.append(i)
+                if "if_revision" in draft:
+                    self._conditional.add(i)
             except (TypeError, ValueError, RecursionError) as e:
                 self._ids.append(record.id or "")
                 error = Error(f"record {i} of the batch was not sent: {e}", code="invalid_record")
@@ -57,10 +61,21 @@ class Batch(Call[list[BatchResult[T]]]):
             error = self._take(results, error)
         except Error as undecodable:
             error = error or undecodable
+            if is_unsure(error):
+                self._unsure.update(self._pending)
         if error is not None:
             error.results = self._all(error)
             raise error
         return self._all(None)
+
+    def ended(self, error: Error) -> Error:
+        """See Call."""
+        results = self._all(error)
+        for i in self._conditional.intersection(self._pending, self._unsure):
+            error = unknown(error)
+            results[i] = BatchResult(self._ids[i], None, False, error)
+        error.results = results
+        return error
 
     def _all(self, error: Error | None) -> list[BatchResult[T]]:
         results = dict(self._results)
@@ -93,6 +108,10 @@ class Batch(Call[list[BatchResult[T]]]):
             error.route, error.tries = self.route, 1
             if whole is not None:
                 error.request_id, error.retry_after = whole.request_id, whole.retry_after
+            if is_unsure(error):
+                self._unsure.add(i)
+            if isinstance(error, RevisionMismatchError) and i in self._unsure:
+                error = unknown(error)
             if error.retryable:
                 left.append(i)
                 retryable = error

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from . import _json
-from ._errors import Error
+from ._errors import Error, is_unsure, unknown
 
 T = TypeVar("T")
 
@@ -94,6 +94,10 @@ class Call(Generic[T]):
         """
         raise NotImplementedError
 
+    def ended(self, error: Error) -> Error:
+        """Return the error with which the call ends, given that of its last try."""
+        return error
+
 
 @dataclass(kw_only=True)
 class Plain(Call[T]):
@@ -106,6 +110,25 @@ class Plain(Call[T]):
         if error is not None:
             raise error
         return decoded(reply, self.decode, parse_float)
+
+
+@dataclass(kw_only=True)
+class Conditional(Plain[T]):
+    """A change for one revision of an entity."""
+
+    _unsure: bool = field(default=False, init=False)  # whether a failed try may have made it
+
+    def read(self, reply: Reply, error: Error | None, parse_float: _json.ParseFloat) -> T:
+        """See Call."""
+        try:
+            return super().read(reply, error, parse_float)
+        except Error as e:
+            self._unsure = self._unsure or is_unsure(e)
+            raise
+
+    def ended(self, error: Error) -> Error:
+        """See Call."""
+        return unknown(error) if self._unsure else error
 
 
 def decoded(reply: Reply, decode: Callable[[int, Any], T], parse_float: _json.ParseFloat) -> T:

@@ -168,13 +168,13 @@ class Engine:
                 wait = retries.failed(failure, call.route, reply.status)
                 self._report(call, retries.count, reply, failure, wait)
                 if wait is None:
-                    raise
+                    raise call.ended(failure) from failure.__cause__
                 event.clear()
                 yield Wait(wait)
                 try:
                     turn = yield from self._enter(call, event, retries.deadline)
                 except RateLimitError:
-                    raise failure from failure.__cause__
+                    raise call.ended(failure) from failure.__cause__
             else:
                 self._report(call, retries.count + 1, reply, None, None)
                 return result

@@ -33,6 +33,8 @@ class Error(Exception):
         retryable: Whether the same call can succeed later. If it can, the client gave up only
             because it reached one of its bounds.
         results: Results of the records, if a batch failed.
+        current_revision: Revision of the entity, if it is not the one that a change was made for;
+            0 if there is no such entity. Otherwise None.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Error(Exception):
         self.request_id = request_id
         self.retryable = retryable
         self.results: Sequence[Any] = ()
+        self.current_revision: int | None = None
 
     def __str__(self) -> str:
         text = f"{self.route}: " if self.route else ""
@@ -63,6 +66,8 @@ class Error(Exception):
             text += f"gave up after {self.tries} tries: "
         if self.status:
             text += f"status {self.status}: "
+        if isinstance(self, UnknownOutcomeError):
+            text += "the change may have been made: "
         text += self.detail or "the response does not say why"
         if self.retryable and self.retry_after:
             text += f"; the service asks to wait {self.retry_after:.0f} s"
@@ -79,8 +84,38 @@ class ConflictError(Error):
     """The id exists with different content, or a job to cancel has ended (409, conflict)."""
 
 
+class RevisionMismatchError(Error):
+    """The entity has another revision (412, revision_mismatch). Nothing was changed."""
+
+
+class UnknownOutcomeError(Error):
+    """A change for a revision may have been made.
+
+    One of its requests failed without saying whether it was, and the repeats did not tell either:
+    if the entity now has another revision, that may be due to this change.
+    """
+
+
 class RateLimitError(Error):
     """The service refused the request (status 429) until the client reached a bound."""
+
+
+# Codes of errors that come before a request does anything, although their status is 503.
+_NOTHING_DONE = ("rate_limiter_unavailable", "access_unavailable")
+
+
+def is_unsure(error: Error) -> bool:
+    """Return whether the request that failed may have been carried out."""
+    if not error.retryable or error.code in _NOTHING_DONE:
+        return False
+    return error.status == 0 or error.status >= 500
+
+
+def unknown(error: Error) -> UnknownOutcomeError:
+    """Return the error for a change that may have been made, and whose last request failed."""
+    e = UnknownOutcomeError(error.detail)
+    vars(e).update(vars(error), retryable=False)
+    return e
 
 
 def from_problem(status: int, problem: Mapping[str, Any]) -> Error:
@@ -93,7 +128,9 @@ def from_problem(status: int, problem: Mapping[str, Any]) -> Error:
         kind = NotFoundError
     elif (status, code) == (409, "conflict"):
         kind = ConflictError
-    return kind(
+    elif (status, code) == (412, "revision_mismatch"):
+        kind = RevisionMismatchError
+    error = kind(
         str(problem.get("detail") or problem.get("message") or ""),  # message: from API Gateway
         status=status,
         code=code,
@@ -101,6 +138,8 @@ def from_problem(status: int, problem: Mapping[str, Any]) -> Error:
         request_id=str(problem.get("instance") or ""),
         retryable=status in (408, 429) or status >= 500 and status not in (501, 505),
     )
+    error.current_revision = problem.get("current_revision")
+    return error
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Error:

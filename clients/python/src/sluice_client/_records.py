@@ -25,6 +25,7 @@ class NewEntity:
     id: str | None = None  # a UUIDv7 if None
     type: str | None = None  # if None, the type that the entity has, or "entity" for a new one
     attributes: Mapping[str, Any] | None = None
+    if_revision: int | None = None  # only to merge: the revision to change, 0 if none may exist
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Change:
 
     id: str
     type: str
+    revision: int
     deleted: bool  # whether a copy should remove the entity
     entity: Entity | None  # the entity as it is now; None if deleted
     deleted_at: datetime | None  # None if the entity exists, even if the filter does not select it
@@ -175,6 +177,7 @@ def change(members: Any) -> Change:
     return Change(
         id=members["id"],
         type=members["type"],
+        revision=members["revision"],
         deleted=deleted,
         entity=None if deleted else entity(members),
         deleted_at=_optional_time(members, "deleted_at"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from . import _json, _records
 from ._batch import Batch
-from ._call import Call, Plain
+from ._call import Call, Conditional, Plain
 from ._errors import Error
 from ._records import (
     BatchResult,
@@ -103,15 +103,36 @@ def create_events(new: Iterable[NewEvent]) -> Call[list[BatchResult[Event]]]:
     )
 
 
-def update_entity(id_: str, patch: dict[str, Any]) -> Call[Entity]:
+def update_entity(
+    id_: str, patch: Mapping[str, Any], if_revision: int | None = None
+) -> Call[Entity]:
     """POST /update_entity."""
-    body = {"id": id_, "attributes": patch}
-    return _post("update-entity", "/update_entity", _IMPORT, body, _records.entity)
+    body = {"id": id_, "attributes": dict(patch)}
+    return _change("update-entity", "/update_entity", body, if_revision, _records.entity)
 
 
-def delete_entity(id_: str) -> Call[None]:
+def delete_entity(id_: str, if_revision: int | None = None) -> Call[None]:
     """POST /delete_entity."""
-    return _post("delete-entity", "/delete_entity", _IMPORT, {"id": id_}, _ignore)
+    return _change("delete-entity", "/delete_entity", {"id": id_}, if_revision, _ignore)
+
+
+def _change(
+    route: str,
+    path: str,
+    body: dict[str, Any],
+    if_revision: int | None,
+    record: Callable[[Any], T],
+) -> Call[T]:
+    if if_revision is None:
+        return _post(route, path, _IMPORT, body, record)
+    body["if_revision"] = if_revision
+    return Conditional(
+        route=route,
+        class_=_IMPORT,
+        path=path,
+        body=_json.dumps(body),
+        decode=lambda _, members: record(members),
+    )
 
 
 def erase_entity(id_: str) -> Call[None]:
