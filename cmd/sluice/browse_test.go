@@ -106,7 +106,7 @@ func browseRecords(t *testing.T, tab *browsertest.Tab, back func(until string)) 
 
 	tab.Click("#find")
 	tab.Press("customer-03", kb.Enter)
-	tab.Wait(title + ` === 'Entity customer-03' && document.querySelectorAll('#record-events li').length === 10`)
+	tab.Wait(title + ` === 'Entity customer-03' && document.querySelectorAll('#record-events li').length === 10 && document.getElementById('record-facts').textContent.includes('Revision1')`)
 	tab.Click("#record-actions .copy")
 	tab.Wait(`document.querySelector('#record-actions .copy').textContent.startsWith('Copied')`)
 	tab.Audit("record")

@@ -104,6 +104,7 @@ class RecordView {
       ]
       : [
         fact('Type', placeAnchor({ kind: 'entity', type: record.type }, stored(record.type))),
+        fact('Revision', visibleJSON(record.revision)),
         fact('Changed', timeElement(record.updated_at)),
         fact('Created', timeElement(record.created_at)),
       ]));
