@@ -3,6 +3,7 @@ package bolt
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"slices"
 
@@ -71,7 +72,7 @@ func (s *Entities) entries(workspace string, c entity.Change) []entry {
 }
 
 // Write implements entity.Store. It calls w.Next inside the transaction, so it never loses a race,
-// and reads the clock there, so that writes are committed in the order of their stamps. Each write
+// and takes the stamp there, so that writes are committed in the order of their stamps. Each write
 // also removes some expired tombstones. A write that has nothing to store begins no transaction
 // unless the entity changes meanwhile.
 func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) (latest entity.Change, written bool, err error) {
@@ -94,27 +95,23 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 		if was, exists, err = changes.get(w.ID); err != nil {
 			return err
 		}
-		latest, written, rejected = w.Next(was, was.SyncPosition().At.Next(now))
+		stamp, err := storeTime(changes.bucket.Tx(), now)
+		if err != nil {
+			return err
+		}
+		latest, written, rejected = w.Next(was, was.SyncPosition().At.Next(stamp.Time()))
 		if !written {
 			latest = was
 			return nil
 		}
+		err = noteStamp(changes.bucket.Tx(), latest.SyncPosition().At)
 		if exists {
-			err = changes.remove(was)
+			err = errors.Join(err, changes.remove(was))
 		}
-		if err == nil {
-			err = changes.put(latest)
-		}
-		if err == nil {
-			err = changes.sweep(record.TimeOf(now))
-		}
-		return err
+		return errors.Join(err, changes.put(latest), changes.sweep(record.TimeOf(now)))
 	})
 	if err = cmp.Or(err, rejected); err != nil {
 		return entity.Change{}, false, err
-	}
-	if written {
-		s.clock.Check(ctx, workspace, was, latest)
 	}
 	return latest, written, nil
 }

@@ -56,24 +56,28 @@ func eventEntries(_ string, e event.Event) []entry {
 	return entries
 }
 
-// Create implements event.Store. It reads the clock inside the transaction, so that events are
+// Create implements event.Store. It takes the stamp inside the transaction, so that events are
 // committed in the order of their creation times. Concurrent calls share an fsync. Each call
 // also removes some expired events.
 func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
 	err = s.table.update(ctx, "create event", workspace, func(events records[event.Event]) error {
-		e := d.At(s.now())
-		if err := events.sweep(e.CreatedAt); err != nil {
+		now := s.now()
+		stamp, err := storeTime(events.bucket.Tx(), now)
+		if err != nil {
 			return err
 		}
-		old, exists, err := events.get(e.ID)
-		if stored, created = old, false; err != nil || exists && !stored.Expired(e.CreatedAt) {
+		if err := events.sweep(record.TimeOf(now)); err != nil {
+			return err
+		}
+		old, exists, err := events.get(d.ID)
+		if stored, created = old, false; err != nil || exists && !stored.Expired(record.TimeOf(now)) {
 			return err
 		}
 		if exists {
 			err = events.remove(old)
 		}
-		stored, created = e, true
-		return errors.Join(err, events.put(e))
+		stored, created = d.At(stamp.Time()), true
+		return errors.Join(err, events.put(stored), noteStamp(events.bucket.Tx(), stamp))
 	})
 	return stored, created, err
 }

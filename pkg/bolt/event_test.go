@@ -1,6 +1,7 @@
 package bolt_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,9 +15,22 @@ import (
 	"sluice/pkg/storetest"
 )
 
+type pastEvents struct {
+	event.Store
+	past
+}
+
+func (s pastEvents) Create(ctx context.Context, workspace string, d event.Draft) (event.Event, bool, error) {
+	defer s.forget()()
+	return s.Store.Create(ctx, workspace, d)
+}
+
 func openEvents(t *testing.T) func(now func() time.Time) (event.Store, error) {
-	db := openDB(t)
-	return func(now func() time.Time) (event.Store, error) { return bolt.NewEvents(db, now) }
+	p := newPast(t)
+	return func(now func() time.Time) (event.Store, error) {
+		s, err := bolt.NewEvents(p.db, now)
+		return pastEvents{s, p}, err
+	}
 }
 
 func TestEvents(t *testing.T) { storetest.Events(t, openEvents) }
@@ -61,10 +75,10 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	wantLeft(3)
 	attributes = record.Attributes(`{"text":"` + strings.Repeat("x", 50_000) + `"}`)
 	for i := range 8 {
-		create(fmt.Sprint("large-", i), noon)
+		create(fmt.Sprint("large-", i), noon.AddDate(0, 0, 1).Add(time.Second))
 	}
-	create("newest", noon.AddDate(0, 0, 1).Add(time.Millisecond)) // removes two of the large events
-	wantLeft(10)
+	create("newest", noon.AddDate(0, 0, 2).Add(2*time.Second)) // removes the first three and one of the large events
+	wantLeft(7 + 1)
 }
 
 // The file cannot grow during a read transaction, so a long one would hold up all requests.

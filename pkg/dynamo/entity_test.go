@@ -42,6 +42,17 @@ func TestEntities(t *testing.T) {
 	}
 }
 
+// The next change of an entity with a stamp of a wrong clock has the current time.
+func TestClockFaults(t *testing.T) {
+	t.Parallel()
+	storetest.EntityClockFaults(t, func(t *testing.T) func(entity.Clock) (entity.Store, error) { return entitiesIn(t, 1) })
+}
+
+func TestRaces(t *testing.T) {
+	t.Parallel()
+	storetest.EntityRaces(t, func(t *testing.T) func(entity.Clock) (entity.Store, error) { return entitiesIn(t, 1) })
+}
+
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	storetest.WalkEntities(t, func(t *testing.T) func(entity.Clock) (entity.Store, error) { return entitiesIn(t, 1) })

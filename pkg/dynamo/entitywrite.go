@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -63,6 +64,13 @@ func unseen(w entity.Write) (when condition, presumed entity.Change, ok bool) {
 	return when, presumed, true
 }
 
+// maxPause is the maximum random wait of a write after every second refusal. A refusal shows the item
+// as it is, so the attempt that follows at once has the best chance. If it is refused too, others are
+// at the item, and only some of them should come back soon. With 5 ms for a call, 150 updates of one
+// item at once make 8 attempts each, and 99 of 100 succeed within 1.3 s; without waits, they make 75.
+// Longer waits that grow save at most two attempts and take twice as long.
+const maxPause = 300 * time.Millisecond
+
 // Write implements entity.Store with a conditional UpdateItem. If the condition is false, the
 // response contains the item. If that item still needs to change, Write sends another update, on
 // the condition that the item still has its revision.
@@ -78,7 +86,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 	if err != nil {
 		return entity.Change{}, false, err
 	}
-	for {
+	for refusals := 1; ; refusals++ {
 		now := s.clock.Time()
 		next, ok, err := w.Next(latest, latest.SyncPosition().At.Next(now))
 		if err != nil || !ok {
@@ -112,6 +120,22 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 			return entity.Change{}, false, record.UnavailableError(op, errors.New("a response was lost, and the entity has changed since"))
 		}
 		when = seen(latest)
+		if refusals%2 == 0 {
+			if err := pause(ctx); err != nil {
+				detail := fmt.Sprintf("other requests keep changing the entity %q, so nothing was stored; try again", w.ID)
+				return entity.Change{}, false, &record.Error{Code: record.Unavailable, Detail: detail, Err: err}
+			}
+		}
+	}
+}
+
+// pause waits for a random part of maxPause, or fails once ctx is done.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(rand.N(maxPause)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -48,7 +48,7 @@ func TestListsOfChangesShowErasuresBesideTombstones(t *testing.T) {
 	if _, _, err := entity.Create(t.Context(), s, "default", change("ada", "person", `{}`)); err != nil {
 		t.Fatal(err)
 	}
-	for include, want := range map[bool]string{false: "ada false", true: "gone true, ada true"} {
+	for include, want := range map[bool]string{false: "ada false", true: "ada true, gone true"} {
 		page, err := entity.ListChanges(t.Context(), s, "default", entity.ChangeQuery{SyncQuery: record.SyncQuery{Limit: 10}, IncludeDeleted: include}, noon)
 		var got []string
 		for _, c := range page.Records {

@@ -76,8 +76,8 @@ func TestSampleEvents(t *testing.T) {
 	const ada = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","born":1815},"revision":1,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
 	const signedUp = `{"id":"evt-1","name":"signed_up","entity_id":"ada","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{"plan":"free"},"created_at":"2026-01-02T15:04:05.678Z"}`
 	const loggedIn = `{"id":"evt-2","name":"logged_in","entity_id":"ada","occurred_at":"2026-01-02T15:04:06.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.678Z"}`
-	const adaChanged = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","field":"mathematics"},"revision":2,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.679Z"}`
-	const adaDied = `{"id":"ada","type":"person","attributes":{"born":1815,"died":1852},"revision":4,"created_at":"2026-01-02T15:04:05.681Z","updated_at":"2026-01-02T15:04:05.681Z"}`
+	const adaChanged = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","field":"mathematics"},"revision":2,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
+	const adaDied = `{"id":"ada","type":"person","attributes":{"born":1815,"died":1852},"revision":4,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
 	const bob = `{"id":"bob","type":"entity","attributes":{},"revision":1,"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
 	const export = `{"id":"export-1","resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-01T00:00:00.000Z"},"status":"queued","records_written":0,"records_expected":null,"size_bytes":null,"created_at":"2026-01-02T15:04:05.678Z","started_at":null,"finished_at":null,"file_expires_at":null,"file_deleted_at":null,"download_url":null,"error":null}`
 	cancelled := strings.NewReplacer(`"queued"`, `"cancelled"`, `"finished_at":null`, `"finished_at":"2026-01-02T15:04:05.678Z"`).Replace(export)

@@ -34,15 +34,16 @@ func SyncedUntil(since Time, now time.Time) Time {
 	return since
 }
 
-// Next returns the stamp for a change that follows one with stamp t: now, or a millisecond
-// after t if that is later. If t is ahead of now by more than 2*MaxClockSkew, a clock was wrong.
-// Next then returns now, because walks would otherwise not see the record until t.
+// Next returns the stamp for a change that follows one with stamp t: the later of t and now. So
+// stamps never run ahead of the clocks, and changes may have equal stamps. If t is ahead of now by
+// more than 2*MaxClockSkew, a clock was wrong. Next then returns now, because walks would otherwise
+// not see the record until t.
 func (t Time) Next(now time.Time) Time {
 	n := TimeOf(now)
 	if ahead := t.Time().Sub(n.Time()); ahead < 0 || ahead > 2*MaxClockSkew {
 		return n
 	}
-	return Time{t.unixMilli + 1}
+	return t
 }
 
 // Filtered is the Reason of a change to a record that the walk's filter does not select. The

@@ -28,8 +28,10 @@ func (s racing) Write(ctx context.Context, workspace string, w entity.Write) (en
 	return s.Store.Write(ctx, workspace, w)
 }
 
-// testRaces lets another client change an entity while a client changes it too.
-func testRaces(t *testing.T, s entityStore) {
+// EntityRaces lets another client change an entity while a client changes it too. The change must
+// be made to the result of the other.
+func EntityRaces(t *testing.T, open OpenEntities) {
+	s := open.store(t)
 	update := func(patch string) func(entity.Store, string) error {
 		return func(s entity.Store, id string) error {
 			_, err := entity.Update(t.Context(), s, workspace, id, record.Attributes(patch), nil)

@@ -39,9 +39,13 @@ type entry struct {
 type engine struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
-	tables  map[string]map[string]item  // by table name and id
-	indexes map[string][]*entry         // by table name
-	applied func(table string, it item) // called after each write
+	tables  map[string]map[string]item       // by table name and id
+	indexes map[string][]*entry              // by table name
+	applied func(table string, old, it item) // called after each write
+
+	calm      bool   // whether nothing gets lost, and each way takes 2.5 ms
+	late      bool   // whether an attempt may arrive after the next one was sent
+	attempted func() // called for each attempt to write; may be nil
 }
 
 // text returns a string attribute, or "" if it is absent.
@@ -105,26 +109,35 @@ func (e *engine) random(low, high time.Duration) time.Duration {
 func (e *engine) call(input any, began time.Time) (any, error) {
 	switch in := input.(type) {
 	case *dynamodb.UpdateItemInput:
-		var out *dynamodb.UpdateItemOutput
-		err := e.write(began, func() error {
-			it, err := e.put(*in.TableName, text(in.Key, "id"), in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, func(old item) item {
+		it, err := e.write(began, func() (item, error) {
+			return e.put(*in.TableName, text(in.Key, "id"), in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, func(old item) item {
 				it := update(*in.UpdateExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, old)
 				maps.Copy(it, in.Key)
 				return it
 			})
-			out = &dynamodb.UpdateItemOutput{Attributes: it}
-			return err
 		})
-		return out, err
+		return &dynamodb.UpdateItemOutput{Attributes: it}, err
 	case *dynamodb.PutItemInput:
-		return new(dynamodb.PutItemOutput), e.write(began, func() error {
-			_, err := e.put(*in.TableName, text(in.Item, "id"), in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, func(item) item { return in.Item })
-			return err
+		_, err := e.write(began, func() (item, error) {
+			return e.put(*in.TableName, text(in.Item, "id"), in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, func(item) item { return in.Item })
 		})
+		return new(dynamodb.PutItemOutput), err
 	case *dynamodb.GetItemInput:
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return &dynamodb.GetItemOutput{Item: maps.Clone(e.tables[*in.TableName][text(in.Key, "id")])}, nil
+	case *dynamodb.BatchGetItemInput:
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		found := make(map[string][]item)
+		for table, keys := range in.RequestItems {
+			for _, key := range keys.Keys {
+				if it := e.tables[table][text(key, "id")]; it != nil {
+					found[table] = append(found[table], maps.Clone(it))
+				}
+			}
+		}
+		return &dynamodb.BatchGetItemOutput{Responses: found}, nil
 	case *dynamodb.QueryInput:
 		return e.query(in, time.Now()), nil
 	}
@@ -133,18 +146,36 @@ func (e *engine) call(input any, began time.Time) (any, error) {
 
 // write applies a write after a delay. The write or its response may get lost. The error then
 // comes within 8 seconds, sometimes just in time for a last retry before WriteTimeout ends.
-func (e *engine) write(began time.Time, apply func() error) error {
+func (e *engine) write(began time.Time, apply func() (item, error)) (it item, err error) {
+	if e.attempted != nil {
+		e.mu.Lock()
+		e.attempted()
+		e.mu.Unlock()
+	}
+	if e.calm {
+		return e.deliver(apply)
+	}
 	if e.rare() {
-		return response(&types.ProvisionedThroughputExceededException{})
+		return nil, response(&types.ProvisionedThroughputExceededException{})
+	}
+	if e.late && e.rare() { // the client gives up before the attempt arrives
+		transit := e.random(0, record.MaxTransit)
+		go func() {
+			time.Sleep(transit)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			apply() //nolint:errcheck // nobody waits for it
+		}()
+		time.Sleep(e.random(0, transit))
+		return nil, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 	}
 	time.Sleep(e.random(0, record.MaxTransit))
-	var err error
 	if arrives := !e.rare(); arrives {
 		e.mu.Lock()
-		err = apply()
+		it, err = apply()
 		e.mu.Unlock()
 		if !e.rare() {
-			return err
+			return it, err
 		}
 	}
 	last := time.Until(began.Add(record.WriteTimeout)) - time.Millisecond
@@ -154,8 +185,20 @@ func (e *engine) write(began time.Time, apply func() error) error {
 	default:
 		time.Sleep(d)
 	}
-	return &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	return nil, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 }
+
+// deliver applies a write on a network that is never slow.
+func (e *engine) deliver(apply func() (item, error)) (it item, err error) {
+	time.Sleep(e.random(oneWay/2, oneWay*3/2))
+	e.mu.Lock()
+	it, err = apply()
+	e.mu.Unlock()
+	time.Sleep(e.random(oneWay/2, oneWay*3/2))
+	return it, err
+}
+
+const oneWay = 2500 * time.Microsecond
 
 // rare returns true in one of ten calls, at random.
 func (e *engine) rare() bool {
@@ -177,13 +220,18 @@ func (e *engine) put(table, id string, condition *string, names map[string]strin
 	}
 	it := change(maps.Clone(old))
 	e.tables[table][id] = it
+	from := now.Add(extreme(e.rng, 0, record.MaxIndexDelay))
 	for _, x := range e.indexes[table] {
-		if text(x.item, "id") == id && x.until.After(now) {
+		switch {
+		case text(x.item, "id") != id || !x.until.After(now):
+		case text(x.item, "change") == text(it, "change"): // a key has one entry
+			x.until = from
+		default:
 			x.until = now.Add(extreme(e.rng, 0, record.MaxIndexDelay))
 		}
 	}
-	e.indexes[table] = append(e.indexes[table], &entry{maps.Clone(it), now.Add(extreme(e.rng, 0, record.MaxIndexDelay)), now.AddDate(1, 0, 0)})
-	e.applied(table, it)
+	e.indexes[table] = append(e.indexes[table], &entry{maps.Clone(it), from, now.AddDate(1, 0, 0)})
+	e.applied(table, old, it)
 	return maps.Clone(it), nil
 }
 

@@ -40,8 +40,8 @@ const (
 // before walk.until, and no later ones, except as checkEntity allows. One reader copies the
 // entities of one type, and writers change types. Clock errors, delays of writes and indexes,
 // lost responses, repeated calls and pauses of readers are random within their bounds. At the
-// end, the copy must have exactly the events that were not erased. Each change of an entity
-// must have a later stamp than the previous one.
+// end, the copy must have exactly the events that were not erased. No change of an entity may have
+// an earlier stamp than the previous one.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -111,7 +111,7 @@ type world struct {
 	client  *dynamodb.Client
 	history map[string][]state // states of each entity; the last one is current
 	events  map[string]event.Event
-	back    []string // changes whose stamp is not later than that of the previous change
+	back    []string // changes whose stamp is earlier than that of the previous change
 }
 
 type state struct {
@@ -136,7 +136,7 @@ func newWorld(seed uint64) *world {
 }
 
 // note records a write that the engine has applied.
-func (w *world) note(table string, it item) {
+func (w *world) note(table string, _, it item) {
 	id := text(it, "id")
 	at, err := record.ParsePosition(text(it, "change"))
 	if err != nil {
@@ -150,7 +150,7 @@ func (w *world) note(table string, it item) {
 	if erased := text(it, "erased_at"); erased != "" {
 		now.erasedAt, _ = record.ParseTime(erased)
 	}
-	if all := w.history[id]; len(all) > 0 && all[len(all)-1].at.Compare(now.at) >= 0 {
+	if all := w.history[id]; len(all) > 0 && all[len(all)-1].at.Compare(now.at) > 0 {
 		w.back = append(w.back, fmt.Sprintf("%s: %s before %s", id, all[len(all)-1].at, now.at))
 	}
 	w.history[id] = append(w.history[id], now)
