@@ -212,24 +212,27 @@ func all[T any](records func(func(T, error) bool)) (got []T, err error) {
 
 // walk is the result of reading all pages of a list of changes.
 type walk struct {
-	Data        []any        `json:"data"`
-	SyncedUntil *record.Time `json:"synced_until"`
+	Data        []any       `json:"data"`
+	SyncedUntil record.Time `json:"synced_until"`
 }
 
 func changes(ctx context.Context, c *client.Client, q client.EntityChangeQuery) (w walk, err error) {
-	for {
-		page, err := c.ListEntityChanges(ctx, q)
+	return walked(ctx, c.EntityChanges(q), func(c entity.Change) any { return shown(c) })
+}
+
+func newEvents(ctx context.Context, c *client.Client, q client.EventChangeQuery) (w walk, err error) {
+	return walked(ctx, c.NewEvents(q), func(e event.Event) any { return e })
+}
+
+func walked[T any](ctx context.Context, of *client.Walk[T], shown func(T) any) (w walk, err error) {
+	for r, err := range of.All(ctx) {
 		if err != nil {
 			return w, err
 		}
-		for _, change := range page.Data {
-			w.Data = append(w.Data, shown(change))
-		}
-		if w.SyncedUntil = page.SyncedUntil; page.NextCursor == nil {
-			return w, nil
-		}
-		q.Cursor = *page.NextCursor
+		w.Data = append(w.Data, shown(r))
 	}
+	w.SyncedUntil = of.SyncedUntil()
+	return w, nil
 }
 
 // shown returns the part of a change that every client returns.
@@ -247,22 +250,6 @@ func shown(c entity.Change) map[string]any {
 		}
 	}
 	return m
-}
-
-func newEvents(ctx context.Context, c *client.Client, q client.EventChangeQuery) (w walk, err error) {
-	for {
-		page, err := c.ListEventChanges(ctx, q)
-		if err != nil {
-			return w, err
-		}
-		for _, e := range page.Data {
-			w.Data = append(w.Data, e)
-		}
-		if w.SyncedUntil = page.SyncedUntil; page.NextCursor == nil {
-			return w, nil
-		}
-		q.Cursor = *page.NextCursor
-	}
 }
 
 // batch converts the results of a batch. known reports whether a result includes the record.

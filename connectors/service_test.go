@@ -38,7 +38,7 @@ type service struct {
 }
 
 // startService starts the server that `sluice serve` runs, with default limits and API keys. Its
-// records are an hour old, so that walks return them and tests need not wait for record.SyncLag.
+// records are at least an hour old, so that incremental syncs need not look back at them.
 func startService(t *testing.T, entities, events int) *service {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,25 +48,25 @@ func startService(t *testing.T, entities, events int) *service {
 	return s
 }
 
-// createRecords writes records to a data directory.
+// createRecords writes records to a data directory, three a minute until an hour ago.
 func createRecords(t *testing.T, dir string, entities, events int) {
 	t.Helper()
-	start, nth := time.Now().Add(-time.Hour), 0
-	now := func() time.Time { return start.Add(time.Duration(nth/3) * time.Millisecond) }
+	end, left := time.Now().Add(-time.Hour), entities+events
+	now := func() time.Time { return end.Add(-time.Duration(left/3) * time.Minute) }
 	stores, err := bolt.Open(dir, bolt.Config{Clock: entity.Clock{Now: now}, NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stores.Close() //nolint:errcheck // if closing fails, the server fails too
 	for i := range entities {
-		nth = i
+		left--
 		d := entity.Draft{ID: fmt.Sprintf("e-%d", i), Type: "person", Attributes: attributes(i)}
 		if _, _, err := entity.Create(t.Context(), stores.Entities, access.DefaultWorkspace, d); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range events {
-		nth = i
+		left--
 		occurred := late(i)
 		d := event.Draft{ID: fmt.Sprintf("v-%d", i), Name: "signed_up", OccurredAt: &occurred, Attributes: attributes(i)}
 		switch {
@@ -115,8 +115,7 @@ func (s *service) client(t *testing.T, key string) *client.Client {
 const lateEvents = 20
 
 // change creates, updates and deletes records in 100 steps, and erases the events of neverCreated.
-// It returns the time at which all changes were done.
-func (s *service) change(t *testing.T) time.Time {
+func (s *service) change(t *testing.T) {
 	t.Helper()
 	c, ctx := s.client(t, s.key), t.Context()
 	for i := range 100 {
@@ -150,7 +149,6 @@ func (s *service) change(t *testing.T) time.Time {
 	if err := s.remove(t, c, neverCreated, true); err != nil {
 		t.Fatal(err)
 	}
-	return time.Now()
 }
 
 // remove deletes an entity. If erase is true, it also erases the entity's events.

@@ -165,7 +165,7 @@ func (m *mixed) lists(t *testing.T) {
 			m.next++ // so that each kind of write is made by both
 		}
 	}
-	<-time.After(record.SyncLag) // lists of what has changed hold back what is younger
+	<-time.After(record.SyncLag) // the old functions may hold back what is younger
 	for function, lists := range map[string][]string{
 		"list-entity": {"", "type=t", "type=t&attributes.a=x", "updated_since=" + since},
 		"list-event":  {"", "order=asc", "entity_id=e", "created_since=" + since},

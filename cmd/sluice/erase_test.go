@@ -8,9 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"sluice/internal/test/syncwait"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
@@ -36,7 +34,6 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 		}
 	}
 	g, events := newGate(t, s.url), filepath.Join(t.TempDir(), "events.ndjson")
-	syncwait.Await(t, c, time.Now())
 	if r := killedSync(t, g, 0, "events", events); r.Records != 300 {
 		t.Errorf("before the erasure: %+v", r)
 	}
@@ -71,7 +68,6 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	if !strings.Contains(r.body, `"deleted":true,"erased":true`) {
 		t.Errorf("the changes are %s", r.body)
 	}
-	syncwait.Await(t, c, time.Now())
 	killedSync(t, g, 0, "events", events)
 	wantSynced(t, again, "events", events)
 }

@@ -23,8 +23,8 @@ const syncHelp = `Keep a file with a copy of all entities or events up to date.
 The first run copies everything. Each later run reads only the changes since the last
 run and removes deleted entities from the copy. FILE is NDJSON with each record once,
 in order of id. At its end, a run replaces FILE and prints a time. The copy contains all
-changes up to that time, which is a few seconds before the run began. A change during a
-run is copied by the next run.
+changes before that time, and what the run has read of later ones. If changes come faster
+than a run reads them, it ends after five minutes, and the next run continues.
 
 If a run is stopped or killed, run the same command again to continue it. To make this
 possible, sync keeps files beside the copy. Their names begin with FILE.sluice-sync. The
@@ -33,7 +33,8 @@ write FILE, or if another program has changed it, sync replaces it only with --f
 which starts a new copy.
 
 The service reports deletions for 30 days. If the last run was more than 29 days ago,
-or if FILE does not exist, a run copies everything again. "sync events" also reads the
+if FILE does not exist, or if the service's clock was set back, a run copies everything
+again. "sync events" also reads the
 changes of entities, to remove the events of erased entities. Each record and change
 that sync reads counts towards the limits, of which sync leaves a tenth (--share) to
 others at the same address.

@@ -28,8 +28,8 @@ type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
-	// SyncedUntil is the time from which the next sync starts. The pages of this list
-	// contain every change before that time. It is set only in lists of changes in ascending order.
+	// SyncedUntil is a time before which the pages of this list so far have every change, so the
+	// next walk may start there. It is set only in lists of changes in ascending order.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 

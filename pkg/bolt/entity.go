@@ -95,7 +95,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 		if was, exists, err = changes.get(w.ID); err != nil {
 			return err
 		}
-		stamp, err := storeTime(changes.bucket.Tx(), now)
+		stamp, err := storeTime(changes.tx, now)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 			latest = was
 			return nil
 		}
-		err = noteStamp(changes.bucket.Tx(), latest.SyncPosition().At)
+		err = noteStamp(changes.tx, latest.SyncPosition().At)
 		if exists {
 			err = errors.Join(err, changes.remove(was))
 		}
@@ -182,6 +182,9 @@ func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQ
 			return err
 		}
 		page, err = s.table.page(changes.lookup(scan(changes.index(byUpdatedAt), low, high, !q.Descending)), q.Limit, nil)
+		if err == nil {
+			page.Settled, err = newestStamp(changes.tx)
+		}
 		return err
 	})
 	return page, err

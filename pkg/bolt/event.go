@@ -62,7 +62,7 @@ func eventEntries(_ string, e event.Event) []entry {
 func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
 	err = s.table.update(ctx, "create event", workspace, func(events records[event.Event]) error {
 		now := s.now()
-		stamp, err := storeTime(events.bucket.Tx(), now)
+		stamp, err := storeTime(events.tx, now)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (s
 			err = events.remove(old)
 		}
 		stored, created = d.At(stamp.Time()), true
-		return errors.Join(err, events.put(stored), noteStamp(events.bucket.Tx(), stamp))
+		return errors.Join(err, events.put(stored), noteStamp(events.tx, stamp))
 	})
 	return stored, created, err
 }
@@ -111,6 +111,9 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 			return err
 		}
 		page, err = s.table.page(events.lookup(scan(events.index(byCreatedAt), low, high, !q.Descending)), q.Limit, s.expired)
+		if err == nil {
+			page.Settled, err = newestStamp(events.tx)
+		}
 		return err
 	})
 	return page, err

@@ -44,7 +44,8 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	now := noon
-	s, err := bolt.NewEvents(openDB(t), func() time.Time { return now })
+	db := openDB(t)
+	s, err := bolt.NewEvents(db, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func (t *table[R]) update(ctx context.Context, op, workspace string, write func(
 		if err != nil {
 			return err
 		}
-		return write(records[R]{t, b, workspace})
+		return write(records[R]{t, tx, b, workspace})
 	})
 	switch {
 	case late != nil:
@@ -86,7 +86,7 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 		return record.UnavailableError(op, err)
 	}
 	err := t.db.View(func(tx *bbolt.Tx) error {
-		return read(records[R]{t, nested(tx.Bucket([]byte(t.name)), workspace), workspace})
+		return read(records[R]{t, tx, nested(tx.Bucket([]byte(t.name)), workspace), workspace})
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
@@ -142,6 +142,7 @@ func (t *table[R]) count(ctx context.Context, op, workspace, low string, scan fu
 // records gives access to the records of one workspace within a transaction.
 type records[R any] struct {
 	*table[R]
+	tx        *bbolt.Tx
 	bucket    *bbolt.Bucket // nil if the workspace has no bucket yet
 	workspace string
 }

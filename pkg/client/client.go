@@ -99,7 +99,8 @@ type Client struct {
 	http *http.Client
 	pace *pacer
 
-	source atomic.Pointer[string] // result of Source; nil until Source succeeds
+	source atomic.Pointer[string]    // result of Source; nil until Source succeeds
+	date   atomic.Pointer[time.Time] // result of Date
 }
 
 // New returns a Client for the service at baseURL, such as http://127.0.0.1:3000 or

@@ -101,7 +101,7 @@ func (s *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		return respondWith(429, `{}`, canonical), nil
 	}
 	if r.Method == http.MethodGet {
-		return respondWith(200, `{"data":[`+strings.TrimSuffix(strings.Repeat(tombstone+",", int(req.Records)), ",")+`],"next_cursor":null}`, canonical), nil
+		return respondWith(200, `{"data":[`+strings.TrimSuffix(strings.Repeat(tombstone+",", int(req.Records)), ",")+`],"next_cursor":null,"synced_until":"2026-01-02T00:00:00Z"}`, canonical), nil
 	}
 	return respondWith(201, stored, canonical), nil
 }

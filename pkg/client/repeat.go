@@ -60,6 +60,7 @@ func (c *Client) try(ctx context.Context, k call, costs []cost, sent time.Durati
 	began := time.Now()
 	got, failure = c.send(ctx, k)
 	c.pace.leave(costs, sent, got.status, got.header)
+	c.noteDate(got.header)
 	if other := c.checkSource(got.header); other != nil {
 		return got, other
 	}

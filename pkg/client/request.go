@@ -53,12 +53,15 @@ func (c *Client) Usage(ctx context.Context, identity string) (u Usage, err error
 // getPage returns a page of at most limit records. If limit is 0, the page size is up to the pacer
 // or, for a list that does not cost records, up to the service.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
-	k := call{route: r, path: path, query: query, records: int64(limit), paced: r.class == classExport}
+	_, err = c.do(ctx, listCall(r, path, query, limit), &page)
+	return page, err
+}
+
+func listCall(r route, path string, query url.Values, limit int) call {
 	if limit != 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
-	_, err = c.do(ctx, k, &page)
-	return page, err
+	return call{route: r, path: path, query: query, records: int64(limit), paced: r.class == classExport}
 }
 
 func getOne[T any](ctx context.Context, c *Client, r route, path, id string) (one T, err error) {
@@ -84,12 +87,14 @@ func create[T any](ctx context.Context, c *Client, r route, path string, body an
 	return stored, status == http.StatusCreated, err
 }
 
+var errSamePage = &Error{Detail: "the next cursor leads to the same page"}
+
 func records[T any](cursor string, get func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {
 			page, err := get(cursor)
 			if err == nil && page.NextCursor != nil && *page.NextCursor == cursor {
-				err = &Error{Detail: "the next cursor leads to the same page"}
+				err = errSamePage
 			}
 			if err != nil {
 				var none T

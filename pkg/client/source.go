@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // sourceHeader is the response header that says which records a response is about.
@@ -32,6 +33,22 @@ func (c *Client) Source(ctx context.Context) (source string, err error) {
 		c.source.Store(&source)
 	}
 	return source, err
+}
+
+// Date returns when the service sent the latest response that had a Date, by its own clock and in
+// whole seconds; zero if there was none.
+func (c *Client) Date() time.Time {
+	if at := c.date.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// noteDate sets the result of Date.
+func (c *Client) noteDate(header http.Header) {
+	if at, err := http.ParseTime(header.Get("Date")); err == nil {
+		c.date.Store(&at)
+	}
 }
 
 // checkSource fails if the response names a source other than the one that Source returned.

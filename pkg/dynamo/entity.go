@@ -170,11 +170,11 @@ func (s *Entities) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 
 // Changes implements entity.Store with eventually consistent reads of an index.
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
-	ins, err := s.shards.syncQueries(s.table, "by_updated_at", "change", workspace, q)
+	ins, err := s.shards.syncQueries(s.table, "by_updated_at", workspace, q)
 	if err != nil {
 		return record.Page[entity.Change]{}, err
 	}
-	return queryPage(ctx, s.client, "change", q.Limit, changeFromItem, ins...)
+	return queryChanges(ctx, s.client, s.clock.Time(), q.Limit, changeFromItem, ins...)
 }
 
 func entityKey(workspace, id string) attributeValues {

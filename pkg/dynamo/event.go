@@ -107,11 +107,11 @@ func (s *Events) unexpired(ins []*dynamodb.QueryInput) []*dynamodb.QueryInput {
 
 // Changes implements event.Store. Like List, it is eventually consistent.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Event], error) {
-	ins, err := s.shards.syncQueries(s.table, "by_created_at", "change", workspace, q)
+	ins, err := s.shards.syncQueries(s.table, "by_created_at", workspace, q)
 	if err != nil {
 		return record.Page[event.Event]{}, err
 	}
-	return queryPage(ctx, s.client, "change", q.Limit, eventFromItem, s.unexpired(ins)...)
+	return queryChanges(ctx, s.client, s.now(), q.Limit, eventFromItem, s.unexpired(ins)...)
 }
 
 // Count implements event.Store. Like List, it is eventually consistent.

@@ -42,11 +42,7 @@ func (m *meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	m.units += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
 	m.queries++
 	for _, item := range out.Items {
-		n := 0
-		for name, value := range item {
-			n += len(name) + len(textOf(value))
-		}
-		m.items[textOf(item["id"])] = metered{n, textOf(item["shard"])}
+		m.items[textOf(item["id"])] = metered{itemSize(item), textOf(item["shard"])}
 	}
 	return out, nil
 }

@@ -102,8 +102,8 @@ func between(table, index, partitionKey, key, sortKey, low, high string, ascendi
 	}
 }
 
-// syncQueries returns queries with the bounds and the direction of q.
-func (s Shards) syncQueries(table, index, sortKey, workspace string, q record.SyncQuery) ([]*dynamodb.QueryInput, error) {
+// syncQueries returns queries for the changes that q requests.
+func (s Shards) syncQueries(table, index, workspace string, q record.SyncQuery) ([]*dynamodb.QueryInput, error) {
 	low, high, err := q.Bounds()
-	return s.queries(table, index, sortKey, workspace, low, high, !q.Descending), err
+	return s.queries(table, index, "change", workspace, low, high, !q.Descending), err
 }

@@ -113,7 +113,7 @@ type Store interface {
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Changes returns the latest change of each entity, even a tombstone, if q selects that change.
-	// The page and the error are as in List.
+	// The page and the error are as in List, and the page says what is settled.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Change], error)
 
 	// Write atomically replaces the entity's latest change with the one that w.Next returns, and

@@ -56,7 +56,7 @@ type ChangeQuery struct {
 // none, even if more follow.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery) (record.Page[Change], error) {
 	found, err := s.Changes(ctx, workspace, q.SyncQuery)
-	page := record.Page[Change]{Next: found.Next}
+	page := record.Page[Change]{Next: found.Next, Settled: found.Settled}
 	for _, e := range found.Records {
 		c := Change{Event: e}
 		if q.EntityID != "" && e.EntityID != q.EntityID {

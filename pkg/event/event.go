@@ -140,7 +140,8 @@ type Store interface {
 	List(ctx context.Context, workspace string, q Query) (record.Page[Event], error)
 
 	// Changes returns the events that q selects, in order of CreatedAt, then id. Events never
-	// change, so each appears only once. The page and the error are as in List.
+	// change, so each appears only once. The page and the error are as in List, and the page says
+	// what is settled.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Event], error)
 
 	// Count returns how many of the events that q selects have CreatedAt <= until and had not

@@ -170,7 +170,7 @@ type cursor struct {
 	Workspace   string        `json:"w"`
 	Filters     string        `json:"f,omitzero"` // in canonical form
 	Store       record.Cursor `json:"c"`
-	SyncedUntil *record.Time  `json:"u,omitzero"` // for lists of changes in ascending order: the synced_until that all pages share
+	SyncedUntil *record.Time  `json:"u,omitzero"` // synced_until of all later pages; nil while it follows their positions (record.SyncQuery.SyncedUntil)
 }
 
 // encode returns c as base64url-encoded JSON, the form that clients see.

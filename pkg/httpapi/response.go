@@ -84,9 +84,14 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// listResponse returns a page of a list. It takes synced_until from next and, if more records
-// follow, turns next into the cursor that leads to them. err is the error of the store.
+// listResponse returns a page of a list. If more records follow, it turns next into the cursor that
+// leads to them. err is the error of the store.
 func listResponse[T any](r *request, found record.Page[T], next cursor, err error) (response, error) {
+	return pageResponse(r, found, nil, next, err)
+}
+
+// pageResponse is like listResponse, and puts syncedUntil on the page unless it is nil.
+func pageResponse[T any](r *request, found record.Page[T], syncedUntil *record.Time, next cursor, err error) (response, error) {
 	switch {
 	case errors.Is(err, record.ErrCursor):
 		return response{}, badParameters(record.Fields{badCursor})
@@ -94,7 +99,7 @@ func listResponse[T any](r *request, found record.Page[T], next cursor, err erro
 		return response{}, err
 	}
 	out := response{status: http.StatusOK, records: len(found.Records)}
-	body := page[T]{data: found.Records, syncedUntil: next.SyncedUntil}
+	body := page[T]{data: found.Records, syncedUntil: syncedUntil}
 	if found.Next == "" {
 		out.body = body
 		return out, nil

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"net/http"
 
 	"sluice/pkg/entity"
@@ -17,12 +16,12 @@ func listEntityChanges(s *service, r *request) (response, error) {
 		IncludeDeleted: p.choice("include_deleted", "false", "true"),
 	}
 	p.needsDeleted("type", q.IncludeDeleted)
-	next := p.sync(s, r, "updated_since", &q.SyncQuery)
+	next := p.sync(r, "updated_since", &q.SyncQuery)
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := entity.ListChanges(r.Context(), s.stores.Entities, r.workspace, q, s.Now())
-	return listResponse(r, page, next, err)
+	return syncResponse(r, q.SyncQuery, page, next, err)
 }
 
 // listEventChanges serves GET /event with created_since: events sorted by creation time.
@@ -35,12 +34,12 @@ func listEventChanges(s *service, r *request) (response, error) {
 	}
 	q := event.ChangeQuery{EntityID: p.filter("entity_id", record.CheckID)}
 	p.needsDeleted("entity_id", p.choice("include_deleted", "false", "true"))
-	next := p.sync(s, r, "created_since", &q.SyncQuery)
+	next := p.sync(r, "created_since", &q.SyncQuery)
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := event.ListChanges(r.Context(), s.stores.Events, r.workspace, q)
-	return listResponse(r, page, next, err)
+	return syncResponse(r, q.SyncQuery, page, next, err)
 }
 
 // needsDeleted rejects a filter without include_deleted. The list of changes would otherwise omit
@@ -53,7 +52,7 @@ func (p *parameters) needsDeleted(filter string, included bool) {
 
 // sync reads the parameters that both lists of changes share, and stores them in q. The caller
 // must read the filters first. sync returns the next page's cursor, still without Store.
-func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQuery) cursor {
+func (p *parameters) sync(r *request, since string, q *record.SyncQuery) cursor {
 	q.Limit = p.limit(r.maxPage())
 	q.Descending = p.choice("order", "asc", "desc")
 	from := p.instant(since)
@@ -63,11 +62,22 @@ func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQu
 	q.Since = *from
 	c := p.cursor(r)
 	q.Cursor = c.Store
-	if !q.Descending {
-		until := record.SyncedUntil(q.Since, s.Now())
-		q.Until = cmp.Or(c.SyncedUntil, &until)
+	return cursor{Filters: p.filters.Encode(), SyncedUntil: c.SyncedUntil}
+}
+
+// syncResponse returns a page of a walk with its synced_until, unless it is newest first.
+func syncResponse[T any](r *request, q record.SyncQuery, found record.Page[T], next cursor, err error) (response, error) {
+	if q.Descending || err != nil {
+		return listResponse(r, found, next, err)
 	}
-	return cursor{Filters: p.filters.Encode(), SyncedUntil: q.Until}
+	until := next.SyncedUntil
+	if until == nil {
+		at, fixed := q.SyncedUntil(found.Next, found.Settled)
+		if until = &at; fixed {
+			next.SyncedUntil = until
+		}
+	}
+	return pageResponse(r, found, until, next, nil)
 }
 
 func unfitParameters(fields record.Fields) error {

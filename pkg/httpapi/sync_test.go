@@ -63,41 +63,47 @@ func (c *clock) get(t *testing.T, a service, target string) (p syncPage) {
 	return p
 }
 
-func TestAWalkEndsWhereItsFirstPageSays(t *testing.T) {
+// The stores are local, so what is settled is the newest stamp. While a page ends before it, the
+// page is synced until its last position; later pages keep the time at which the walk passed it.
+func TestAWalkReadsToTheEnd(t *testing.T) {
 	a := newRoomyAPI(t)
 	c := &clock{now: now()}
-	began := record.TimeOf(c.now).String()
-	for i := range 5 {
-		c.invoke(t, a, "create-entity", "POST", "/create_entity", fmt.Sprintf(`{"id":"%d"}`, i))
-		c.invoke(t, a, "create-event", "POST", "/create_event", fmt.Sprintf(`{"id":"%d","name":"n"}`, i))
-		c.now = c.now.Add(time.Second)
+	at := func(second int) string { return record.TimeOf(now().Add(time.Duration(second) * time.Second)).String() }
+	create := func(id, second int) {
+		c.now = now().Add(time.Duration(second) * time.Second)
+		c.invoke(t, a, "create-entity", "POST", "/create_entity", fmt.Sprintf(`{"id":"%d"}`, id))
+		c.invoke(t, a, "create-event", "POST", "/create_event", fmt.Sprintf(`{"id":"%d","name":"n"}`, id))
 	}
-	for _, list := range []string{"/entity?updated_since=", "/event?created_since="} {
-		target := list + began + "&limit=1"
-		c.now = now().Add(record.SyncLag + 3*time.Second)
-		page := c.get(t, a, target)
-		until := record.TimeOf(now().Add(3 * time.Second)).String()
-		got := page.ids()
-		for page.NextCursor != nil {
-			c.now = c.now.Add(time.Hour)
-			page = c.get(t, a, target+"&cursor="+*page.NextCursor)
-			if got += " " + page.ids(); page.SyncedUntil == nil || *page.SyncedUntil != until {
-				t.Errorf("%s: a page is synced until %v, want %s", target, page.SyncedUntil, until)
+	for id, second := range []int{0, 1, 2, 2} {
+		create(id, second)
+	}
+	lists := []string{"/entity?updated_since=", "/event?created_since="}
+	var pages [2]syncPage
+	for i, until := range []int{0, 1, 2, 2, 2} {
+		for n, list := range lists {
+			target := list + at(0) + "&limit=1"
+			if i > 0 {
+				target += "&cursor=" + *pages[n].NextCursor
+			}
+			pages[n] = c.get(t, a, target)
+			if p := pages[n]; p.ids() != fmt.Sprint(i) || *p.SyncedUntil != at(until) || (p.NextCursor == nil) != (i == 4) {
+				t.Errorf("%s: page %d has %s, synced until %s, want %s", list, i, p.ids(), *p.SyncedUntil, at(until))
 			}
 		}
-		if got != "0 1 2" {
-			t.Errorf("%s: %s, want the records before %s", target, got, until)
+		if i == 2 {
+			create(4, 3) // too late for the first pages
 		}
-		if page := c.get(t, a, list+until); page.ids() != "3 4" {
-			t.Errorf("the next walk has %s", page.ids())
+	}
+	c.now = now() // a clock that is set back moves neither stamps nor synced_until back
+	for _, list := range lists {
+		for second, want := range map[int]string{0: "0 1 2 3 4", 2: "2 3 4", 3: "4", 4: ""} {
+			p := c.get(t, a, list+at(second))
+			if until := max(second, 3); p.ids() != want || *p.SyncedUntil != at(until) {
+				t.Errorf("%s from second %d: %s, synced until %s", list, second, p.ids(), *p.SyncedUntil)
+			}
 		}
-		// A clock that is set back must not move synced_until back.
-		c.now = now()
-		if page := c.get(t, a, list+until); page.ids() != "" || *page.SyncedUntil != until {
-			t.Errorf("a walk that begins after its end has %q, synced until %s", page.ids(), *page.SyncedUntil)
-		}
-		if page := c.get(t, a, list+until+"&order=desc"); page.ids() != "4 3" || page.SyncedUntil != nil {
-			t.Errorf("newest first: %s, synced until %v", page.ids(), page.SyncedUntil)
+		if p := c.get(t, a, list+at(2)+"&order=desc"); p.ids() != "4 3 2" || p.SyncedUntil != nil {
+			t.Errorf("%s newest first: %s, synced until %v", list, p.ids(), p.SyncedUntil)
 		}
 	}
 }

@@ -39,6 +39,10 @@ func (c Cursor) ID() (string, error) {
 type Page[R any] struct {
 	Records []R
 	Next    Cursor // where the next page starts; "" if no more records follow
+
+	// Settled is only in pages of changes. When the page was read, the list had every change before
+	// this time, and no such change can be added to it.
+	Settled Time
 }
 
 // Filter keeps the records for which show returns true. None may be left even if Next is not

@@ -24,20 +24,9 @@ const (
 	SyncLag = 2*MaxClockSkew + WriteTimeout + MaxTransit + MaxIndexDelay
 )
 
-// SyncedUntil returns the time up to which a walk that starts now is complete: no change can
-// still appear in [since, result). The result is never before since, so a client can start its
-// next walk there, even on an instance whose clock is behind.
-func SyncedUntil(since Time, now time.Time) Time {
-	if until := TimeOf(now.Add(-SyncLag)); since.Compare(until) < 0 {
-		return until
-	}
-	return since
-}
-
 // Next returns the stamp for a change that follows one with stamp t: the later of t and now. So
 // stamps never run ahead of the clocks, and changes may have equal stamps. If t is ahead of now by
-// more than 2*MaxClockSkew, a clock was wrong. Next then returns now, because walks would otherwise
-// not see the record until t.
+// more than 2*MaxClockSkew, a clock was wrong. Next then returns now.
 func (t Time) Next(now time.Time) Time {
 	n := TimeOf(now)
 	if ahead := t.Time().Sub(n.Time()); ahead < 0 || ahead > 2*MaxClockSkew {
@@ -50,17 +39,41 @@ func (t Time) Next(now time.Time) Time {
 // walk returns the record as gone, because a client may hold a copy of an earlier version.
 const Filtered = "filter"
 
-// SyncQuery requests a page of records, ordered by their latest change and then by id. The
-// latest change of an event is its creation.
+// SyncQuery requests a page of a walk: records ordered by their latest change and then by id. The
+// latest change of an event is its creation. A walk reads to the end of the list, whatever is
+// added to it meanwhile.
 type SyncQuery struct {
 	Since      Time   // only changes from this time on
-	Until      *Time  // only changes before this time; nil for no bound
 	Descending bool   // latest change first; otherwise oldest first
-	Cursor     Cursor // Next of the previous page; "" for the first page
+	Cursor     Cursor // Next of the previous page, the text of a Position; "" for the first page
 	Limit      int    // at least 1
 }
 
 // Bounds returns the [Bounds] of the positions that q requests.
 func (q SyncQuery) Bounds() (low, high string, err error) {
-	return Bounds(&q.Since, q.Until, q.Cursor, !q.Descending)
+	return Bounds(&q.Since, nil, q.Cursor, !q.Descending)
+}
+
+// SyncedUntil returns a time up to which an ascending walk is complete once it has read the page
+// that q requested: every earlier change is on this page or an earlier one. next and settled are
+// the page's Next and Settled. fixed says that the walk has now read further than what is settled,
+// so the same time holds for its later pages.
+func (q SyncQuery) SyncedUntil(next Cursor, settled Time) (until Time, fixed bool) {
+	until = q.Since
+	// An earlier page was synced until its last position, perhaps by a clock that is ahead of the
+	// one that made this page.
+	if before, err := ParsePosition(string(q.Cursor)); err == nil && until.Compare(before.At) < 0 {
+		until = before.At
+	}
+	if last, err := ParsePosition(string(next)); err == nil && last.At.Compare(settled) < 0 {
+		return later(until, last.At), false
+	}
+	return later(until, settled), true
+}
+
+func later(t, u Time) Time {
+	if t.Compare(u) < 0 {
+		return u
+	}
+	return t
 }

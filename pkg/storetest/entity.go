@@ -22,6 +22,7 @@ var (
 var entityKind = recordKind[entity.Entity, entityStore]{
 	noun:       "entity",
 	id:         func(e entity.Entity) string { return e.ID },
+	createdAt:  func(e entity.Entity) record.Time { return e.CreatedAt },
 	attributes: func(e entity.Entity) record.Attributes { return e.Attributes },
 	plain:      plainEntity,
 	variant: func(id string, n int) entity.Entity {
@@ -126,7 +127,7 @@ func Entities(t *testing.T, open OpenEntities) {
 		{name: "a deleted entity is only in the list of changes", run: testEntityDelete},
 		{name: "an entity that is created again is later than its tombstone", run: testCreateAgain},
 		{name: "changes are in order of time and contain only the latest change of each entity", run: testChanges},
-		{name: "a list of changes contains only changes in the requested time range", run: testChangesBetween},
+		{name: "a list of changes contains only changes from the requested time on", run: testChangesSince},
 		{name: "a list of the changes of one type contains the other changes as gone", run: testFilteredChanges},
 		{name: "a page of changes ends before it holds too many bytes", run: testChangesBytes},
 		{name: "an erased entity leaves one tombstone, whether or not it existed", run: testEntityErase},

@@ -25,6 +25,7 @@ func laterEvent(d time.Duration) record.Time { return record.TimeOf(eventNoon.Ti
 var eventKind = recordKind[event.Event, eventStore]{
 	noun:       "event",
 	id:         func(e event.Event) string { return e.ID },
+	createdAt:  func(e event.Event) record.Time { return e.CreatedAt },
 	attributes: func(e event.Event) record.Attributes { return e.Attributes },
 	plain:      func(id string) event.Event { return plainEvent(id, eventNoon) },
 	// Variants differ in time. If a store wrongly keeps several of them under one id, a list

@@ -22,14 +22,10 @@ func testEventChanges(t *testing.T, s eventStore) {
 	eventKind.fill(t, s, workspace, all...)
 	eventKind.fillPlain(t, s, "other", "00")
 	for since := -1; since <= 9; since += 2 {
-		for until := since; until <= 9; until++ {
-			from, end := laterEvent(time.Duration(since)*time.Millisecond), laterEvent(time.Duration(until)*time.Millisecond)
-			want := slices.DeleteFunc(slices.Clone(all), func(e event.Event) bool {
-				return e.CreatedAt.Compare(from) < 0 || e.CreatedAt.Compare(end) >= 0
-			})
-			for _, descending := range []bool{false, true} {
-				changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).check(t, want, 7)
-			}
+		from := laterEvent(time.Duration(since) * time.Millisecond)
+		want := slices.DeleteFunc(slices.Clone(all), func(e event.Event) bool { return e.CreatedAt.Compare(from) < 0 })
+		for _, descending := range []bool{false, true} {
+			changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: from, Descending: descending}).check(t, want, 7)
 		}
 	}
 	for _, descending := range []bool{false, true} {

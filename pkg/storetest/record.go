@@ -26,6 +26,7 @@ type recordStore[R any] interface {
 type recordKind[R any, S recordStore[R]] struct {
 	noun       string // "entity" or "event"
 	id         func(R) string
+	createdAt  func(R) record.Time
 	attributes func(R) record.Attributes
 	plain      func(id string) R                                                // a simple record
 	variant    func(id string, n int) R                                         // differs from plain(id) and the other variants in everything but the id
@@ -149,12 +150,16 @@ func runAll[S any](t *testing.T, open func(t *testing.T) S, tests []test[S]) {
 	}
 }
 
-// fill creates records concurrently.
+// fill creates records in order of time, and those of the same time concurrently.
 func (k recordKind[R, S]) fill(t *testing.T, s S, workspace string, records ...R) {
 	t.Helper()
+	records = slices.SortedStableFunc(slices.Values(records), func(a, b R) int { return k.createdAt(a).Compare(k.createdAt(b)) })
 	slots := make(chan struct{}, 32)
 	var wg sync.WaitGroup
-	for _, r := range records {
+	for i, r := range records {
+		if i > 0 && k.createdAt(r) != k.createdAt(records[i-1]) {
+			wg.Wait()
+		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()

@@ -70,8 +70,6 @@ def plain(value: object) -> object:
         for f in dataclasses.fields(value):
             if members[f.name] is None and f.default is None:  # the response has no such member
                 del members[f.name]
-        if isinstance(value, sluice.Page):
-            del members["synced_until"]
         return {k: plain(v) for k, v in members.items()}
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}

@@ -10,8 +10,10 @@ import unittest
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from email.utils import format_datetime
 from types import MappingProxyType
 from typing import Any
+from unittest import mock
 
 import httpx2
 
@@ -163,9 +165,12 @@ class Calls(unittest.TestCase):
         self.assertEqual(("no_scope", str(caught.exception)), (copied.code, str(copied)))
 
     def test_a_walk_can_be_left_and_continued(self) -> None:
+        def at(second: int) -> str:
+            return f"2026-01-02T15:04:{second:02}.000Z"
+
         pages = {
-            "": {"data": [EVENT, EVENT], "next_cursor": "c1"},
-            "c1": {"data": [EVENT], "next_cursor": None, "synced_until": EVENT["created_at"]},
+            "": {"data": [EVENT, EVENT], "next_cursor": "c1", "synced_until": at(1)},
+            "c1": {"data": [EVENT], "next_cursor": None, "synced_until": at(2)},
         }
         transport = httpx2.MockTransport(
             lambda r: httpx2.Response(200, json=pages[r.url.params.get("cursor", "")])
@@ -174,9 +179,40 @@ class Calls(unittest.TestCase):
             walk = client.new_events(datetime(2026, 1, 1, tzinfo=timezone.utc))
             next(walk)
             self.assertEqual((None, None), (walk.cursor, walk.synced_until))
-            self.assertEqual(2, len(list(walk)))
+            next(walk)
+            self.assertEqual(datetime(2026, 1, 2, 15, 4, 1, tzinfo=timezone.utc), walk.synced_until)
+            self.assertEqual(1, len(list(walk)))
             self.assertEqual("c1", walk.cursor)
-            self.assertIsNotNone(walk.synced_until)
+            self.assertEqual(datetime(2026, 1, 2, 15, 4, 2, tzinfo=timezone.utc), walk.synced_until)
+
+    def test_a_walk_without_end_is_left_after_five_minutes(self) -> None:
+        # Each page takes a minute and has one event, a minute later than the one before. The fifth
+        # page passes the time at which the walk began. What is settled is not part of the chase.
+        began = datetime(2026, 1, 2, 15, 4, 5, tzinfo=timezone.utc)
+        for settled, pages in (3, 11), (59, 61):
+
+            def respond(request: httpx2.Request, settled: int = settled) -> httpx2.Response:
+                n = int(request.url.params.get("cursor", "0"))
+                clock.monotonic.return_value = 60.0 * n
+                at = _records.format_time(began + timedelta(minutes=n - 4))
+                until = _records.format_time(began + timedelta(minutes=min(n, settled) - 4))
+                page = {
+                    "data": [EVENT | {"created_at": at}],
+                    "next_cursor": str(n + 1) if n < 60 else None,
+                    "synced_until": until,
+                }
+                return httpx2.Response(
+                    200, json=page, headers={"Date": format_datetime(began, usegmt=True)}
+                )
+
+            transport = httpx2.MockTransport(respond)
+            with (
+                mock.patch("sluice_client._walk.time") as clock,
+                sluice.Client("http://service", transport=transport) as client,
+            ):
+                walk = client.new_events(datetime(2026, 1, 1, tzinfo=timezone.utc))
+                self.assertEqual(pages, len(list(walk)))
+                self.assertEqual(began + timedelta(minutes=settled - 4), walk.synced_until)
 
     def test_a_canceled_call_does_not_stop_others(self) -> None:
         # Before the first response, the pacer sends one request at a time. The second call is

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -34,11 +35,13 @@ type entry struct {
 }
 
 // engine simulates a DynamoDB with two tables, entities and events, each with the index that
-// incremental sync reads. Writes and their responses may get lost, and writes and index updates
-// take time. Reads take no time.
+// incremental sync reads. Writes and their responses may get lost, and writes, index updates and
+// queries take time.
 type engine struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
+	delay   time.Duration                    // most that the index is behind; at most record.MaxIndexDelay
+	slow    time.Duration                    // most that a query takes before and after it reads
 	tables  map[string]map[string]item       // by table name and id
 	indexes map[string][]*entry              // by table name
 	applied func(table string, old, it item) // called after each write
@@ -46,6 +49,14 @@ type engine struct {
 	calm      bool   // whether nothing gets lost, and each way takes 2.5 ms
 	late      bool   // whether an attempt may arrive after the next one was sent
 	attempted func() // called for each attempt to write; may be nil
+
+	reads []read // every query, in order
+}
+
+// read says which records a query could not see: the newest stamp that its index had of each.
+type read struct {
+	table string
+	seen  map[string]string // the greatest value of change that the index had, by id
 }
 
 // text returns a string attribute, or "" if it is absent.
@@ -80,7 +91,7 @@ func (e *engine) client() *dynamodb.Client {
 	})
 	send := middleware.FinalizeMiddlewareFunc("Engine", func(ctx context.Context, _ middleware.FinalizeInput, _ middleware.FinalizeHandler) (out middleware.FinalizeOutput, m middleware.Metadata, err error) {
 		out.Result, err = e.call(middleware.GetStackValue(ctx, inputKey{}), middleware.GetStackValue(ctx, beganKey{}).(time.Time))
-		return out, m, err
+		return out, dated(ctx), err
 	})
 	return dynamodb.New(dynamodb.Options{
 		Region: "none", BaseEndpoint: aws.String("http://none"),
@@ -97,6 +108,17 @@ func (e *engine) client() *dynamodb.Client {
 			return stack.Initialize.Add(begin, middleware.Before)
 		}},
 	})
+}
+
+// dated returns the metadata of a response that is sent now.
+func dated(ctx context.Context) middleware.Metadata {
+	date := http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}
+	_, m, _ := awsmiddleware.RecordResponseTiming{}.HandleDeserialize(ctx, middleware.DeserializeInput{}, middleware.DeserializeHandlerFunc(
+		func(context.Context, middleware.DeserializeInput) (out middleware.DeserializeOutput, m middleware.Metadata, err error) {
+			out.RawResponse = &smithyhttp.Response{Response: &http.Response{Header: date}}
+			return out, m, nil
+		}))
+	return m
 }
 
 func (e *engine) random(low, high time.Duration) time.Duration {
@@ -139,7 +161,10 @@ func (e *engine) call(input any, began time.Time) (any, error) {
 		}
 		return &dynamodb.BatchGetItemOutput{Responses: found}, nil
 	case *dynamodb.QueryInput:
-		return e.query(in, time.Now()), nil
+		time.Sleep(e.random(0, e.slow))
+		out := e.query(in, time.Now())
+		time.Sleep(e.random(0, e.slow))
+		return out, nil
 	}
 	panic(fmt.Sprintf("%T is not simulated", input))
 }
@@ -220,14 +245,14 @@ func (e *engine) put(table, id string, condition *string, names map[string]strin
 	}
 	it := change(maps.Clone(old))
 	e.tables[table][id] = it
-	from := now.Add(extreme(e.rng, 0, record.MaxIndexDelay))
+	from := now.Add(extreme(e.rng, 0, e.delay))
 	for _, x := range e.indexes[table] {
 		switch {
 		case text(x.item, "id") != id || !x.until.After(now):
 		case text(x.item, "change") == text(it, "change"): // a key has one entry
 			x.until = from
 		default:
-			x.until = now.Add(extreme(e.rng, 0, record.MaxIndexDelay))
+			x.until = now.Add(extreme(e.rng, 0, e.delay))
 		}
 	}
 	e.indexes[table] = append(e.indexes[table], &entry{maps.Clone(it), from, now.AddDate(1, 0, 0)})
@@ -242,8 +267,13 @@ func (e *engine) query(in *dynamodb.QueryInput, now time.Time) *dynamodb.QueryOu
 	v := in.ExpressionAttributeValues
 	low, high, after := text(v, ":low"), text(v, ":high"), text(in.ExclusiveStartKey, "change")
 	var found []item
+	seen := make(map[string]string)
+	e.reads = append(e.reads, read{*in.TableName, seen})
 	for _, x := range e.indexes[*in.TableName] {
 		at := text(x.item, "change")
+		if id := text(x.item, "id"); !now.Before(x.from) && now.Before(x.until) {
+			seen[id] = max(seen[id], at)
+		}
 		if text(x.item, "shard") == text(v, ":key") && at >= low && at <= high && at > after && !now.Before(x.from) && now.Before(x.until) {
 			found = append(found, x.item)
 		}

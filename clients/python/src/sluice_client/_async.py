@@ -142,7 +142,9 @@ class AsyncClient(Asyncio):
     ) -> AsyncRecords[Change]:
         """Iterate over the entities that have changed, in order of their latest change.
 
-        After the last change, keep the iterator's synced_until, and start the next walk from there.
+        Start the next walk at the iterator's synced_until, also if this one was interrupted. An
+        entity that changes meanwhile can appear again. If changes come faster than they are read,
+        the walk ends five minutes after it has passed the time at which it began.
 
         Args:
             since: Only changes at this time or later.
@@ -242,8 +244,8 @@ class AsyncClient(Asyncio):
     ) -> AsyncRecords[Event]:
         """Iterate over the events that were created at or after a time, in order of creation.
 
-        After the last event, keep the iterator's synced_until, and start the next walk from there.
-        With entity_id, events of other entities are left out, but still cost a record each.
+        Start the next walk at the iterator's synced_until, as with changes. With entity_id, events
+        of other entities are left out, but still cost a record each.
         """
 
         def page(at: str | None) -> Call[Page[Event]]:

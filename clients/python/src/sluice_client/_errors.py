@@ -170,20 +170,17 @@ def retry_after(headers: Mapping[str, str]) -> float:
     value = headers.get("retry-after", "")
     if value.isascii() and value.isdigit():
         return min(float(value), _YEAR)
-    try:
-        at = _date(value)
-    except ValueError:
+    at = date(value)
+    if at is None:
         return 0
-    try:
-        now = _date(headers.get("date", ""))  # from the same clock as Retry-After
-    except ValueError:
-        now = datetime.now(timezone.utc)
+    now = date(headers.get("date", "")) or datetime.now(timezone.utc)  # of Retry-After's clock
     return min(max((at - now).total_seconds(), 0), _YEAR)
 
 
-def _date(value: str) -> datetime:
+def date(value: str) -> datetime | None:
+    """Parse a date of a header; None if it is not one."""
     try:
         at = parsedate_to_datetime(value)
-    except (TypeError, IndexError) as e:
-        raise ValueError(value) from e
+    except (ValueError, TypeError, IndexError):
+        return None
     return at if at.tzinfo else at.replace(tzinfo=timezone.utc)

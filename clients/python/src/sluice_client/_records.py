@@ -93,7 +93,9 @@ class Page(Generic[T]):
 
     data: list[T]
     next_cursor: str | None  # None on the last page
-    synced_until: datetime | None  # only in a walk; see Client.changes
+    synced_until: datetime | None = None  # only in a walk; see Client.changes
+    last: datetime | None = None  # time of the latest change of the page, if this is a walk
+    sent: datetime | None = None  # when the service sent the page, by its clock
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,14 @@ def change(members: Any) -> Change:
 def new_event(members: Any) -> Event | None:
     """Return the event in a walk, or None if the filter does not select it."""
     return None if members.get("reason") else event(members)
+
+
+def changed_at(members: Mapping[str, Any]) -> datetime:
+    """Return the time of the change that a record in a walk shows."""
+    for name in ("deleted_at", "updated_at", "created_at"):
+        if name in members:
+            return parse_time(members[name])
+    raise ValueError("a change without a time")
 
 
 def export_job(members: Any) -> ExportJob:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, TypeVar
 
 from . import _json, _records
 from ._batch import Batch
-from ._call import Call, Conditional, Plain
-from ._errors import Error
+from ._call import Call, Conditional, Plain, Reply
+from ._errors import Error, date
 from ._records import (
     BatchResult,
     Change,
@@ -207,7 +207,7 @@ def list_changes(
         "include_deleted": "true" if include_deleted else None,
         "cursor": cursor,
     }
-    return _list("list-entity", "/entity", _EXPORT, query, limit, _records.change)
+    return _list("list-entity", "/entity", _EXPORT, query, limit, _records.change, ChangesCall)
 
 
 def list_new_events(
@@ -220,7 +220,7 @@ def list_new_events(
         "include_deleted": "true" if entity_id else None,
         "cursor": cursor,
     }
-    return _list("list-event", "/event", _EXPORT, query, limit, _records.new_event)
+    return _list("list-event", "/event", _EXPORT, query, limit, _records.new_event, ChangesCall)
 
 
 def create_export_job(
@@ -261,6 +261,16 @@ def delete_export_job(id_: str) -> Call[ExportJob]:
     return _post(
         "delete-export-job", "/delete_export_job", _GENERAL, {"id": id_}, _records.export_job
     )
+
+
+@dataclass(kw_only=True)
+class ChangesCall(Plain[Page[T]]):
+    """A page of a walk."""
+
+    def read(self, reply: Reply, error: Error | None, parse_float: _json.ParseFloat) -> Page[T]:
+        """See Call."""
+        page = super().read(reply, error, parse_float)
+        return replace(page, sent=date(reply.headers.get("date", "")))
 
 
 def _time(at: datetime | None) -> str | None:
@@ -304,19 +314,24 @@ def _list(
     query: dict[str, str | None],
     limit: int | None,
     record: Callable[[Any], T | None],
+    call: Callable[..., Call[Page[T]]] = Plain,
 ) -> Call[Page[T]]:
     def decode(_: int, members: Any) -> Page[T]:
-        records = [record(m) for m in members["data"]]
+        data = members["data"]
+        records = [record(m) for m in data]
         synced_until = members.get("synced_until")
+        if synced_until is None:
+            return Page([r for r in records if r is not None], members["next_cursor"])
         return Page(
             [r for r in records if r is not None],
             members["next_cursor"],
-            None if synced_until is None else _records.parse_time(synced_until),
+            _records.parse_time(synced_until),
+            last=_records.changed_at(data[-1]) if data else None,
         )
 
     if limit is not None and limit < 1:
         raise ValueError(f"the limit of a page must be 1 to 200, not {limit}")
-    return Plain(
+    return call(
         route=route,
         class_=class_,
         path=path,

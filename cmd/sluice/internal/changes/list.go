@@ -2,8 +2,8 @@ package changes
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"time"
 
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
@@ -15,11 +15,14 @@ import (
 type List func(ctx context.Context, at Checkpoint) (Page, error)
 
 type Page struct {
-	Lines       []byte // NDJSON to write to the file
-	Count       int64  // number of changes in Lines
-	Read        int64  // number of changes that the service returned
-	SyncedUntil record.Time
-	Next        *string // cursor of the next page; nil on the last page
+	Lines []byte  // NDJSON to write to the file
+	Count int64   // number of changes in Lines
+	Read  int64   // number of changes that the service returned
+	Next  *string // cursor of the next page; nil on the last page
+
+	// As in client.ChangePage.
+	SyncedUntil, Last record.Time
+	Sent              time.Time
 }
 
 // Entities lists the latest change of each entity that q selects.
@@ -41,12 +44,12 @@ func Events(c *client.Client, q client.EventChangeQuery) List {
 }
 
 // Erasures lists the changes to entities that have ever been erased. It goes back to
-// Checkpoint.Since, but no further than entity.TombstoneAge. It requests all changes, up to
-// limit per page, and drops the others. A walk over events must read this list last.
+// Checkpoint.Since, but no further than entity.TombstoneAge before the walk began. It requests all
+// changes, up to limit per page, and drops the others. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Checkpoint) (Page, error) {
 		since := at.Since
-		if kept := record.TimeOf(at.SyncedUntil.Time().Add(-entity.TombstoneAge)); since.Compare(kept) < 0 {
+		if kept := record.TimeOf(at.Began.Own.Time().Add(-entity.TombstoneAge)); since.Compare(kept) < 0 {
 			since = kept
 		}
 		p, err := c.ListEntityChanges(ctx, client.EntityChangeQuery{UpdatedSince: since, IncludeDeleted: true, Limit: limit, Cursor: at.Cursor})
@@ -55,14 +58,11 @@ func Erasures(c *client.Client, limit int) List {
 }
 
 // newPage keeps only the changes for which keep returns true.
-func newPage[R interface{ AppendJSON([]byte) ([]byte, error) }](p client.Page[R], err error, keep func(R) bool) (Page, error) {
+func newPage[R interface{ AppendJSON([]byte) ([]byte, error) }](p client.ChangePage[R], err error, keep func(R) bool) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	if p.SyncedUntil == nil {
-		return Page{}, errors.New("the response has no synced_until")
-	}
-	page := Page{Read: int64(len(p.Data)), SyncedUntil: *p.SyncedUntil, Next: p.NextCursor}
+	page := Page{Read: int64(len(p.Data)), Next: p.NextCursor, SyncedUntil: p.SyncedUntil, Last: p.Last, Sent: p.Sent}
 	kept := slices.DeleteFunc(p.Data, func(r R) bool { return !keep(r) })
 	page.Count = int64(len(kept))
 	for _, r := range kept {

@@ -13,6 +13,7 @@ import (
 
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
@@ -25,14 +26,58 @@ var noun = progress.Noun{One: "change", Many: "changes"}
 
 // Checkpoint says where a walk continues. It is saved in the walk's journal.
 type Checkpoint struct {
-	Since       record.Time  `json:"since"`        // beginning of the time range, inclusive
-	SyncedUntil *record.Time `json:"synced_until"` // end of the time range, exclusive; nil until a page has been read
-	List        int          `json:"list"`         // index of the list being read; after the last list, the number of lists
-	Cursor      string       `json:"cursor"`       // cursor of the list's next page; "" for the first page
-	Changes     int64        `json:"changes"`      // number of changes in the file
-	Bytes       int64        `json:"bytes"`        // size of the file
+	Since   record.Time `json:"since"`   // start time of the walk, inclusive
+	Began   *Clocks     `json:"began"`   // when the first page was received; nil until then
+	List    int         `json:"list"`    // index of the list being read; after the last list, the number of lists
+	Cursor  string      `json:"cursor"`  // cursor of the list's next page; "" for the first page
+	Changes int64       `json:"changes"` // number of changes in the file
+	Bytes   int64       `json:"bytes"`   // size of the file
+
+	// SyncedUntil is where the next walk starts, once all lists have been read: the earliest
+	// synced_until with which one ended.
+	SyncedUntil *record.Time `json:"synced_until"`
 
 	Force bool `json:"force,omitempty"` // whether Task.Abandon was set when the walk began
+}
+
+// Clocks is what two clocks showed at one time.
+type Clocks struct {
+	Own     record.Time  `json:"own"`     // of this computer
+	Service *record.Time `json:"service"` // the Date of a response, in whole seconds; nil if it had none
+}
+
+// ClocksAt returns the Clocks of a response that has just been received. date is its Date, or zero.
+func ClocksAt(own, date time.Time) Clocks {
+	c := Clocks{Own: record.TimeOf(own)}
+	if !date.IsZero() {
+		c.Service = new(record.TimeOf(date))
+	}
+	return c
+}
+
+// maxSetBack is how much less than the own clock a service's may have advanced. The clocks of its
+// instances differ by as much.
+const maxSetBack = 2 * record.MaxClockSkew
+
+// SetBack reports whether the service's clock was set back between then and c, or the own one
+// forward. Changes may then have got times that a walk had already passed.
+func (c Clocks) SetBack(then Clocks) bool {
+	own, service := c.since(then)
+	return c.Service != nil && then.Service != nil && service < own-maxSetBack
+}
+
+// Age returns how long ago then was by whichever clock says more.
+func (c Clocks) Age(then Clocks) time.Duration {
+	own, service := c.since(then)
+	return max(own, service)
+}
+
+// since returns by how much each clock has advanced; service is 0 if that is not known.
+func (c Clocks) since(then Clocks) (own, service time.Duration) {
+	if c.Service != nil && then.Service != nil {
+		service = c.Service.Time().Sub(then.Service.Time())
+	}
+	return c.Own.Time().Sub(then.Own.Time()), service
 }
 
 // Walk reads one list of changes after another into an NDJSON file, and saves a Checkpoint in
@@ -44,6 +89,7 @@ type Walk struct {
 	force      bool   // Task.Abandon, as passed to Open
 	checkpoint Checkpoint
 	now        func() time.Time
+	left       bool // whether a list was left before its end
 }
 
 // Open opens the journal at path, or creates it. The walk writes changes to path + ".part".
@@ -82,7 +128,7 @@ func (w *Walk) Begin(since record.Time) error {
 // and still has at least Checkpoint.Bytes bytes in its file. Otherwise Continue begins a new
 // walk and returns false. It does not detect changes to the file's content.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
-	if w.checkpoint.SyncedUntil != nil && w.checkpoint.Since == since {
+	if w.checkpoint.Began != nil && w.checkpoint.Since == since {
 		switch info, err := os.Stat(w.path); {
 		case err == nil && info.Size() >= w.checkpoint.Bytes:
 			return true, nil
@@ -94,7 +140,8 @@ func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 }
 
 // Read reads the remaining pages and shows its progress on stderr; waiting supplies
-// progress.State.Waiting. If Read succeeds, the next walk begins at Checkpoint().SyncedUntil.
+// progress.State.Waiting. It leaves a list whose changes come faster than it reads (client.Chase). If
+// Read succeeds, the next walk begins at Checkpoint().SyncedUntil.
 func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, stderr io.Writer) (err error) {
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -111,10 +158,17 @@ func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, st
 	defer progress.Start(stderr, noun, func() progress.State {
 		return progress.State{Done: read.Load(), Part: -1, Details: "read", Waiting: waiting()}
 	})()
+	chase := client.Chase{Now: w.now}
 	for w.checkpoint.List < len(lists) {
 		page, err := lists[w.checkpoint.List](ctx, w.checkpoint)
 		if err != nil {
 			return err
+		}
+		if page.Next != nil && chase.Over(page.SyncedUntil, page.Last, page.Sent) {
+			page.Next, w.left = nil, true
+		}
+		if page.Next == nil {
+			chase = client.Chase{Now: w.now}
 		}
 		if err := w.add(file, page); err != nil {
 			return err
@@ -134,19 +188,16 @@ func (w *Walk) add(file *os.File, page Page) error {
 	}
 	w.checkpoint.Changes += page.Count
 	w.checkpoint.Bytes += int64(len(page.Lines))
-	if w.checkpoint.SyncedUntil == nil {
-		until := page.SyncedUntil
-		if now := w.now(); until.Time().After(now) {
-			// The service's clock is ahead. After it is corrected, new changes get times before
-			// page.SyncedUntil, so the next walk would miss them.
-			until = record.TimeOf(now.Add(-record.SyncLag))
-		}
-		w.checkpoint.SyncedUntil = &until
+	if w.checkpoint.Began == nil {
+		w.checkpoint.Began = new(ClocksAt(w.now(), page.Sent))
 	}
 	if page.Next != nil {
 		w.checkpoint.Cursor = *page.Next
 	} else {
 		w.checkpoint.List, w.checkpoint.Cursor = w.checkpoint.List+1, ""
+		if earlier := w.checkpoint.SyncedUntil; earlier == nil || page.SyncedUntil.Compare(*earlier) < 0 {
+			w.checkpoint.SyncedUntil = &page.SyncedUntil
+		}
 	}
 	return w.journal.Save(w.checkpoint)
 }
@@ -157,11 +208,14 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if w.checkpoint.SyncedUntil == nil {
+	if w.checkpoint.Began == nil {
 		return errors.Join(err, w.Remove())
 	}
 	return journal.Continues(err, "after "+w.Done())
 }
+
+// Left reports whether Read left a list before its end, because changes came faster than it read.
+func (w *Walk) Left() bool { return w.left }
 
 // Done returns the number of changes in the file as text, such as "1 change".
 func (w *Walk) Done() string { return noun.Count(w.checkpoint.Changes) }

@@ -26,14 +26,11 @@ type Changes struct {
 // the file appears only when it is complete. After an error, another call with the same arguments
 // continues an export to a file.
 //
-// The error is a *journal.RefusedError if the start time is in the future, or if the service may
-// no longer have all tombstones that the export needs to continue.
+// The error is a *journal.RefusedError if the service may no longer have all tombstones that the
+// export needs to continue.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if since.Time().After(o.Now()) {
-		return Changes{}, journal.Refuse("%s is in the future, so a clock was wrong, and changes may be missing since the last export with a right one: export again from its time", since)
 	}
 	path, remove, err := o.workPath()
 	if err != nil {
@@ -49,7 +46,7 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 		return Changes{}, err
 	}
 	defer func() { err = errors.Join(err, walk.Close()) }()
-	if began := walk.Checkpoint().SyncedUntil; includeDeleted && began != nil && o.Now().Sub(began.Time()) > changes.MaxAge {
+	if began := walk.Checkpoint().Began; includeDeleted && began != nil && changes.ClocksAt(o.Now(), c.Date()).Age(*began) > changes.MaxAge {
 		return Changes{}, journal.Refuse("the export in %s.part was begun more than %d days ago, so the service may no longer report all deletions since then: remove %s and export everything again, with --since 1970-01-01T00:00:00Z",
 			path, changes.MaxAge/(24*time.Hour), path)
 	}
@@ -72,6 +69,9 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	}
 	if err != nil {
 		return Changes{}, err
+	}
+	if walk.Left() {
+		fmt.Fprintln(stderr, "Changes come faster than this export reads them. The next one continues at synced_until.")
 	}
 	return Changes{walk.Checkpoint().Changes, *walk.Checkpoint().SyncedUntil}, walk.Remove()
 }

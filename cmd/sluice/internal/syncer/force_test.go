@@ -14,7 +14,12 @@ func force(o *Options) { o.Force = true }
 func (s *service) failAt(t *testing.T, path string, n int64, change ...func(*Options)) (stderr string) {
 	t.Helper()
 	fails := s.requests.Load() + n
-	s.onGet = func(n int64) bool { return n != fails }
+	s.onGet = func(n int64) bool {
+		if n == fails-1 {
+			s.change(t, 30) // so that there is a page to read at n, even if a walk has just ended
+		}
+		return n != fails
+	}
 	_, stderr, err := s.sync(t, record.Entity, path, change...)
 	s.onGet = func(int64) bool { return true }
 	if err == nil || !strings.Contains(err.Error(), "The same command continues after ") {
@@ -44,7 +49,7 @@ func TestAForcedRunContinues(t *testing.T) {
 				t.Errorf("the first run: %s", stderr)
 			}
 			s.change(t, 100)
-			if stderr := s.failAt(t, path, 6, force); !strings.HasPrefix(stderr, "Continuing after 21 changes.\n") {
+			if stderr := s.failAt(t, path, 7, force); !strings.HasPrefix(stderr, "Continuing after 21 changes.\n") {
 				t.Errorf("the second run: %s", stderr)
 			}
 			s.change(t, 5)

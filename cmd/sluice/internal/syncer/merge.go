@@ -22,6 +22,7 @@ type copyFile struct {
 	records int64
 	digest  digest
 	old     fs.FileInfo // the file that the new copy may replace; nil if there was none
+	applied digest      // of the changes
 }
 
 // merge applies the walk's changes to the copy at base, or to an empty copy if base is "". It

@@ -57,6 +57,7 @@ func newService(t *testing.T) *service {
 		mux.Handle(path, api)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", s.now.Format(http.TimeFormat))
 		if r.URL.Path == "/export_job" { // sent by client.Client.Source
 			w.Header().Set("Sluice-Source", s.source)
 			w.WriteHeader(http.StatusForbidden)
@@ -73,7 +74,7 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// change makes n random changes, and advances the clock so that the next walk includes them.
+// change makes n random changes.
 func (s *service) change(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -94,7 +95,6 @@ func (s *service) change(t *testing.T, n int) {
 			t.Fatal(err)
 		}
 	}
-	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
 // erase erases the entity but leaves its events, which an erasure job would delete.
@@ -103,7 +103,6 @@ func (s *service) erase(t *testing.T, id string) {
 	if _, err := entity.Erase(t.Context(), s.entities, workspace, id); err != nil {
 		t.Fatal(err)
 	}
-	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
 // copyOf returns the lines that a copy must have. If keep is not nil, it filters the events.

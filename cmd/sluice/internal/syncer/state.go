@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"sluice/cmd/sluice/internal/changes"
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/record"
 )
@@ -22,11 +23,13 @@ type state struct {
 	Source      string          `json:"source"` // the service and the workspace
 	Resource    record.Resource `json:"resource"`
 	SyncedUntil *record.Time    `json:"synced_until"` // nil until the copy is complete
+	Began       *changes.Clocks `json:"began"`        // when the walk that completed it began; nil if none has
+	Applied     *digest         `json:"applied"`      // the changes that this walk read; a walk that reads the same leaves the copy as it is
 	Records     int64           `json:"records"`      // records in the copy
 	Files       []digest        `json:"files"`        // files that a run may replace: the old copy and, after a merge, also the new one
 }
 
-const stateVersion = 2
+const stateVersion = 3
 
 // loadState returns nil if there is no file.
 func loadState(path string) (*state, error) {

@@ -47,6 +47,7 @@ type syncer struct {
 	Options
 	client     *client.Client
 	source     string // the service and the workspace
+	clocks     changes.Clocks
 	stderr     io.Writer
 	statePath  string
 	state      *state
@@ -57,7 +58,7 @@ type syncer struct {
 
 // Run updates the copy at o.Path and shows its progress on stderr. It starts a new copy if there
 // is none, if o.Force calls for one, or if the old copy cannot be updated: tombstones may expire
-// before this run has read them, or the time of the last run is in the future.
+// before this run has read them, or the service's clock was set back.
 //
 // The error is a *journal.RefusedError if Run must not replace the file at o.Path: another
 // program wrote or changed it, or it is a copy of another service, workspace or resource.
@@ -84,7 +85,7 @@ func open(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &syncer{Options: o, client: c, source: source, stderr: stderr, statePath: o.Path + ".sluice-sync", mode: 0o600, batchBytes: defaultBatchBytes}
+	s := &syncer{Options: o, client: c, source: source, clocks: changes.ClocksAt(o.Now(), c.Date()), stderr: stderr, statePath: o.Path + ".sluice-sync", mode: 0o600, batchBytes: defaultBatchBytes}
 	s.walk, err = changes.Open(s.statePath+".walk", journal.Task{
 		Command: "sync", Source: source, Work: o.Resource, Abandon: o.Force, Remedy: "name another file, or replace the copy with --force",
 	}, o.Now)
@@ -103,7 +104,7 @@ func (s *syncer) run(ctx context.Context) (Result, error) {
 	}
 	err = s.update(ctx)
 	read := s.walk.Checkpoint().Changes
-	if continues && err == nil {
+	if continues && err == nil && !s.walk.Left() {
 		if err = s.walk.Begin(s.since()); err == nil {
 			err = s.update(ctx)
 		}
@@ -114,6 +115,9 @@ func (s *syncer) run(ctx context.Context) (Result, error) {
 	}
 	if err != nil {
 		return Result{}, s.walk.Stop(ctx, err)
+	}
+	if s.walk.Left() {
+		fmt.Fprintln(s.stderr, "Changes come faster than this run reads them. The next run continues.")
 	}
 	return Result{s.Resource, s.Path, s.state.Records, read, s.since()}, s.walk.Remove()
 }
@@ -190,10 +194,11 @@ func (s *syncer) prepare() (continues bool, err error) {
 	case !exists && s.state.SyncedUntil != nil:
 		fmt.Fprintf(s.stderr, "%s no longer exists. Starting a new copy.\n", s.Path)
 		return false, s.startOver(nil)
-	case s.state.SyncedUntil != nil && s.state.SyncedUntil.Time().After(s.Now()):
-		fmt.Fprintf(s.stderr, "The copy is said to be complete up to %s, which is in the future, so a clock was wrong. Starting a new copy.\n", s.state.SyncedUntil)
+	case s.began() == nil:
+	case s.clocks.SetBack(*s.began()):
+		fmt.Fprintln(s.stderr, "Since the last sync, the service's clock has advanced less than this computer's: one of them was set. Starting a new copy.")
 		return false, s.startOver(s.state.Files)
-	case s.outdated():
+	case s.clocks.Age(*s.began()) > changes.MaxAge:
 		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service may no longer report all deletions since then. Starting a new copy.\n", changes.MaxAge/(24*time.Hour))
 		return false, s.startOver(s.state.Files)
 	}
@@ -254,15 +259,13 @@ func (s *syncer) since() record.Time {
 	return *s.state.SyncedUntil
 }
 
-// outdated reports whether tombstones may expire before this run has read them. To update a
-// complete copy, the run needs all tombstones since s.state.SyncedUntil. To complete a copy
-// whose first walk was interrupted, it needs those since s.walk.Checkpoint().SyncedUntil.
-func (s *syncer) outdated() bool {
-	until := s.state.SyncedUntil
-	if until == nil {
-		until = s.walk.Checkpoint().SyncedUntil
+// began returns when the last complete walk began or, if there was none, the unfinished one. All
+// changes and tombstones since then are still to be read. It is nil if no page has been read.
+func (s *syncer) began() *changes.Clocks {
+	if s.state.SyncedUntil != nil {
+		return s.state.Began
 	}
-	return until != nil && s.Now().Sub(until.Time()) > changes.MaxAge
+	return s.walk.Checkpoint().Began
 }
 
 func (s *syncer) lists() []changes.List {
@@ -279,11 +282,15 @@ func (s *syncer) lists() []changes.List {
 // state file must contain its digest. After the merge, mergeChanges saves the digests of both
 // files: if the process is killed, either can be at s.Path, and the next run may replace it.
 func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
+	applied, err := digestOf(s.walk.Path())
+	if err != nil {
+		return copyFile{}, err
+	}
 	base := s.Path
 	if s.state.SyncedUntil == nil {
 		base = ""
-	} else if s.walk.Checkpoint().Changes == 0 {
-		return copyFile{records: s.state.Records}, nil
+	} else if applied.Bytes == 0 || s.state.Applied != nil && applied == *s.state.Applied {
+		return copyFile{records: s.state.Records, applied: applied}, nil
 	}
 	old, err := fileAt(s.Path)
 	if err != nil {
@@ -300,14 +307,15 @@ func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	if err != nil {
 		return copyFile{}, err
 	}
-	merged.old = old
+	merged.old, merged.applied = old, applied
 	s.state.Files = append(files, merged.digest)
 	return merged, s.state.save(s.statePath)
 }
 
 // finish records in the state file that the copy is complete.
 func (s *syncer) finish(merged copyFile) error {
-	s.state.SyncedUntil, s.state.Records = s.walk.Checkpoint().SyncedUntil, merged.records
+	read := s.walk.Checkpoint()
+	s.state.SyncedUntil, s.state.Began, s.state.Applied, s.state.Records = read.SyncedUntil, read.Began, &merged.applied, merged.records
 	if merged.path != "" {
 		s.state.Files = []digest{merged.digest}
 	}
