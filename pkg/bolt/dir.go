@@ -7,7 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"go.etcd.io/bbolt"
 )
 
 // layout is the version of a data directory's format: the names of its files and their
@@ -15,11 +16,11 @@ import (
 // otherwise misread each other's files.
 const layout = "7"
 
-// layoutFile contains the layout version and is created first. serviceFile contains the id of
-// the service; a server creates the file if it is missing.
+// layoutFile contains the layout version and is created first. usedFile says that a server has had
+// records in the directory. The other files may be there before the first server runs.
 const (
 	layoutFile  = "layout"
-	serviceFile = "service"
+	usedFile    = "used"
 	recordsFile = "sluice.db"
 	keysFile    = "keys.db"
 	limitsFile  = "limits.db"
@@ -64,18 +65,50 @@ func exists(dir, file string) bool {
 	return err == nil
 }
 
-// serviceID returns the id of the service whose data is in dir, and creates it if necessary.
-func serviceID(dir string) (string, error) {
-	path := filepath.Join(dir, serviceFile)
-	text, err := os.ReadFile(path)
-	if id := strings.TrimSpace(string(text)); id != "" {
-		return id, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+const (
+	serviceBucket = "service" // of the file with the records
+	idKey         = "id"
+)
+
+// serviceID returns the id of the service whose records are in db, the file of the directory dir. It
+// creates a new id if the directory has never been used: a file that was copied there may be older
+// than copies that clients keep. It fails if the file has no id although the directory has been used:
+// the records are lost.
+func serviceID(dir string, db *bbolt.DB) (id string, err error) {
+	err = db.View(func(tx *bbolt.Tx) error {
+		if b := tx.Bucket([]byte(serviceBucket)); b != nil {
+			id = string(b.Get([]byte(idKey)))
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("read the id of the service: %w", err)
+	case exists(dir, usedFile) && id == "":
+		return "", lostRecords(dir)
+	case !exists(dir, usedFile):
+		id = rand.Text()
+		err = db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists([]byte(serviceBucket))
+			if err != nil {
+				return err
+			}
+			return b.Put([]byte(idKey), []byte(id))
+		})
 	}
-	id := rand.Text()
-	return id, os.WriteFile(path, []byte(id+"\n"), 0o600)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, usedFile), nil, 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("store the id of the service: %w", err)
+	}
+	return id, nil
+}
+
+func lostRecords(dir string) error {
+	return fmt.Errorf("%s is missing or empty, but %s has been used: restore the file from a backup; "+
+		"to begin without records, remove %s, and copies of the lost records will be refused as those of another service",
+		filepath.Join(dir, recordsFile), dir, filepath.Join(dir, usedFile))
 }
 
 // HasData reports whether a server has used the data directory dir.

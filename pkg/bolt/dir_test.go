@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"go.etcd.io/bbolt"
 )
 
 func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
@@ -71,5 +73,68 @@ func TestOpenRefusesDataOfAnotherLayout(t *testing.T) {
 	}
 	if _, err := Open(dir, Config{}); err == nil || !strings.Contains(err.Error(), "choose another directory with --data-dir") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The id of a service is lost together with its records, and a server does not begin without them.
+func TestALostFileOfRecordsIsNoticed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open := func() (id string, err error) {
+		s, err := Open(dir, Config{NoSync: true})
+		if err != nil {
+			return "", err
+		}
+		return s.ServiceID, s.Close()
+	}
+	if keys, err := OpenKeys(dir); err != nil || keys == nil {
+		t.Fatal(err)
+	}
+	id, err := open()
+	if err != nil || id == "" {
+		t.Fatal(id, err)
+	}
+	records := filepath.Join(dir, recordsFile)
+	for what, lose := range map[string]func() error{
+		"kept":    func() error { return nil },
+		"missing": func() error { return os.Remove(records) },
+		"empty":   func() error { return os.WriteFile(records, nil, 0o600) },
+		"another": func() error {
+			if err := os.WriteFile(records, nil, 0o600); err != nil {
+				return err
+			}
+			db, err := bbolt.Open(records, 0o600, nil)
+			if err != nil {
+				return err
+			}
+			return db.Close()
+		},
+	} {
+		text, err := os.ReadFile(records)
+		if err == nil {
+			err = lose()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := open()
+		if what == "kept" && (again != id || err != nil) || what != "kept" && (err == nil || !strings.Contains(err.Error(), "restore the file from a backup")) {
+			t.Errorf("%s: the id is %q, was %q, error %v", what, again, id, err)
+		}
+		if err := os.WriteFile(records, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, files := range map[string][]string{"an old copy": {usedFile}, "no records": {usedFile, recordsFile}} {
+		for _, name := range files {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := open()
+		if again == id || err != nil {
+			t.Errorf("%s: the id is %q, was %q, error %v", what, again, id, err)
+		}
+		id = again
 	}
 }

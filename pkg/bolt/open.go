@@ -63,6 +63,9 @@ func Open(dir string, cfg Config) (*Stores, error) {
 	if err := CreateDir(dir); err != nil {
 		return nil, err
 	}
+	if !HasData(dir) && exists(dir, usedFile) {
+		return nil, lostRecords(dir)
+	}
 	path := filepath.Join(dir, recordsFile)
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoSync: cfg.NoSync})
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -79,7 +82,7 @@ func Open(dir string, cfg Config) (*Stores, error) {
 }
 
 func (s *Stores) open(dir string, clock entity.Clock) (err error) {
-	if s.ServiceID, err = serviceID(dir); err != nil {
+	if s.ServiceID, err = serviceID(dir, s.db); err != nil {
 		return err
 	}
 	if s.Keys, err = OpenKeys(dir); err != nil {
