@@ -74,7 +74,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	if err != nil {
 		return err
 	}
-	b, err := openBackend(ctx, getenv, o, entity.Clock{Fault: httpapi.ClockFaults(logger, cfg.Service)})
+	b, err := openBackend(ctx, getenv, o, entity.Clock{})
 	if err != nil {
 		return err
 	}

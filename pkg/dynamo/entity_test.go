@@ -130,12 +130,19 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 			return err
 		}
 	}
-	update := func(patch string) func() error {
+	met := func(err error) error { // nil also for a condition that the entity does not meet
+		if record.CodeOf(err) == record.Mismatch {
+			return nil
+		}
+		return err
+	}
+	update := func(patch string, when *entity.Condition) func() error {
 		return func() error {
-			_, err := entity.Update(ctx, s, "default", "a", record.Attributes(patch), nil)
-			return err
+			_, err := entity.Update(ctx, s, "default", "a", record.Attributes(patch), when)
+			return met(err)
 		}
 	}
+	revision := func(n int64) *entity.Condition { return &entity.Condition{Revision: n} }
 	upsert := func(attributes string) func() error {
 		return func() error {
 			found, err := s.GetEach(ctx, "default", []string{"a"})
@@ -147,7 +154,9 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 			return entity.Upsert(ctx, s, "default", "a", []entity.Draft{d}, &a).Errs[0]
 		}
 	}
-	remove := func(id string) func() error { return func() error { return entity.Delete(ctx, s, "default", id, nil) } }
+	remove := func(id string, when *entity.Condition) func() error {
+		return func() error { return met(entity.Delete(ctx, s, "default", id, when)) }
+	}
 	erase := func(id string) func() error {
 		return func() error { _, err := entity.Erase(ctx, s, "default", id); return err }
 	}
@@ -161,13 +170,19 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 	}{
 		{"create", create("a"), "update 3"},
 		{"create again", create("a"), "update refused"},
-		{"update", update(`{"b":1}`), "get 1, update 4"},
-		{"update without a change", update(`{"b":1}`), "get 1"},
+		{"update", update(`{"b":1}`, nil), "get 1, update 4"},
+		{"update without a change", update(`{"b":1}`, nil), "get 1"},
+		{"update a revision", update(`{"b":3}`, revision(2)), "get 1, update 4"},
+		{"update another revision", update(`{"b":4}`, revision(2)), "get 1"},
 		{"upsert", upsert(`{"b":2}`), "batch get 1, update 4"},
 		{"upsert without a change", upsert(`{"b":2}`), "batch get 1"},
-		{"delete", remove("a"), "update 4"},
-		{"delete again", remove("a"), "update refused"},
-		{"delete what never existed", remove("never"), "update refused"},
+		{"delete another revision", remove("a", revision(3)), "update refused"},
+		{"delete a revision", remove("a", revision(4)), "update 4"},
+		{"delete again", remove("a", nil), "update refused"},
+		{"delete what never existed", remove("never", nil), "update refused"},
+		{"delete nothing", remove("never", revision(0)), "get 1"},
+		{"create again after a deletion", create("a"), "update 4"},
+		{"delete", remove("a", nil), "update 4"},
 		{"create over a tombstone", create("a"), "update 4"},
 		{"erase", erase("a"), "update 4"},
 		{"erase again", erase("a"), "update 3"},

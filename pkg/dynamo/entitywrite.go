@@ -64,12 +64,16 @@ func unseen(w entity.Write) (when condition, presumed entity.Change, ok bool) {
 	return when, presumed, true
 }
 
-// maxPause is the maximum random wait of a write after every second refusal. A refusal shows the item
-// as it is, so the attempt that follows at once has the best chance. If it is refused too, others are
-// at the item, and only some of them should come back soon. With 5 ms for a call, 150 updates of one
-// item at once make 8 attempts each, and 99 of 100 succeed within 1.3 s; without waits, they make 75.
-// Longer waits that grow save at most two attempts and take twice as long.
-const maxPause = 300 * time.Millisecond
+// After every second refusal, a write pauses for a random time of up to pauseFactor times as long as
+// the call took, and at most maxPause. A refusal shows the item as it is, so the attempt that follows
+// at once has the best chance. If it is refused too, others are at the item, and only some of them
+// should come back soon: the fewer, the slower DynamoDB is. With 5 ms for a call, 150 updates of one
+// item at once make 8 attempts each, and 99 of 100 succeed within 1.3 s. Pauses that do not depend
+// on the call keep a slow DynamoDB busy with refusals.
+const (
+	pauseFactor = 64
+	maxPause    = 2500 * time.Millisecond
+)
 
 // Write implements entity.Store with a conditional UpdateItem. If the condition is false, the
 // response contains the item. If that item still needs to change, Write sends another update, on
@@ -97,7 +101,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 			return entity.Change{}, false, cmp.Or(refreshErr, err)
 		}
 		token := rand.Uint64()
-		sent := newAttempts(s.clock.Time, now)
+		sent, began := newAttempts(s.clock.Time, now), time.Now()
 		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, when, token, indexed), sent.watch)
 		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)
 		switch {
@@ -121,7 +125,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 		}
 		when = seen(latest)
 		if refusals%2 == 0 {
-			if err := pause(ctx); err != nil {
+			if err := pause(ctx, time.Since(began)); err != nil {
 				detail := fmt.Sprintf("other requests keep changing the entity %q, so nothing was stored; try again", w.ID)
 				return entity.Change{}, false, &record.Error{Code: record.Unavailable, Detail: detail, Err: err}
 			}
@@ -129,10 +133,10 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 	}
 }
 
-// pause waits for a random part of maxPause, or fails once ctx is done.
-func pause(ctx context.Context) error {
+// pause fails once ctx is done. took is how long the last call took.
+func pause(ctx context.Context, took time.Duration) error {
 	select {
-	case <-time.After(rand.N(maxPause)):
+	case <-time.After(rand.N(min(pauseFactor*took, maxPause) + 1)):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -1,0 +1,250 @@
+// Package busy changes one entity from many clients at once, and checks what the API says about it.
+//
+//	export DYNAMODB_LOCAL=$PWD/../.cache/dynamodb-local
+//	go test -v -count=1 ./busy
+//	TMPDIR=/dev/shm go test -v -count=1 ./busy   # the file of bbolt in memory
+//
+// It uses nothing but the HTTP API, so that it also runs in the tree of an earlier version.
+package busy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/internal/test/boltstores"
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/bolt"
+	"sluice/pkg/dynamo"
+	"sluice/pkg/entity"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
+	"sluice/pkg/ratelimit"
+)
+
+// noFiles are export files that nobody asks for.
+type noFiles struct{}
+
+func (noFiles) Link(context.Context, exportjob.File) (string, error) { return "", fs.ErrNotExist }
+
+func (noFiles) Delete(context.Context, exportjob.File) error { return fs.ErrNotExist }
+
+// service is the API over one store of entities.
+type service struct {
+	handler http.Handler
+	clients atomic.Int64 // each request comes from an address of its own, so that none is refused
+}
+
+func (s *service) send(method, path, body string) (status int, response string) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	n := s.clients.Add(1)
+	r.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", n>>16, n>>8&255, n&255)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func newService(t *testing.T, entities entity.Store) *service {
+	t.Helper()
+	stores, _ := boltstores.New(t, time.Now)
+	stores.Entities = entities
+	for _, name := range []string{"ExportLinks", "ExportDeleter"} { // an earlier version lacks the second
+		if field := reflect.ValueOf(&stores).Elem().FieldByName(name); field.IsValid() {
+			field.Set(reflect.ValueOf(noFiles{}))
+		}
+	}
+	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(service)
+	s.handler, err = httpapi.New(limiter, stores, httpapi.Options{Config: httpapi.Config{AccessOff: true}, RequestID: func(*http.Request) string { return "busy" }, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func engines(t *testing.T, run func(t *testing.T, s *service)) {
+	t.Run("bbolt", func(t *testing.T) {
+		stores, err := bolt.Open(t.TempDir(), bolt.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stores.Close() }) //nolint:errcheck // the file is removed
+		run(t, newService(t, stores.Entities))
+	})
+	t.Run("DynamoDB Local", func(t *testing.T) {
+		store, err := dynamo.NewEntities(dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable"), dynamo.EntitiesConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, newService(t, store))
+	})
+}
+
+// load collects the statuses and durations of requests.
+type load struct {
+	mu       sync.Mutex
+	calls    sync.WaitGroup
+	statuses map[int]int
+	took     []time.Duration
+}
+
+func (l *load) start(call func() (status int)) {
+	l.calls.Go(func() {
+		began := time.Now()
+		status := call()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.statuses[status]++
+		l.took = append(l.took, time.Since(began))
+	})
+}
+
+func (l *load) report(t *testing.T, what string) {
+	t.Helper()
+	l.calls.Wait()
+	slices.Sort(l.took)
+	n := len(l.took)
+	t.Logf("%s: statuses %v, median %s, p99 %s", what, l.statuses, l.took[n/2].Round(time.Millisecond), l.took[n*99/100].Round(time.Millisecond))
+	clear(l.statuses)
+	l.took = nil
+}
+
+func TestManyUpdatesAtOnce(t *testing.T) {
+	engines(t, func(t *testing.T, s *service) {
+		l := &load{statuses: make(map[int]int)}
+		update := func(id string, n int) func() int {
+			return func() int {
+				status, _ := s.send("POST", "/update_entity", fmt.Sprintf(`{"id":%q,"attributes":{"a%d":%d}}`, id, n%100, n))
+				return status
+			}
+		}
+		for _, clients := range []int{80, 150} {
+			id := fmt.Sprint("at-once-", clients)
+			s.send("POST", "/create_entity", fmt.Sprintf(`{"id":%q}`, id))
+			for n := range clients {
+				l.start(update(id, n+1))
+			}
+			l.report(t, fmt.Sprintf("%d updates at once", clients))
+		}
+		s.send("POST", "/create_entity", `{"id":"steady"}`)
+		tick := time.NewTicker(time.Second / 60)
+		defer tick.Stop()
+		for n := range 600 {
+			<-tick.C
+			l.start(update("steady", n+1))
+		}
+		l.report(t, "60 updates a second for 10 s")
+		for n := range 60 {
+			l.start(func() int {
+				status, _ := s.send("POST", "/upsert_entities", fmt.Sprintf(`{"entities":[{"id":"new","attributes":{"a%d":1}}]}`, n))
+				return status
+			})
+		}
+		l.report(t, "60 upserts of one new id at once")
+	})
+}
+
+type counter struct {
+	Revision   int64     `json:"revision"`
+	UpdatedAt  time.Time `json:"updated_at"`
+	Attributes struct {
+		N int `json:"n"`
+	} `json:"attributes"`
+}
+
+func (s *service) read(t *testing.T, id string) (c counter) {
+	_, text := s.send("GET", "/entity/"+id, "")
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		t.Error(err)
+	}
+	return c
+}
+
+// Each of 20 workers reads, adds one and writes, 200 times; a version with revisions writes only to
+// the revision that was read, and starts again if that has changed.
+func TestIncrements(t *testing.T) {
+	engines(t, func(t *testing.T, s *service) {
+		s.send("POST", "/create_entity", `{"id":"counter","attributes":{"n":0}}`)
+		condition := s.read(t, "counter").Revision > 0
+		var workers sync.WaitGroup
+		var refused, unavailable atomic.Int64
+		began := time.Now()
+		for range 20 {
+			workers.Go(func() {
+				for done := 0; done < 200; {
+					c := s.read(t, "counter")
+					body := fmt.Sprintf(`{"id":"counter","attributes":{"n":%d}}`, c.Attributes.N+1)
+					if condition {
+						body = fmt.Sprintf(`{"id":"counter","attributes":{"n":%d},"if_revision":%d}`, c.Attributes.N+1, c.Revision)
+					}
+					switch status, text := s.send("POST", "/update_entity", body); status {
+					case 200:
+						done++
+					case 412:
+						refused.Add(1)
+					case 503:
+						unavailable.Add(1)
+					default:
+						t.Errorf("%d %s", status, text)
+						return
+					}
+				}
+			})
+		}
+		workers.Wait()
+		c := s.read(t, "counter")
+		t.Logf("20 × 200 increments: n is %d, revision %d, %d times 412, %d times 503, in %s", c.Attributes.N, c.Revision, refused.Load(), unavailable.Load(), time.Since(began).Round(time.Second/10))
+	})
+}
+
+// Three clients send batches of 100 rows with one id, 100 times.
+func TestStampsOfABusyEntity(t *testing.T) {
+	engines(t, func(t *testing.T, s *service) {
+		var rows []string
+		for n := range 100 {
+			rows = append(rows, fmt.Sprintf(`{"id":"busy","attributes":{"n":%%d%02d}}`, n))
+		}
+		template := `{"entities":[` + strings.Join(rows, ",") + `]}`
+		var last time.Time
+		var back, ahead int
+		var most time.Duration
+		for round := range 100 {
+			var batches sync.WaitGroup
+			for client := range 3 {
+				batches.Go(func() {
+					s.send("POST", "/upsert_entities", strings.ReplaceAll(template, "%d", fmt.Sprint(1+3*round+client)))
+				})
+			}
+			batches.Wait()
+			at := s.read(t, "busy").UpdatedAt
+			if at.Before(last) {
+				back++
+			}
+			if d := time.Until(at); d > 0 {
+				ahead++
+				most = max(most, d)
+			}
+			last = at
+		}
+		c := s.read(t, "busy")
+		t.Logf("3 × 100 batches of 100 rows with one id: the stamp went back %d times and was ahead %d times, at most by %s; revision %d", back, ahead, most.Round(time.Millisecond), c.Revision)
+	})
+}
