@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -23,8 +24,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"sluice/internal/test/boltstores"
 	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
 	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/entity"
@@ -171,7 +175,10 @@ type counter struct {
 }
 
 func (s *service) read(t *testing.T, id string) (c counter) {
-	_, text := s.send("GET", "/entity/"+id, "")
+	status, text := s.send("GET", "/entity/"+id, "")
+	for status == 503 {
+		status, text = s.send("GET", "/entity/"+id, "")
+	}
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		t.Error(err)
 	}
@@ -182,37 +189,74 @@ func (s *service) read(t *testing.T, id string) (c counter) {
 // the revision that was read, and starts again if that has changed.
 func TestIncrements(t *testing.T) {
 	engines(t, func(t *testing.T, s *service) {
-		s.send("POST", "/create_entity", `{"id":"counter","attributes":{"n":0}}`)
-		condition := s.read(t, "counter").Revision > 0
-		var workers sync.WaitGroup
-		var refused, unavailable atomic.Int64
 		began := time.Now()
-		for range 20 {
-			workers.Go(func() {
-				for done := 0; done < 200; {
-					c := s.read(t, "counter")
-					body := fmt.Sprintf(`{"id":"counter","attributes":{"n":%d}}`, c.Attributes.N+1)
-					if condition {
-						body = fmt.Sprintf(`{"id":"counter","attributes":{"n":%d},"if_revision":%d}`, c.Attributes.N+1, c.Revision)
-					}
-					switch status, text := s.send("POST", "/update_entity", body); status {
-					case 200:
-						done++
-					case 412:
-						refused.Add(1)
-					case 503:
-						unavailable.Add(1)
-					default:
-						t.Errorf("%d %s", status, text)
-						return
-					}
-				}
-			})
-		}
-		workers.Wait()
-		c := s.read(t, "counter")
-		t.Logf("20 × 200 increments: n is %d, revision %d, %d times 412, %d times 503, in %s", c.Attributes.N, c.Revision, refused.Load(), unavailable.Load(), time.Since(began).Round(time.Second/10))
+		result := s.increment(t, 20, 200)
+		t.Logf("20 × 200 increments: %s, in %s", result, time.Since(began).Round(time.Second/10))
 	})
+}
+
+// The same with a network that loses one of 20 responses of DynamoDB. A worker does not know whether
+// what got 503 was written.
+func TestIncrementsWithLostResponses(t *testing.T) {
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	var lost atomic.Int64
+	proxy.SetFault(func(dynamoproxy.Call) dynamoproxy.Fault {
+		drop := rand.IntN(20) == 0
+		if drop {
+			lost.Add(1)
+		}
+		return dynamoproxy.Fault{Drop: drop}
+	})
+	client := dynamolocal.Client(t, func(o *dynamodb.Options) { o.BaseEndpoint = &proxy.URL })
+	store, err := dynamo.NewEntities(client, dynamolocal.Table(t, "EntitiesTable"), dynamo.EntitiesConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := newService(t, store).increment(t, 10, 50)
+	t.Logf("10 × 50 increments, %d responses lost: %s", lost.Load(), result)
+	if result.n < result.acknowledged || result.n > result.acknowledged+result.unavailable {
+		t.Error("not between the acknowledged ones and those of unknown outcome too")
+	}
+}
+
+type increments struct{ n, revision, acknowledged, mismatched, unavailable int64 }
+
+func (r increments) String() string {
+	return fmt.Sprintf("n is %d, revision %d, %d times 200, %d times 412, %d times 503", r.n, r.revision, r.acknowledged, r.mismatched, r.unavailable)
+}
+
+// increment lets each worker add one until it has been told times times that it has.
+func (s *service) increment(t *testing.T, workers, times int) (r increments) {
+	s.send("POST", "/create_entity", `{"id":"counter","attributes":{"n":0}}`)
+	condition := s.read(t, "counter").Revision > 0
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for done := 0; done < times; {
+				c := s.read(t, "counter")
+				body := fmt.Sprintf(`{"id":"counter","attributes":{"n":%d}}`, c.Attributes.N+1)
+				if condition {
+					body = fmt.Sprintf(`{"id":"counter","attributes":{"n":%d},"if_revision":%d}`, c.Attributes.N+1, c.Revision)
+				}
+				switch status, text := s.send("POST", "/update_entity", body); status {
+				case 200:
+					done++
+					atomic.AddInt64(&r.acknowledged, 1)
+				case 412:
+					atomic.AddInt64(&r.mismatched, 1)
+				case 503:
+					atomic.AddInt64(&r.unavailable, 1)
+				default:
+					t.Errorf("%d %s", status, text)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	c := s.read(t, "counter")
+	r.n, r.revision = int64(c.Attributes.N), c.Revision
+	return r
 }
 
 // Three clients send batches of 100 rows with one id, 100 times.

@@ -84,7 +84,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 	if err != nil {
 		return entity.Change{}, false, err
 	}
-	if _, ok, err := w.Next(latest, record.TimeOf(s.clock.Time())); err != nil || !ok {
+	if _, ok, err := w.Next(latest, latest.SyncPosition().At); err != nil || !ok { // the stamp has no effect on what is returned
 		return latest, false, err
 	}
 	var was entity.Change

@@ -2,6 +2,7 @@ package bolt_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -117,6 +118,27 @@ func TestAnUpdateWithNothingToStoreBeginsNoTransaction(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatalf("%.20s: the update waits for another writer", patch)
 		}
+	}
+}
+
+// Updates are merged in the write transaction, so none loses a race.
+func TestManyUpdatesAtOnce(t *testing.T) {
+	t.Parallel()
+	const clients = 100
+	s := openIn(t, openDB(t), entity.Clock{})
+	create(t, s, "a")
+	var updates sync.WaitGroup
+	for i := range clients {
+		updates.Go(func() {
+			if _, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(fmt.Sprintf(`{"%d":1}`, i)), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	updates.Wait()
+	e, err := s.Get(t.Context(), "default", "a")
+	if members, _ := record.Pairs(e.Attributes); err != nil || len(members) != 1+clients || e.Revision != 1+clients {
+		t.Errorf("%d attributes, revision %d, error %v", len(members), e.Revision, err)
 	}
 }
 
