@@ -37,6 +37,7 @@ func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) 
 		return err
 	})
 	buildLarge(t, s)
+	findWhileValuesChange(t, s, indexed)
 	checks := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		checks++
@@ -75,6 +76,48 @@ func buildLarge(t *testing.T, s IndexedEntities) {
 	}
 	if indexed != n {
 		t.Errorf("%d entities were indexed, want %d", indexed, n)
+	}
+}
+
+// findWhileValuesChange reads page by page while some entities get other values. An entity
+// whose value stays is found once; others may be found twice, or not at all.
+func findWhileValuesChange(t *testing.T, s IndexedEntities, indexed *index.Current) {
+	t.Helper()
+	const n = 40
+	d := index.Declaration{Workspace: "moving", Type: "t", Attribute: "a", ValueType: index.Number, Place: 1, State: index.Ready}
+	indexed.Store(index.NewSet([]index.Declaration{d}))
+	defer indexed.Store(index.NewSet(nil))
+	set := func(i, value int) {
+		e := entity.Draft{ID: fmt.Sprintf("%02d", i), Type: d.Type, Attributes: record.Attributes(fmt.Sprintf(`{"a":%d}`, value))}
+		if err := entity.Upsert(t.Context(), s, d.Workspace, e.ID, []entity.Draft{e}, nil).Errs[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		set(i, i)
+	}
+	found := make(map[string]int)
+	q := index.Query{Declaration: d, Limit: 3}
+	if err := q.Where(index.Condition{Operator: index.GreaterOrEqual, Value: "0"}); err != nil {
+		t.Fatal(err)
+	}
+	for more := true; more; {
+		page, err := s.Find(t.Context(), d.Workspace, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Records {
+			found[e.ID]++
+		}
+		for i := 1; i < n; i += 10 { // those that have been read come again, and those before are missed
+			set(i, (i+7*len(found))%n)
+		}
+		q.Cursor, more = page.Next, page.Next != ""
+	}
+	for i := 0; i < n; i += 2 {
+		if id := fmt.Sprintf("%02d", i); found[id] != 1 {
+			t.Errorf("%s was found %d times, although its value did not change", id, found[id])
+		}
 	}
 }
 
