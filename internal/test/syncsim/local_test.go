@@ -29,8 +29,11 @@ const (
 func TestLocalSimulation(t *testing.T) {
 	t.Parallel()
 	n := localSeeds
-	if os.Getenv("SYNC_SEEDS") != "" {
+	switch {
+	case os.Getenv("SYNC_SEEDS") != "":
 		n = seedCount(t)
+	case testing.Short() || raceEnabled():
+		n = localSeeds / 4
 	}
 	for seed := range uint64(n) {
 		if wrong := simulateLocal(t, seed, rules{}); len(wrong) > 0 {
