@@ -28,6 +28,7 @@ import (
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 	"sluice/pkg/job"
+	"sluice/pkg/record"
 )
 
 // erasedEvents returns the environment variable ERASURE_EVENTS, or 1,000 if it is not set.
@@ -74,8 +75,8 @@ func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.T
 	}
 }
 
-// The worker is killed during the erasure and then runs again. After that, the tables contain
-// only the tombstone and the job.
+// The request is killed before it stores the tombstone, and the worker during the erasure; then the
+// worker runs again. After that, the tables contain only the tombstone and the job.
 func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	t.Parallel()
 	const id = "ada-4711"
@@ -96,7 +97,10 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 		e.EntityID = id
 		return e
 	})
-	invoke(t, d.start(t, "delete-entity", 1)[0], lambdatest.Event("POST", "/delete_entity", "192.0.2.1", `{"id":"`+id+`","events":true}`), http.StatusAccepted)
+	d.killRequest(t, engine.Endpoint, id)
+	if text(items(t, d.entities)[0], "erased_at") != "" {
+		t.Error("the request has stored the tombstone")
+	}
 	ev := queue.next(t)
 
 	proxy := dynamoproxy.Start(t, engine.Endpoint)
@@ -126,6 +130,31 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	}
 	checkGrants(t, "erasure-worker", proxy, nil)
 	wantErased(t, d, jobs, table, id)
+}
+
+// killRequest kills delete-entity when it wants to write the tombstone of an entity.
+func (d deployment) killRequest(t *testing.T, endpoint, id string) {
+	t.Helper()
+	proxy := dynamoproxy.Start(t, endpoint)
+	due := make(chan struct{}, 10)
+	proxy.SetFault(func(c dynamoproxy.Call) dynamoproxy.Fault {
+		if c != (dynamoproxy.Call{Operation: "UpdateItem", Table: d.entities}) {
+			return dynamoproxy.Fault{}
+		}
+		due <- struct{}{}
+		return dynamoproxy.Fault{Delay: time.Minute, Skip: true, Drop: true} // or until the client disconnects
+	})
+	instance := lambdatest.Start(t, lambdatest.Build(t, "delete-entity"), append(slices.Clone(d.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL)...)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := instance.Handle(t.Context(), lambdatest.Event("POST", "/delete_entity", "192.0.2.1", `{"id":"`+id+`","events":true}`), time.Minute)
+		ended <- err
+	}()
+	<-due
+	instance.Kill()
+	if err := <-ended; !errors.Is(err, child.ErrExited) {
+		t.Fatalf("killing the request: %v", err)
+	}
 }
 
 // halfAPartition is half of the 1,000 write units per second that a partition supports.
@@ -177,14 +206,21 @@ func wantErased(t *testing.T, d deployment, jobs job.Store, table, id string) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "change created_at erased_at expires_at id shard type workspace" || text(tombstones[0], "id") != id {
+	if got := strings.Join(names, " "); got != "change created_at erased_at expires_at id revision shard token type workspace" || text(tombstones[0], "id") != id {
 		t.Errorf("the tombstone of %s has %s", text(tombstones[0], "id"), got)
 	}
 	j, err := jobs.Get(t.Context(), "default", id)
 	if err != nil || j.FinishedAt == nil || time.Since(j.FinishedAt.Time()) > time.Minute {
 		t.Fatalf("the job is %+v, error %v", j, err)
 	}
-	wantExpiry(t, tombstones[0], j.Until.Time())
+	if got, want := text(tombstones[0], "erased_at"), j.Until.String(); got != want {
+		t.Errorf("the tombstone says erased_at %s, the job %s", got, want)
+	}
+	stamp, err := record.ParsePosition(text(tombstones[0], "change"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantExpiry(t, tombstones[0], stamp.At.Time())
 	wantExpiry(t, erasures[0], j.FinishedAt.Time())
 	t.Logf("items that remain: tombstone %s, expires_at %s; job %s", text(tombstones[0], "change"), text(tombstones[0], "expires_at"), text(erasures[0], "job"))
 	for _, table := range []string{d.counters, d.limits} {

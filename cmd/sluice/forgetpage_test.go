@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,9 +53,7 @@ func dashboardForgets(t *testing.T, b *browsertest.Browser) {
 		}
 		bodies.Write(seen.Body.Bytes())
 		mu.Unlock()
-		for name, values := range seen.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), seen.Header())
 		w.WriteHeader(seen.Code)
 		w.Write(seen.Body.Bytes()) //nolint:errcheck // the browser may have closed the connection
 	})

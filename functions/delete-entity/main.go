@@ -3,4 +3,4 @@ package main
 
 import "sluice/functions/internal/bootstrap"
 
-func main() { bootstrap.Start("delete-entity", bootstrap.Entities, bootstrap.ErasureJobs) }
+func main() { bootstrap.Start("delete-entity", bootstrap.Entities, bootstrap.Erasures) }

@@ -1,4 +1,4 @@
-// Command erasure-worker erases the events of deleted entities. The stream of ErasureJobsTable
+// Command erasure-worker completes erasures of entities, and erases their events. The stream of ErasureJobsTable
 // invokes it.
 package main
 
@@ -14,10 +14,14 @@ import (
 
 func main() {
 	jobs.Start(erasurejob.Kind, func(c bootstrap.Clients) (job.Work, error) {
+		entities, err := dynamo.OpenEntities(c.DynamoDB, os.Getenv, c.Clock, nil) // erases, and changes no attribute
+		if err != nil {
+			return nil, err
+		}
 		events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock)
 		if err != nil {
 			return nil, err
 		}
-		return erasurejob.NewEraser(events, erasurejob.Config{MaxRate: erasurejob.MaxRate})
+		return erasurejob.NewEraser(entities, events, erasurejob.Config{MaxRate: erasurejob.MaxRate})
 	})
 }

@@ -23,6 +23,7 @@ import (
 	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/job"
 	"sluice/pkg/memory"
@@ -35,6 +36,7 @@ type backend struct {
 	stores      httpapi.Stores // all stores except those that openBackground sets
 	exportJobs  job.Backlog
 	erasureJobs job.Backlog
+	erasures    func(jobs *job.Runner) erasurejob.Requester
 	serviceID   func(context.Context) (string, error)
 	settle      time.Duration // time from the creation of a record until all indexes contain it
 	keys        access.Store
@@ -69,6 +71,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	b := &backend{
 		counters: counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
 		stores:    httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, BatchWriters: httpapi.MaxBatch},
+		erasures:  func(jobs *job.Runner) erasurejob.Requester { return queuing{s.Erasures, jobs} },
 		serviceID: func(context.Context) (string, error) { return s.ServiceID, nil },
 		settle:    time.Millisecond, // stamps follow the order of transactions and are truncated to the millisecond
 		indexes:   newIndexes(s.Indexes, s.Entities, s.Indexed),
@@ -79,6 +82,20 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return b, nil
+}
+
+// queuing stores jobs without their runner, and then queues them there.
+type queuing struct {
+	erasurejob.Requester
+	jobs *job.Runner
+}
+
+func (q queuing) Request(ctx context.Context, workspace, id string) (job.Job, error) {
+	j, err := q.Requester.Request(ctx, workspace, id)
+	if err == nil {
+		q.jobs.Queue(j)
+	}
+	return j, err
 }
 
 // probeFile exists only during a health check.
@@ -117,7 +134,10 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	}
 	return &backend{
 		counters: s.Counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
-		stores:    httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexes, Events: s.Events, Usage: s.Usage},
+		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexes, Events: s.Events, Usage: s.Usage},
+		erasures: func(jobs *job.Runner) erasurejob.Requester {
+			return erasurejob.Requests{Jobs: jobs, Entities: s.Entities, Now: clock.Time}
+		},
 		serviceID: s.Service.Create,
 		settle:    record.SyncLag,
 		records:   endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint,

@@ -51,7 +51,7 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	if err != nil {
 		return nil, err
 	}
-	eraser, err := erasurejob.NewEraser(b.stores.Events, erasurejob.Config{})
+	eraser, err := erasurejob.NewEraser(b.stores.Entities, b.stores.Events, erasurejob.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	if err != nil {
 		return nil, err
 	}
-	b.stores.ExportJobs, b.stores.ErasureJobs = exports, erasures
+	b.stores.ExportJobs, b.stores.ErasureJobs, b.stores.Erasures = exports, erasures, b.erasures(erasures)
 	b.stores.ExportLinks, b.stores.ExportFiles, b.stores.ExportDeleter = files, files, files
 	return &background{runners: []*job.Runner{exports, erasures}, indexes: b.indexes, files: files, days: days, logger: logger}, nil
 }

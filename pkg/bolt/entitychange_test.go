@@ -180,7 +180,7 @@ func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	erasures.SetLimit(32) // concurrent erasures share transactions
 	for i := range tombstones {
 		erasures.Go(func() error {
-			_, err := entity.Erase(t.Context(), s, "default", fmt.Sprintf("gone-%0120d", i))
+			_, _, err := s.Write(t.Context(), "default", entity.Erasure(fmt.Sprintf("gone-%0120d", i), record.TimeOf(time.Now()), time.Time{}))
 			return err
 		})
 	}

@@ -60,35 +60,40 @@ func jobEntries(_ string, j job.Job) []entry {
 
 // Put implements job.Store. If j has ended, Put also removes some expired jobs.
 func (s *Jobs) Put(ctx context.Context, j job.Job) (stored job.Job, put bool, err error) {
-	err = s.table.update(ctx, "put "+s.kind.String(), j.Workspace, func(jobs records[job.Job]) error {
-		was, exists, err := jobs.get(j.ID)
-		stored, put = was, was.Revision == j.Revision-1
-		switch {
-		case err != nil:
-			return err
-		case !put && exists:
-			return nil
-		case !put:
-			return s.kind.NotFoundError(j.ID)
-		case exists:
-			err = jobs.remove(was)
-		}
-		begins := !exists || was.Status.Final()
-		switch {
-		case err != nil:
-			return err
-		case j.Status.Final():
-			err = jobs.sweep(*j.FinishedAt)
-		case begins && j.Quota > 0 && countUnfinished(jobs) >= j.Quota:
-			err = &job.QuotaError{Kind: s.kind, Quota: j.Quota}
-		}
-		stored = j
-		return errors.Join(err, jobs.put(j))
+	err = s.table.update(ctx, "put "+s.kind.String(), j.Workspace, func(jobs records[job.Job]) (err error) {
+		stored, put, err = s.put(jobs, j)
+		return err
 	})
 	if err != nil {
 		return job.Job{}, false, err
 	}
 	return stored, put, nil
+}
+
+// put is Put within a transaction.
+func (s *Jobs) put(jobs records[job.Job], j job.Job) (stored job.Job, put bool, err error) {
+	was, exists, err := jobs.get(j.ID)
+	put = was.Revision == j.Revision-1
+	switch {
+	case err != nil:
+		return job.Job{}, false, err
+	case !put && exists:
+		return was, false, nil
+	case !put:
+		return job.Job{}, false, s.kind.NotFoundError(j.ID)
+	case exists:
+		err = jobs.remove(was)
+	}
+	begins := !exists || was.Status.Final()
+	switch {
+	case err != nil:
+		return job.Job{}, false, err
+	case j.Status.Final():
+		err = jobs.sweep(*j.FinishedAt)
+	case begins && j.Quota > 0 && countUnfinished(jobs) >= j.Quota:
+		err = &job.QuotaError{Kind: s.kind, Quota: j.Quota}
+	}
+	return j, true, errors.Join(err, jobs.put(j))
 }
 
 func countUnfinished(jobs records[job.Job]) (n int) {

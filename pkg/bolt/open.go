@@ -41,6 +41,7 @@ type Stores struct {
 	Events      *Events
 	ExportJobs  *Jobs
 	ErasureJobs *Jobs
+	Erasures    *Erasures
 	Keys        *Keys
 	Limits      *Limits
 	Indexes     *Indexes
@@ -103,8 +104,11 @@ func (s *Stores) open(dir string, clock entity.Clock) (err error) {
 	if s.ExportJobs, err = NewJobs(s.db, exportjob.Kind); err != nil {
 		return err
 	}
-	s.ErasureJobs, err = NewJobs(s.db, erasurejob.Kind)
-	return err
+	if s.ErasureJobs, err = NewJobs(s.db, erasurejob.Kind); err != nil {
+		return err
+	}
+	s.Erasures = &Erasures{s.Entities, s.ErasureJobs}
+	return nil
 }
 
 // Close releases the file with the records. No store may be used afterwards.

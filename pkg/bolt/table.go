@@ -61,14 +61,11 @@ func (t *table[R]) update(ctx context.Context, op, workspace string, write func(
 		if late = ctx.Err(); late != nil {
 			return nil
 		}
-		b, err := tx.CreateBucketIfNotExists([]byte(t.name))
-		if err == nil {
-			b, err = b.CreateBucketIfNotExists([]byte(workspace))
-		}
+		all, err := t.in(tx, workspace)
 		if err != nil {
 			return err
 		}
-		return write(records[R]{t, tx, b, workspace})
+		return write(all)
 	})
 	switch {
 	case late != nil:
@@ -79,6 +76,15 @@ func (t *table[R]) update(ctx context.Context, op, workspace string, write func(
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil
+}
+
+// in gives access to the records within tx, which must be a write transaction.
+func (t *table[R]) in(tx *bbolt.Tx, workspace string) (records[R], error) {
+	b, err := tx.CreateBucketIfNotExists([]byte(t.name))
+	if err == nil {
+		b, err = b.CreateBucketIfNotExists([]byte(workspace))
+	}
+	return records[R]{t, tx, b, workspace}, err
 }
 
 func (t *table[R]) view(ctx context.Context, op, workspace string, read func(records[R]) error) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -157,8 +158,13 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 	remove := func(id string, when *entity.Condition) func() error {
 		return func() error { return met(entity.Delete(ctx, s, "default", id, when)) }
 	}
+	at := noon
 	erase := func(id string) func() error {
-		return func() error { _, err := entity.Erase(ctx, s, "default", id); return err }
+		return func() error {
+			at = at.Add(time.Millisecond)
+			_, _, err := s.Write(ctx, "default", entity.Erasure(id, record.TimeOf(at), time.Time{}))
+			return err
+		}
 	}
 	list := func(q entity.Query) func() error {
 		return func() error { _, err := s.List(ctx, "default", q); return err }

@@ -75,7 +75,7 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 		t.Errorf("calls %q, want %q", got, want)
 	}
 	c.now = noon.Add(2 * time.Hour)
-	if _, err := entity.Erase(t.Context(), s, "default", "ada"); err != nil {
+	if _, _, err := s.Write(t.Context(), "default", entity.Erasure("ada", record.TimeOf(c.now), c.now)); err != nil {
 		t.Fatal(err)
 	}
 	deleted["expires_at"], deleted["change"] = number(c.now.Add(30*24*time.Hour).Unix()), text("2026-01-02T14:00:00.000Z#ada")

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -31,6 +32,9 @@ const (
 	isLive    = "attribute_not_exists(expires_at)"
 	isEarlier = "#change < :change"
 	isWas     = "#revision = :was"
+
+	isFirstErasure = "attribute_not_exists(#erased_at)"
+	isLaterErasure = "#erased_at < :erased_at"
 )
 
 // seen returns the condition of an UpdateItem that replaces a change which has been read: the
@@ -51,7 +55,7 @@ func unseen(w entity.Write) (when condition, presumed entity.Change, ok bool) {
 	case w.Op == entity.CreateWrite && w.If == nil:
 		return condition{expression: "attribute_not_exists(id) OR attribute_exists(expires_at) AND " + isEarlier}, entity.Change{}, true
 	case w.Op == entity.EraseWrite && w.If == nil:
-		return condition{expression: "attribute_not_exists(id) OR " + isEarlier}, entity.Change{}, true
+		return condition{expression: "attribute_not_exists(id) OR " + isEarlier + " AND " + isFirstErasure + " OR " + isEarlier + " AND " + isLaterErasure}, entity.Change{}, true
 	case w.Op != entity.DeleteWrite || w.If != nil && !w.If.Any && w.If.Revision == 0:
 		return condition{}, entity.Change{}, false
 	}
@@ -101,7 +105,11 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 			return entity.Change{}, false, cmp.Or(refreshErr, err)
 		}
 		token := rand.Uint64()
-		sent, began := newAttempts(s.clock.Time, now), time.Now()
+		asked := now
+		if !w.Asked.IsZero() {
+			asked = w.Asked
+		}
+		sent, began := newAttempts(s.clock.Time, asked), time.Now()
 		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, when, token, indexed), sent.watch)
 		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)
 		switch {
@@ -179,7 +187,9 @@ func (s *Entities) update(workspace string, latest, next entity.Change, when con
 		u.set("type_key", text(typeKey(workspace, next.Type)))
 		u.remove("expires_at")
 	}
-	u.setKeys(keysOf(workspace, next, indexed))
+	if next.Deleted || !latest.Live() || next.Type != latest.Type || !bytes.Equal(next.Attributes, latest.Attributes) {
+		u.setKeys(keysOf(workspace, next, indexed))
+	}
 	if next.ErasedAt != latest.ErasedAt {
 		u.set("erased_at", text(next.ErasedAt.String()))
 	}

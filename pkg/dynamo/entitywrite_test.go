@@ -80,7 +80,7 @@ func deletes(s entity.Store) error {
 }
 
 func erases(s entity.Store) error {
-	_, err := entity.Erase(context.Background(), s, "default", "ada")
+	_, _, err := s.Write(context.Background(), "default", entity.Erasure("ada", record.TimeOf(noon), time.Time{}))
 	return err
 }
 

@@ -17,8 +17,7 @@ import (
 const eraseWriters = 10
 
 // Erase implements event.Store. It finds events in by_entity, which is eventually consistent.
-// An event is deleted only if it still belongs to the entity and was created at or before
-// q.Until, because the id of an expired event may have been used again. If some deletions
+// An event is deleted only if it still belongs to the entity and q covers it, because the id of an expired event may have been used again. If some deletions
 // fail, Erase still deletes the other events.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
 	low, high, err := record.Bounds(nil, nil, q.Cursor, true)
@@ -56,21 +55,22 @@ func eventToErase(item attributeValues) (event.Event, error) {
 // deleteEach returns how many events it deleted, and the joined errors of failed deletions.
 func (s *Events) deleteEach(ctx context.Context, workspace string, events []event.Event, q event.Erasure) (int64, error) {
 	var deleted atomic.Int64
+	ahead := record.TimeOf(s.now().Add(2 * record.MaxClockSkew))
 	var group errgroup.Group
 	group.SetLimit(eraseWriters)
 	errs := make([]error, len(events))
 	for i, e := range events {
-		if e.CreatedAt.Compare(q.Until) > 0 {
+		if e.CreatedAt.Compare(q.Until) > 0 && e.CreatedAt.Compare(ahead) <= 0 {
 			continue
 		}
 		group.Go(func() error {
 			_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 				TableName:                &s.table,
 				Key:                      attributeValues{"pk": text(eventKey(workspace, e.ID))},
-				ConditionExpression:      aws.String("#created_at <= :until AND #entity_key = :entity_key"),
+				ConditionExpression:      aws.String("(#created_at <= :until OR #created_at > :ahead) AND #entity_key = :entity_key"),
 				ExpressionAttributeNames: map[string]string{"#created_at": "created_at", "#entity_key": "entity_key"},
 				ExpressionAttributeValues: attributeValues{
-					":until": text(q.Until.String()), ":entity_key": text(eventKey(workspace, q.EntityID)),
+					":until": text(q.Until.String()), ":ahead": text(ahead.String()), ":entity_key": text(eventKey(workspace, q.EntityID)),
 				},
 			})
 			var gone *types.ConditionalCheckFailedException

@@ -19,7 +19,7 @@ type Change struct {
 	DeletedAt record.Time
 	Reason    string // record.Filtered if a filter does not select the entity; otherwise ""
 
-	// ErasedAt is the stamp of the latest erasure, even if the entity was created again
+	// ErasedAt is the time of the latest erasure's job, even if the entity was created again
 	// afterwards; zero if the entity was never erased. Events of the entity created up to ErasedAt
 	// have been or will be erased, and clients must drop their copies.
 	ErasedAt record.Time

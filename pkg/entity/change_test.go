@@ -41,7 +41,7 @@ func TestListsOfChangesShowErasuresBesideTombstones(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{}`)
 	for _, id := range []string{"ada", "gone"} {
-		if _, err := entity.Erase(t.Context(), s, "default", id); err != nil {
+		if _, _, err := s.Write(t.Context(), "default", entity.Erasure(id, record.TimeOf(noon), noon)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -151,7 +151,7 @@ func Create(ctx context.Context, s Store, workspace string, d Draft) (stored Ent
 // the entity does not meet when. It has code Unavailable if it is unknown whether the update was
 // stored, or if other requests kept changing the entity until ctx was done.
 func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes, when *Condition) (Entity, error) {
-	wrong := checkGivenID(id)
+	wrong := CheckGivenID(id)
 	if patch == nil {
 		wrong.Add("attributes", "is required: an object with the attributes to change, and null for each one to remove")
 	}
@@ -187,26 +187,15 @@ func same(a, b Entity) bool { return a.Type == b.Type && bytes.Equal(a.Attribute
 // nothing. The error has code Invalid if id is not valid, and code Mismatch if the entity does not
 // meet when, which may be nil.
 func Delete(ctx context.Context, s Store, workspace, id string, when *Condition) error {
-	if err := checkGivenID(id).Err(); err != nil {
+	if err := CheckGivenID(id).Err(); err != nil {
 		return err
 	}
 	_, _, err := s.Write(ctx, workspace, Deletion(id, when))
 	return err
 }
 
-// Erase removes an entity, if it exists, and stores a tombstone even if it does not. It returns
-// the tombstone's ErasedAt. The caller must erase the entity's events created by then. Another
-// call stores a later tombstone. The error has code Invalid if id is not valid.
-func Erase(ctx context.Context, s Store, workspace, id string) (at record.Time, err error) {
-	if err := checkGivenID(id).Err(); err != nil {
-		return record.Time{}, err
-	}
-	latest, _, err := s.Write(ctx, workspace, Erasure(id))
-	return latest.ErasedAt, err
-}
-
-// checkGivenID is like record.CheckID, but returns a different error for an empty id.
-func checkGivenID(id string) (wrong record.Fields) {
+// CheckGivenID is like record.CheckID, but returns a different error for an empty id.
+func CheckGivenID(id string) (wrong record.Fields) {
 	if id == "" {
 		wrong.Add("id", "is required: the id of the entity")
 		return wrong

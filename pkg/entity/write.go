@@ -30,6 +30,10 @@ type Write struct {
 	// ID if there was none; nil if the caller has not read it.
 	Read *Change
 
+	// Asked is when the clock was read for what Edit stores. No attempt is sent later than
+	// record.WriteTimeout after it. The zero value means that Edit needs no clock.
+	Asked time.Time
+
 	// Edit returns what to store in place of latest, the entity's latest change, which has no ID if
 	// there is none. Next sets the id, the revision and the stamps. ok is false if there is
 	// nothing to store. A store calls Edit again if the entity has changed in the meantime.
@@ -88,13 +92,33 @@ func Deletion(id string, when *Condition) Write {
 	}}
 }
 
-// Erasure stores a tombstone with ErasedAt, even if the entity never existed.
-func Erasure(id string) Write {
-	return Write{Op: EraseWrite, ID: id, Edit: func(latest Change, stamp record.Time) (next Change, ok bool, err error) {
-		next = tombstone(latest)
-		next.Type, next.ErasedAt = cmp.Or(latest.Type, DefaultType), stamp
-		return next, true, nil
+// Erasure stores a tombstone with the ErasedAt at, even if the entity never existed. It does nothing
+// after that erasure or a later one. at is the time of an erasure's job; asked is when the clock was
+// read for it.
+func Erasure(id string, at record.Time, asked time.Time) Write {
+	return Write{Op: EraseWrite, ID: id, Asked: asked, Edit: func(latest Change, _ record.Time) (next Change, ok bool, err error) {
+		return erased(latest, at), latest.ErasedAt.Compare(at) < 0, nil
 	}}
+}
+
+// Completion does what an Erasure should have done that was lost after its job was stored. So long
+// after it, an entity that was created later than at, even by a clock that is behind, is another
+// one: it stays, and only gets the ErasedAt.
+func Completion(id string, at record.Time) Write {
+	return Write{Op: UpdateWrite, ID: id, Edit: func(latest Change, _ record.Time) (next Change, ok bool, err error) {
+		next = erased(latest, at)
+		if latest.Live() && latest.CreatedAt.Time().Sub(at.Time()) > 2*record.MaxClockSkew {
+			next = latest
+			next.ErasedAt = at
+		}
+		return next, latest.ErasedAt.Compare(at) < 0, nil
+	}}
+}
+
+func erased(latest Change, at record.Time) Change {
+	next := tombstone(latest)
+	next.Type, next.ErasedAt = cmp.Or(latest.Type, DefaultType), at
+	return next
 }
 
 func tombstone(latest Change) Change {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
@@ -31,21 +32,23 @@ type Config struct {
 	RetryWait time.Duration // wait before the first retry while the events are unavailable, 1 s by default; doubles with each retry, up to 16 times RetryWait
 }
 
-// Eraser is the [job.Work] of erasure jobs. It erases events page by page, and saves a
+// Eraser is the [job.Work] of erasure jobs. It completes the erasure of the entity, in case the
+// request could not, erases events page by page, and saves a
 // checkpoint after each page. It is safe for concurrent use.
 type Eraser struct {
-	events Events
+	entities Entities
+	events   Events
 	Config
 }
 
-// NewEraser fails if events is nil.
-func NewEraser(events Events, cfg Config) (*Eraser, error) {
-	if events == nil {
-		return nil, errors.New("erasurejob: events are required")
+// NewEraser fails if entities or events is nil.
+func NewEraser(entities Entities, events Events, cfg Config) (*Eraser, error) {
+	if entities == nil || events == nil {
+		return nil, errors.New("erasurejob: records are required")
 	}
 	cfg.PageSize = cmp.Or(cfg.PageSize, 100)
 	cfg.RetryWait = cmp.Or(cfg.RetryWait, time.Second)
-	return &Eraser{events: events, Config: cfg}, nil
+	return &Eraser{entities: entities, events: events, Config: cfg}, nil
 }
 
 // checkpoint says where the next run continues.
@@ -53,7 +56,7 @@ type checkpoint struct {
 	Cursor record.Cursor `json:"cursor,omitzero"` // of the first page that is not complete; "" for the first of all
 }
 
-// Do implements [job.Work]. While the events are unavailable, it waits and tries again.
+// Do implements [job.Work]. While the records are unavailable, it waits and tries again.
 func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
 	var done details
 	var at checkpoint
@@ -64,9 +67,7 @@ func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
 	retryWait, longest := e.RetryWait, 16*e.RetryWait
 	for {
 		began := r.Now()
-		erased, err := e.events.Erase(r.Calls, r.Job.Workspace, event.Erasure{
-			EntityID: r.Job.ID, Until: r.Job.Until, Limit: e.PageSize, Cursor: at.Cursor,
-		})
+		erased, err := e.page(r, at.Cursor)
 		done.EventsErased += erased.Events
 		if err == nil {
 			if erased.Next == "" {
@@ -81,15 +82,28 @@ func (e *Eraser) Do(ctx context.Context, r *job.Run) (any, error) {
 		}
 		pause := e.pace() - r.Now().Sub(began)
 		if record.CodeOf(err) == record.Unavailable {
-			r.Log.WarnContext(ctx, "a page of events was not erased completely", "error", err, "again_after", retryWait)
+			r.Log.WarnContext(ctx, "a page was not erased completely", "error", err, "again_after", retryWait)
 			pause, retryWait = retryWait, min(2*retryWait, longest)
 		} else if err != nil {
-			return nil, fmt.Errorf("erase events: %w", err)
+			return nil, fmt.Errorf("erase: %w", err)
 		}
 		if err := job.Wait(ctx, pause, longest); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// page erases the events from cursor on. Before the first of them, it completes the erasure of the
+// entity: a request that is still under way sends nothing more when the job has settled.
+func (e *Eraser) page(r *job.Run, cursor record.Cursor) (event.Erased, error) {
+	if cursor == "" {
+		if _, _, err := e.entities.Write(r.Calls, r.Job.Workspace, entity.Completion(r.Job.ID, r.Job.Until)); err != nil {
+			return event.Erased{}, err
+		}
+	}
+	return e.events.Erase(r.Calls, r.Job.Workspace, event.Erasure{
+		EntityID: r.Job.ID, Until: r.Job.Until, Limit: e.PageSize, Cursor: cursor,
+	})
 }
 
 // pace is the minimum time from the start of one page to the start of the next.

@@ -74,7 +74,7 @@ func many(n int, t time.Time) []time.Time {
 func setUp(t *testing.T, e *events, cfg Config, settle time.Duration) (*job.Worker, *jobtest.Store) {
 	t.Helper()
 	s := jobtest.NewStore(t, Kind)
-	work, err := NewEraser(e, cfg)
+	work, err := NewEraser(entityStore{}, e, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func setUp(t *testing.T, e *events, cfg Config, settle time.Duration) (*job.Work
 
 func request(t *testing.T, s job.Store) {
 	t.Helper()
-	if _, err := Request(t.Context(), s, "default", "ada", record.TimeOf(time.Now()), time.Now()); err != nil {
+	if _, err := Request(t.Context(), Requests{Jobs: s, Entities: entityStore{}, Now: time.Now}, "default", "ada"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -157,7 +157,7 @@ type Store interface {
 // Position.
 type Erasure struct {
 	EntityID string
-	Until    record.Time   // only events created at this time or before
+	Until    record.Time   // only events created at this time or before, and those that a wrong clock has stamped more than 2*record.MaxClockSkew ahead of the store's time
 	Cursor   record.Cursor // Next of the previous page; "" for the first page
 	Limit    int           // maximum number of events to read, at least 1
 }

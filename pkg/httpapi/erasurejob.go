@@ -5,7 +5,6 @@ import (
 
 	"sluice/pkg/access"
 	"sluice/pkg/api"
-	"sluice/pkg/entity"
 	"sluice/pkg/erasurejob"
 )
 
@@ -16,11 +15,7 @@ func eraseEntity(s *service, r *request, id string) (response, error) {
 	if err := r.require(access.Erase); err != nil {
 		return response{}, err
 	}
-	erasedAt, err := entity.Erase(r.Context(), s.stores.Entities, r.workspace, id)
-	if err != nil {
-		return response{}, err
-	}
-	j, err := erasurejob.Request(r.Context(), s.stores.ErasureJobs, r.workspace, id, erasedAt, s.Now())
+	j, err := erasurejob.Request(r.Context(), s.stores.Erasures, r.workspace, id)
 	return response{status: http.StatusAccepted, body: api.Erasing{ID: j.ID, Status: j.Status}}, err
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"sluice/pkg/access"
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/index"
@@ -35,6 +36,7 @@ type Stores struct {
 	Finder        index.Finder       // searches the same entities
 	Indexes       index.Declarations // the indexes that Entities and Finder use
 	Events        event.Store
+	Erasures      erasurejob.Requester
 	ErasureJobs   job.Store
 	ExportJobs    job.Store
 	ExportLinks   exportjob.Links     // creates download links for export files

@@ -85,7 +85,7 @@ func Routes() []Route {
 		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, access.Export, getEvent, "Events", 0},
 		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, access.Import, createEntity, "Entities", maxBodyBytes},
 		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, access.Import, updateEntity, "Entities", maxBodyBytes},
-		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, "Entities ErasureJobs", maxBodyBytes},
+		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, "Entities Erasures", maxBodyBytes},
 		{"upsert-entities", http.MethodPost, "/upsert_entities", ratelimit.Import, access.Import, upsertEntities, "Entities", maxBatchBytes},
 		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, access.Import, createEvent, "Events", maxBodyBytes},
 		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, access.Import, createEvents, "Events", maxBatchBytes},

@@ -17,29 +17,38 @@ func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, cre
 	return s.Put(ctx, j)
 }
 
-// Request queues j even if a job with its id exists. If the existing job has ended, j replaces
-// it. Otherwise, Request extends the existing job to j.Until and queues it to start over, even
-// if it is running.
+// Request queues j even if a job with its id exists; see [Renew].
 func Request(ctx context.Context, s Store, j Job, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, j.Workspace, j.ID)
 		if err != nil && record.CodeOf(err) != record.NotFound {
 			return Job{}, err
 		}
-		next := j
-		next.CreatedAt = record.TimeOf(now)
-		if err == nil && !was.Status.Final() {
-			next = was
-			if next.Until.Compare(j.Until) < 0 {
-				next.Until = j.Until
-			}
-		}
-		next.Status, next.Run, next.Tries, next.Checkpoint, next.Revision = Queued, "", 0, nil, was.Revision+1
-		stored, put, err := s.Put(ctx, next)
+		stored, put, err := s.Put(ctx, Renew(was, j, record.TimeOf(now)))
 		if expired := record.CodeOf(err) == record.NotFound; put || err != nil && !expired {
 			return stored, err
 		}
 	}
+}
+
+// Renew returns what a request for j stores in place of was, the job with its id, or the zero Job if
+// there is none. It replaces a job that has ended. It extends any other to cover what was created
+// until now, and queues it to start over, even if it is running. Until is later than that of was,
+// even if now is not.
+func Renew(was, j Job, now record.Time) Job {
+	next, until := j, now
+	next.CreatedAt = now
+	if was.Revision > 0 {
+		if !was.Status.Final() {
+			next = was
+		}
+		if until.Compare(was.Until) <= 0 {
+			until = record.TimeOf(was.Until.Time().Add(time.Millisecond))
+		}
+	}
+	next.Until, next.Revision = until, was.Revision+1
+	next.Status, next.Run, next.Tries, next.Checkpoint = Queued, "", 0, nil
+	return next
 }
 
 // Get returns a job that has not expired, or an error with code NotFound.

@@ -80,10 +80,13 @@ func (r *Runner) Wait() { r.group.Wait() }
 func (r *Runner) Put(ctx context.Context, j Job) (stored Job, put bool, err error) {
 	stored, put, err = r.Backlog.Put(ctx, j)
 	if put {
-		r.enqueue(stored.Lane(), Key{Workspace: stored.Workspace, ID: stored.ID})
+		r.Queue(stored)
 	}
 	return stored, put, err
 }
+
+// Queue must be called after a job was stored without Put.
+func (r *Runner) Queue(j Job) { r.enqueue(j.Lane(), Key{Workspace: j.Workspace, ID: j.ID}) }
 
 // enqueue adds a job to a lane. It does nothing if the job already waits there or needs no run.
 func (r *Runner) enqueue(name Lane, key Key) {

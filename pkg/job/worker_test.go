@@ -412,7 +412,7 @@ func TestARequestDuringARunStartsTheJobOver(t *testing.T) {
 	request := func() {
 		t.Helper()
 		now = now.Add(time.Second)
-		if _, err := job.Request(t.Context(), s, job.Job{Workspace: "default", ID: "job", Until: record.TimeOf(now)}, now); err != nil {
+		if _, err := job.Request(t.Context(), s, job.Job{Workspace: "default", ID: "job"}, now); err != nil {
 			t.Fatal(err)
 		}
 	}

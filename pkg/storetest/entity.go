@@ -45,7 +45,7 @@ var entityKind = recordKind[entity.Entity, entityStore]{
 		_, countErr := s.Count(ctx, workspace, entity.Query{}, updatedAt)
 		_, deleteErr := s.delete(ctx, workspace, "a", updatedAt)
 		_, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
-		_, eraseErr := s.erase(ctx, workspace, "a", updatedAt)
+		_, eraseErr := s.erase(ctx, workspace, "a", updatedAt, updatedAt)
 		_, eachErr := s.GetEach(ctx, workspace, []string{"a"})
 		return map[string]error{"replace": replaceErr, "count": countErr, "delete": deleteErr, "changes": changesErr, "erase": eraseErr, "get each": eachErr}
 	},
@@ -105,8 +105,8 @@ func (s entityStore) delete(ctx context.Context, workspace, id string, at record
 	return deleted, err
 }
 
-func (s entityStore) erase(ctx context.Context, workspace, id string, at record.Time) (entity.Change, error) {
-	c, _, err := s.at(at).Write(ctx, workspace, entity.Erasure(id))
+func (s entityStore) erase(ctx context.Context, workspace, id string, at, erased record.Time) (entity.Change, error) {
+	c, _, err := s.at(at).Write(ctx, workspace, entity.Erasure(id, erased, time.Time{}))
 	return c, err
 }
 

@@ -150,22 +150,25 @@ func testEntityErase(t *testing.T, s entityStore) {
 		entityKind.fillPlain(t, s, workspace, was)
 		remove(t, s, was)
 		wantOf := func(id, typ string, revision int64, created, at record.Time) entity.Change {
-			return entity.Change{Entity: entity.Entity{ID: id, Type: typ, Revision: revision, CreatedAt: created}, Deleted: true, DeletedAt: at, ErasedAt: at}
+			return entity.Change{Entity: entity.Entity{ID: id, Type: typ, Revision: revision, CreatedAt: created}, Deleted: true, DeletedAt: at, ErasedAt: now}
 		}
 		for _, want := range []entity.Change{
 			wantOf(lives, "account", 2, updatedAt, entityAt(tt.want)), wantOf(was, "account", 3, entityCreatedAt, entityAt(tt.want)), wantOf(never, entity.DefaultType, 1, now, now),
 		} {
 			for range 2 { // the second call replaces the tombstone of the first
-				got, err := s.erase(t.Context(), workspace, want.ID, now)
+				got, err := s.erase(t.Context(), workspace, want.ID, now, want.ErasedAt)
 				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("erase %s at %s: error %v\n got %+v\nwant %+v", want.ID, now, err, got, want)
 				}
 				if stored := changesWith(t, s, want.ID); len(stored) != 1 || !reflect.DeepEqual(stored[0], want) {
 					t.Errorf("the changes of %s are %+v, want %+v", want.ID, stored, want)
 				}
+				if again, err := s.erase(t.Context(), workspace, want.ID, now, want.ErasedAt); err != nil || !reflect.DeepEqual(again, want) {
+					t.Errorf("erase %s again, with the same time: error %v\n got %+v\nwant %+v", want.ID, err, again, want)
+				}
 				entityKind.wantNotFound(t, s, workspace, want.ID)
 				want.DeletedAt = want.DeletedAt.Next(now.Time())
-				want.ErasedAt = want.DeletedAt
+				want.ErasedAt = record.TimeOf(want.ErasedAt.Time().Add(time.Millisecond))
 				want.Revision++
 			}
 		}
@@ -191,7 +194,7 @@ func testEraseAndCreate(t *testing.T, s entityStore) {
 		write func() error
 		then  func()
 	}{
-		{"erase", func() error { _, err := s.erase(t.Context(), workspace, "a", updatedAt); return err }, func() {}},
+		{"erase", func() error { _, err := s.erase(t.Context(), workspace, "a", updatedAt, updatedAt); return err }, func() {}},
 		{"create", func() error { _, _, err := s.create(t.Context(), workspace, e); return err }, func() {
 			e.Revision, e.UpdatedAt = 2, entityAt(2)
 			want.Entity, want.Deleted, want.DeletedAt = e, false, record.Time{}
@@ -257,7 +260,7 @@ func EntityClockFaults(t *testing.T, open OpenEntities) {
 				}
 				c := write(now, map[entity.Op]entity.Write{
 					entity.CreateWrite: entity.Creation(e), entity.UpdateWrite: replacement(was.Entity, e),
-					entity.DeleteWrite: entity.Deletion(e.ID, nil), entity.EraseWrite: entity.Erasure(e.ID),
+					entity.DeleteWrite: entity.Deletion(e.ID, nil), entity.EraseWrite: entity.Erasure(e.ID, now, time.Time{}),
 				}[kind])
 				if c.SyncPosition().At != want || !reflect.DeepEqual(faults, wantFaults) {
 					t.Errorf("%s %s: the stamp is %s, faults %+v; want %s, %+v", kind, difference, c.SyncPosition().At, faults, want, wantFaults)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -236,7 +237,7 @@ func (f *finding) delete(rt *rapid.T) {
 	id := rapid.SampledFrom(ids).Draw(rt, "id")
 	var err error
 	if rapid.Bool().Draw(rt, "erase") {
-		_, err = entity.Erase(f.ctx, f.store, f.workspace, id)
+		_, _, err = f.store.Write(f.ctx, f.workspace, entity.Erasure(id, record.TimeOf(time.Now()), time.Time{}))
 	} else {
 		err = entity.Delete(f.ctx, f.store, f.workspace, id, nil)
 	}

@@ -49,6 +49,13 @@ func ErasureJobs(c Clients, stores *httpapi.Stores) (err error) {
 	return err
 }
 
+// Erasures requires Stores.Entities.
+func Erasures(c Clients, stores *httpapi.Stores) error {
+	err := ErasureJobs(c, stores)
+	stores.Erasures = erasurejob.Requests{Jobs: stores.ErasureJobs, Entities: stores.Entities, Now: c.Clock.Time}
+	return err
+}
+
 func Usage(c Clients, stores *httpapi.Stores) (err error) {
 	stores.Usage, err = dynamo.OpenUsage(c.DynamoDB, os.Getenv)
 	return err

@@ -259,7 +259,7 @@ func write(t *testing.T, w *world, rng *rand.Rand, number int) {
 		time.Sleep(between(rng, writerPause))
 		id := string(rune('a' + rng.IntN(3)))
 		call := func() (err error) {
-			_, err = entity.Erase(t.Context(), entities, workspace, id)
+			_, _, err = entities.Write(t.Context(), workspace, entity.Erasure(id, record.TimeOf(time.Now()), time.Time{}))
 			return err
 		}
 		switch rng.IntN(8) {

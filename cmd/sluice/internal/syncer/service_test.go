@@ -100,7 +100,7 @@ func (s *service) change(t *testing.T, n int) {
 // erase erases the entity but leaves its events, which an erasure job would delete.
 func (s *service) erase(t *testing.T, id string) {
 	t.Helper()
-	if _, err := entity.Erase(t.Context(), s.entities, workspace, id); err != nil {
+	if _, _, err := s.entities.Write(t.Context(), workspace, entity.Erasure(id, record.TimeOf(s.now), s.now)); err != nil {
 		t.Fatal(err)
 	}
 }
