@@ -142,6 +142,9 @@ func FuzzQuery(f *testing.F) {
 		a.post(f, "create-event", []byte(`{"id":"`+id+`","name":"n","entity_id":"ada"}`))
 	}
 	f.Fuzz(func(t *testing.T, query string) {
+		if _, err := url.Parse("/?" + query); err != nil {
+			t.Skip("a request with this query cannot be read:", err)
+		}
 		for _, noun := range []string{"entity", "event"} {
 			resp := a.get(t, "list-"+noun, "/"+noun+"?"+query)
 			checkResponse(t, resp)

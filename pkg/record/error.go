@@ -111,6 +111,7 @@ func Shorten(s string) string { return ShortenTo(s, 64) }
 // ShortenTo is Shorten with another number of characters.
 func ShortenTo(s string, most int) string {
 	var b strings.Builder
+	b.Grow(min(len(s), most+len("…")))
 	n := 0
 	for _, c := range s {
 		if n++; n > most {

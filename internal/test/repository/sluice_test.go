@@ -8,12 +8,14 @@ import (
 	"regexp"
 	"slices"
 	"sluice"
+	"strconv"
 	"strings"
 	"testing"
 
 	"sluice/internal/test/templatetest"
 	"sluice/pkg/access"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/job"
 )
 
 // The template, the function folders, the sample events and the route table have the same
@@ -68,6 +70,24 @@ func TestTheMonitorWatchesEveryTableOfJobs(t *testing.T) {
 	for _, table := range parse(t) {
 		if strings.HasSuffix(table.LogicalID, "JobsTable") && functions[i].Tables[table.EnvVar()] == "" {
 			t.Errorf("the monitor does not watch %s", table.LogicalID)
+		}
+	}
+}
+
+// A job waits for its next run in a lane. Without a function, a job that was handed over would never
+// end, and two functions would run it twice.
+func TestEachLaneOfJobsHasOneFunction(t *testing.T) {
+	patterns := make(map[string]string) // by table
+	for _, f := range templatetest.Functions(t) {
+		for _, s := range f.Streams {
+			patterns[s.Table] += strings.Join(s.Patterns, "")
+		}
+	}
+	for table, pattern := range patterns {
+		for _, lane := range []job.Lane{job.Fast, job.Slow} {
+			if n := strings.Count(pattern, strconv.Quote(string(lane))); n != 1 {
+				t.Errorf("%d functions run jobs of %s in the lane %s", n, table, lane)
+			}
 		}
 	}
 }
