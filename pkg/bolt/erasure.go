@@ -25,7 +25,8 @@ var _ erasurejob.Requester = (*Erasures)(nil)
 func (s *Erasures) Request(ctx context.Context, workspace, id string) (stored job.Job, err error) {
 	err = s.entities.table.update(ctx, "erase entity", workspace, func(changes records[entity.Change]) error {
 		tx := changes.tx
-		now, err := storeTime(tx, s.entities.clock.Time())
+		clock := s.entities.clock.Time()
+		now, err := storeTime(tx, clock)
 		if err != nil {
 			return err
 		}
@@ -53,7 +54,7 @@ func (s *Erasures) Request(ctx context.Context, workspace, id string) (stored jo
 			err = changes.remove(latest)
 		}
 		passed := record.TimeOf(stored.Until.Time().Add(time.Millisecond))
-		return errors.Join(err, changes.put(next), changes.sweep(now), noteStamp(tx, next.SyncPosition().At), noteStamp(tx, passed))
+		return errors.Join(err, changes.put(next), changes.sweep(record.TimeOf(clock)), noteStamp(tx, next.SyncPosition().At), noteStamp(tx, passed))
 	})
 	return stored, err
 }

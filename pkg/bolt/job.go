@@ -83,6 +83,11 @@ func (s *Jobs) put(jobs records[job.Job], j job.Job) (stored job.Job, put bool, 
 		return job.Job{}, false, s.kind.NotFoundError(j.ID)
 	case exists:
 		err = jobs.remove(was)
+	default: // a record may have a later stamp than a clock that was set back
+		var at record.Time
+		if at, err = storeTime(jobs.tx, j.CreatedAt.Time()); at.Compare(j.CreatedAt) > 0 {
+			j.CreatedAt, j.Until = at, at
+		}
 	}
 	begins := !exists || was.Status.Final()
 	switch {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/pkg/bolt"
+	"sluice/pkg/entity"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 	"sluice/pkg/storetest"
@@ -54,5 +55,23 @@ func TestExpiredJobsAreRemoved(t *testing.T) {
 		if page.Records[i].ID != id {
 			t.Errorf("job %d is %s, want %s", i, page.Records[i].ID, id)
 		}
+	}
+}
+
+func TestAJobCoversWhatExistsEvenIfTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	s, err := bolt.Open(t.TempDir(), bolt.Config{Clock: entity.Clock{Now: func() time.Time { return now }}, NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // a temporary directory
+	ada, _, err := entity.Create(t.Context(), s.Entities, "default", entity.Draft{ID: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, _, err := job.Create(t.Context(), s.ExportJobs, job.Job{Workspace: "default", ID: "1"}, now.Add(-time.Hour))
+	if err != nil || j.Until.Compare(ada.CreatedAt) < 0 || j.CreatedAt != j.Until {
+		t.Errorf("the job of %s covers what was created until %s, and ada was created at %s; error %v", j.CreatedAt, j.Until, ada.CreatedAt, err)
 	}
 }
