@@ -15,6 +15,8 @@ import (
 
 	"sluice/functions/internal/bootstrap"
 	"sluice/pkg/dynamo"
+	"sluice/pkg/entity"
+	"sluice/pkg/httpapi"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -58,7 +60,11 @@ func connect(ctx context.Context) (bootstrap.Clients, error) {
 		return bootstrap.Clients{}, err
 	}
 	sdk.RetryMaxAttempts = attempts
-	return bootstrap.Clients{AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk)}, nil
+	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
+	return bootstrap.Clients{
+		AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk),
+		Clock: entity.Clock{Fault: httpapi.ClockFaults(logger, os.Getenv("SERVICE_NAME"))},
+	}, nil
 }
 
 // handler calls run for the job in each record of a stream event, one at a time. After an
