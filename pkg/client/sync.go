@@ -62,8 +62,9 @@ func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Ch
 // EntityChanges returns the walk that begins at q.Cursor.
 func (c *Client) EntityChanges(q EntityChangeQuery) *Walk[entity.Change] {
 	return newWalk(q.UpdatedSince, func(ctx context.Context, cursor string) (ChangePage[entity.Change], error) {
-		q.Cursor = cmp.Or(cursor, q.Cursor)
-		return c.ListEntityChanges(ctx, q)
+		next := q
+		next.Cursor = cmp.Or(cursor, q.Cursor)
+		return c.ListEntityChanges(ctx, next)
 	})
 }
 
@@ -101,8 +102,9 @@ func (c *Client) ListEventChanges(ctx context.Context, q EventChangeQuery) (Chan
 // NewEvents returns the walk that begins at q.Cursor.
 func (c *Client) NewEvents(q EventChangeQuery) *Walk[event.Event] {
 	return newWalk(q.CreatedSince, func(ctx context.Context, cursor string) (ChangePage[event.Event], error) {
-		q.Cursor = cmp.Or(cursor, q.Cursor)
-		return c.ListEventChanges(ctx, q)
+		next := q
+		next.Cursor = cmp.Or(cursor, q.Cursor)
+		return c.ListEventChanges(ctx, next)
 	})
 }
 
