@@ -48,8 +48,11 @@ func Events(c *client.Client, q client.EventChangeQuery) List {
 // changes, up to limit per page, and drops the others. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Checkpoint) (Page, error) {
-		since := at.Since
-		if kept := record.TimeOf(at.Began.Own.Time().Add(-entity.TombstoneAge)); since.Compare(kept) < 0 {
+		since, began := at.Since, at.Began.Own
+		if at.Began.Service != nil {
+			began = *at.Began.Service
+		}
+		if kept := record.TimeOf(began.Time().Add(-entity.TombstoneAge)); since.Compare(kept) < 0 {
 			since = kept
 		}
 		p, err := c.ListEntityChanges(ctx, client.EntityChangeQuery{UpdatedSince: since, IncludeDeleted: true, Limit: limit, Cursor: at.Cursor})
