@@ -72,7 +72,7 @@ type local struct {
 	wrong  []string
 	quiet  bool // whether walks are no longer interrupted
 
-	pauseAt int // which of the next readings of the clock pauses its transaction; 0 for none
+	pauseAt int // 1 if the next reading of the clock pauses its transaction
 	paused  chan struct{}
 	resume  chan struct{}
 }
@@ -81,7 +81,7 @@ func (l *local) fail(format string, args ...any) {
 	l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
 }
 
-// clock is read once before a transaction and once in it.
+// clock is read once, in a write transaction.
 func (l *local) clock() time.Time {
 	now := l.now
 	if l.pauseAt--; l.pauseAt == 0 {
@@ -143,7 +143,7 @@ func (l *local) step() {
 // write changes or deletes an entity. The transaction may take long: others read meanwhile.
 func (l *local) write(t *testing.T, all []*localReader, id string) {
 	done := make(chan error)
-	l.pauseAt = 2 * l.IntN(2)
+	l.pauseAt = l.IntN(2)
 	remove, n := l.IntN(6) == 0, l.Int()
 	go func() {
 		if remove {
