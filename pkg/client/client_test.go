@@ -180,6 +180,12 @@ func callExportJobRoutes(t *testing.T, c *client.Client) {
 			t.Fatalf("cancelled %+v, %v", j, err)
 		}
 	}
+	if _, err := c.DeleteExportJob(ctx, order.ID+"-other"); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("a file of no job: %v", err)
+	}
+	if j, err := c.DeleteExportJob(ctx, "j1"); err != nil || j.Status != job.Cancelled || j.FileDeletedAt != nil {
+		t.Errorf("a job without a file: %+v, %v", j, err)
+	}
 	var statuses []string
 	for j, err := range c.ExportJobs(ctx, client.ExportJobQuery{Limit: 1}) {
 		if err != nil {

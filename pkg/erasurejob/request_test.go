@@ -171,6 +171,21 @@ func TestWhateverHappensTheJobCompletesTheErasure(t *testing.T) {
 			must(t, s.erase(skew, dies), errDied)
 			s.create(-skew)
 		}},
+		"the request dies, and the entity is created 4 s after its time": {happens: func(t *testing.T, s *scene) {
+			must(t, s.erase(0, dies), errDied)
+			time.Sleep(2 * skew)
+			s.create(0)
+		}},
+		"the first of two wakes after the second and a re-creation": {live: true, events: 1, happens: func(t *testing.T, s *scene) {
+			s.create(0)
+			must(t, s.erase(0, func() error {
+				time.Sleep(time.Millisecond)
+				must(t, s.erase(0, nil), nil)
+				s.create(0)
+				s.event(0)
+				return nil
+			}), nil)
+		}},
 		"the request dies, and the entity is created later": {live: true, events: 1, happens: func(t *testing.T, s *scene) {
 			s.event(0)
 			must(t, s.erase(0, dies), errDied)
