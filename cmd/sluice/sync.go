@@ -34,10 +34,9 @@ which starts a new copy.
 
 The service reports deletions for 30 days. If the last run was more than 29 days ago,
 if FILE does not exist, or if the service's clock was set back, a run copies everything
-again. "sync events" also reads the
-changes of entities, to remove the events of erased entities. Each record and change
-that sync reads counts towards the limits, of which sync leaves a tenth (--share) to
-others at the same address.
+again. "sync events" also reads the changes of entities, to remove the events of erased
+entities. Each record and change that sync reads counts towards the limits, of which
+sync leaves a tenth (--share) to others at the same address.
 
 The key needs the scope export.
 

@@ -1,5 +1,5 @@
-// Command erasure-worker completes erasures of entities, and erases their events. The stream of ErasureJobsTable
-// invokes it.
+// Command erasure-worker completes erasures of entities, and erases their events. The stream of
+// ErasureJobsTable invokes it.
 package main
 
 import (

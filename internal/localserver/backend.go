@@ -84,7 +84,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	return b, nil
 }
 
-// queuing stores jobs without their runner, and then queues them there.
+// queuing queues the jobs that the embedded store has stored in its own transaction.
 type queuing struct {
 	erasurejob.Requester
 	jobs *job.Runner

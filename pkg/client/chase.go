@@ -24,7 +24,7 @@ func (c *Chase) Over(syncedUntil, last Time, sent time.Time) bool {
 		c.began = sent
 	}
 	// After a clock was set back, the service may give all changes one time for a while, so they can
-	// be later than began and yet not settled. Such a walk does end.
+	// be later than began and yet settled. Such a walk does end.
 	if c.passed.IsZero() && last.Time().After(c.began) && last.Compare(syncedUntil) > 0 {
 		c.passed = c.Now()
 	}

@@ -105,10 +105,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 			return entity.Change{}, false, cmp.Or(refreshErr, err)
 		}
 		token := rand.Uint64()
-		asked := now
-		if !w.Asked.IsZero() {
-			asked = w.Asked
-		}
+		asked := cmp.Or(w.Asked, now)
 		sent, began := newAttempts(s.clock.Time, asked), time.Now()
 		out, err := s.client.UpdateItem(ctx, s.update(workspace, latest, next, when, token, indexed), sent.watch)
 		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)

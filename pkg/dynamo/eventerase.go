@@ -17,8 +17,9 @@ import (
 const eraseWriters = 10
 
 // Erase implements event.Store. It finds events in by_entity, which is eventually consistent.
-// An event is deleted only if it still belongs to the entity and q covers it, because the id of an expired event may have been used again. If some deletions
-// fail, Erase still deletes the other events.
+// An event is deleted only if it still belongs to the entity and q covers it, because the id of an
+// expired event may have been used again. If some deletions fail, Erase still deletes the other
+// events.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
 	low, high, err := record.Bounds(nil, nil, q.Cursor, true)
 	if err != nil {

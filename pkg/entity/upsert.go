@@ -18,10 +18,9 @@ type Upserted struct {
 // the draft. Otherwise, a draft is merged into the entity, as Update does, and replaces its type if
 // the draft has one. Upsert writes nothing if nothing changes, so repeating a call has no effect.
 //
-// read is that of Write. A draft with an
-// error of code Invalid is skipped. Only the first draft that is valid may have IfRevision. If the
-// entity does not have that revision, every valid draft has an error of code Mismatch, and an
-// error of the store is that of every valid draft too.
+// read is that of Write. A draft with an error of code Invalid is skipped. Only the first draft that
+// is valid may have IfRevision. If the entity does not have that revision, every valid draft has an
+// error of code Mismatch, and an error of the store is that of every valid draft too.
 func Upsert(ctx context.Context, s Store, workspace, id string, drafts []Draft, read *Change) Upserted {
 	u := Upserted{Created: -1, Errs: make([]error, len(drafts))}
 	var when *Condition

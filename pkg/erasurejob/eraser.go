@@ -33,8 +33,7 @@ type Config struct {
 }
 
 // Eraser is the [job.Work] of erasure jobs. It completes the erasure of the entity, in case the
-// request could not, erases events page by page, and saves a
-// checkpoint after each page. It is safe for concurrent use.
+// request could not, erases events page by page, and saves a checkpoint after each page. It is safe for concurrent use.
 type Eraser struct {
 	entities Entities
 	events   Events

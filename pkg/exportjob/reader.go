@@ -72,7 +72,7 @@ func (r *run) entityReader() reader {
 	}
 }
 
-// eventReader leaves out events that had expired when the job was created.
+// eventReader leaves out events that expire before they are read.
 func (r *run) eventReader() reader {
 	filters := r.details.Filters
 	q := event.Query{EntityID: filters.EntityID, From: filters.From, To: filters.To, Ascending: true, Limit: pageLength}

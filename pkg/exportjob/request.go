@@ -43,9 +43,9 @@ func Create(ctx context.Context, s job.Store, workspace string, o api.ExportOrde
 }
 
 // Get returns a job. If the job has succeeded, DownloadURL is a new link, unless the file was
-// deleted, or has expired, which Error then says. If fileName is not empty, a browser saves the file under that name, and
-// decompresses it if the name lacks .gz. The error has code Invalid if clients may not choose
-// fileName.
+// deleted, or has expired, which Error then says. If fileName is not empty, a browser saves the file
+// under that name, and decompresses it if the name lacks .gz. The error has code Invalid if clients
+// may not choose fileName.
 func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (api.ExportJob, error) {
 	stored, err := Kind.Get(ctx, s, workspace, id, now)
 	if err != nil {

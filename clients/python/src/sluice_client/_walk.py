@@ -32,7 +32,7 @@ class Chase:
         if self._began is None:
             self._began = page.sent
         # After a clock was set back, the service may give all changes one time for a while, so they
-        # can be later than the beginning and yet not settled. Such a walk does end.
+        # can be later than the beginning and yet settled. Such a walk does end.
         if (
             self._passed is None
             and page.last is not None
