@@ -69,10 +69,10 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 
 	// The URL contains the filters from the form. Hostile text does not affect the layout.
 	tab.Click("#records-card label:has([value=entity])")
-	tab.Wait(`location.search.startsWith('?kind=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
+	tab.Wait(`location.search.startsWith('?resource=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
 	browsertest.Eval[bool](tab, `Boolean(document.querySelector('#records-form [name=order]').value = 'id')`)
 	browsertest.Eval[bool](tab, `document.querySelector('#records-form [name=order]').dispatchEvent(new Event('change', {bubbles: true}))`)
-	tab.Wait(`location.search.startsWith('?kind=entity&order=id') && ` + names + `.startsWith('customer-00 customer-01 ')`)
+	tab.Wait(`location.search.startsWith('?resource=entity&order=id') && ` + names + `.startsWith('customer-00 customer-01 ')`)
 	tab.Click("#records-type")
 	browsertest.Eval[bool](tab, `Boolean(document.getElementById('records-type').value = 'gpj.\u202epaid')`) // a keyboard cannot type U+202E
 	tab.Press(kb.Enter)
@@ -86,11 +86,11 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 		t.Errorf("stored text is %s, want it isolated", got)
 	}
 	tab.Audit("browse")
-	open("?kind=entity&type=nobody", `document.getElementById('records-empty').textContent.includes('No entities match')`)
+	open("?resource=entity&type=nobody", `document.getElementById('records-empty').textContent.includes('No entities match')`)
 	tab.Audit("nothing-found")
 	tab.Click("#records-empty button")
 	tab.Wait(names + `.startsWith('customer-00 customer-01 ')`)
-	open("?kind=entity&order=changed", names+`.startsWith('customer-00 hostile ')`)
+	open("?resource=entity&order=changed", names+`.startsWith('customer-00 hostile ')`)
 
 	browseRecords(t, tab, back)
 }
@@ -102,7 +102,7 @@ func browseRecords(t *testing.T, tab *browsertest.Tab, back func(until string)) 
 	tab.Click("#records li:nth-child(2) a")
 	tab.Wait(title + ` === 'Entity hostile' && document.querySelector('#record-json').textContent.includes('reversed') && document.activeElement.id === 'record-title'`)
 	tab.Click("#record-back")
-	tab.Wait(names + `.startsWith('customer-00 hostile ') && location.search === '?kind=entity&order=changed'`)
+	tab.Wait(names + `.startsWith('customer-00 hostile ') && location.search === '?resource=entity&order=changed'`)
 
 	tab.Click("#find")
 	tab.Press("customer-03", kb.Enter)
@@ -115,10 +115,10 @@ func browseRecords(t *testing.T, tab *browsertest.Tab, back func(until string)) 
 	tab.Click("#record-facts a")
 	tab.Wait(title + ` === 'Entity customer-03' && document.querySelectorAll('#record-events li').length === 10`)
 	tab.Click("#record-events-actions a")
-	tab.Wait(`location.search === '?kind=event&entity_id=customer-03' && ` + names + `.startsWith('order_paid ')`)
+	tab.Wait(`location.search === '?resource=event&entity_id=customer-03' && ` + names + `.startsWith('order_paid ')`)
 	back(title + ` === 'Entity customer-03'`)
 
-	tab.Open(strings.SplitN(browsertest.Eval[string](tab, "location.href"), "?", 2)[0] + "?kind=entity&id=nobody")
+	tab.Open(strings.SplitN(browsertest.Eval[string](tab, "location.href"), "?", 2)[0] + "?resource=entity&id=nobody")
 	tab.Wait(`document.getElementById('record-message').textContent.startsWith('No entity has this id') && document.getElementById('record-events-hint').textContent.startsWith('No event')`)
 	tab.Audit("no-record")
 }

@@ -262,12 +262,12 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 			}
 		}
 	}
-	open("?kind=entity&retry=6")
+	open("?resource=entity&retry=6")
 	tab.Audit("exhausted")
-	open("?kind=entity")
+	open("?resource=entity")
 	end()
 	tab.Wait(visible("usage"))
-	tab.Wait(`location.search === '?kind=entity'`)
+	tab.Wait(`location.search === '?resource=entity'`)
 }
 
 // While the service is down, the page shows one message for all panels. It recovers by itself.
@@ -561,6 +561,8 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	if got := focusOf(tab); got != "Skip to content" {
 		t.Errorf("the first press of the Tab key leads to %s", got)
 	}
+	to("resource") // of the list
+	tab.Press(kb.Tab)
 	to("resource")
 	tab.Press(kb.ArrowRight)
 	tab.Wait(visible("type") + ` && !` + visible("entity_id"))

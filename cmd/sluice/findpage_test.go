@@ -43,7 +43,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#find")
 	find("nobody", visible("found-none")+`&& document.activeElement.id === 'found-title'`)
 	tab.Audit("not-found")
-	find("paid-07", recordTitle+` === 'Event paid-07' && location.search === '?kind=event&id=paid-07'`)
+	find("paid-07", recordTitle+` === 'Event paid-07' && location.search === '?resource=event&id=paid-07'`)
 	find("customer-03", recordTitle+` === 'Entity customer-03' && document.getElementById('record-events-count').textContent === '(14)'`)
 	// The page exports the events of an entity as a CSV file.
 	next := tab.DownloadInto(t.TempDir())
@@ -57,7 +57,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	if text := read(t, file.Path); !strings.HasPrefix(text, "id,name,entity_id,") || strings.Count(text, "\r\n") != 15 {
 		t.Errorf("the file has %q", text)
 	}
-	tab.Open(s.url + "/dashboard?kind=entity&id=a%2Fb")
+	tab.Open(s.url + "/dashboard?resource=entity&id=a%2Fb")
 	tab.Wait(`document.getElementById('record-message').textContent.startsWith('This is not an id: an id must be 1 to 128')`)
 
 	tab.Open(s.url + "/dashboard?page=2") // a link that someone shared has a page number but no cursors
@@ -68,7 +68,7 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.getElementById('records-error').textContent === 'From must be earlier than Before.' && document.querySelector('#records-from[aria-invalid]')`)
 	tab.Audit("wrong-filter")
 
-	tab.Open(s.url + "/dashboard?kind=entity&id=customer-03")
+	tab.Open(s.url + "/dashboard?resource=entity&id=customer-03")
 	tab.Wait(`document.getElementById('record-events-count').textContent === '(14)'`) // the count moves the elements below, so it must appear before the click
 	tab.Click("#erase > summary")
 	tab.Click("#erase-id")
@@ -177,7 +177,7 @@ func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#exports [data-status=succeeded] .job-filters')?.textContent === 'entity ada-example-org'`)
 	to("All events")
 	tab.Press(kb.Enter)
-	tab.Wait(`location.search === '?kind=event&entity_id=ada-example-org' && ` + names + ` === 'called'`)
+	tab.Wait(`location.search === '?resource=event&entity_id=ada-example-org' && ` + names + ` === 'called'`)
 
 	// If only one record matches, the search opens it.
 	to("Skip to content") // after the last element, the Tab key continues with the first

@@ -58,7 +58,7 @@ func dashboardForgets(t *testing.T, b *browsertest.Browser) {
 		w.Write(seen.Body.Bytes()) //nolint:errcheck // the browser may have closed the connection
 	})
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(proxy + "/dashboard?kind=entity")
+	tab.Open(proxy + "/dashboard?resource=entity")
 	tab.Wait(`document.querySelectorAll('#records > li').length === 1 && document.querySelectorAll('#exports > li').length === 4`)
 	tab.Click("#find")
 	tab.Press("somerset-house")

@@ -21,7 +21,7 @@ var page embed.FS
 // parts are the source files that make up app.js, the script that a browser loads. They share
 // one scope, like the files of a Go package. The last one starts the page.
 var parts = []string{
-	"format.js", "time.js", "dom.js", "notice.js", "api.js", "poll.js", "place.js", "caller.js",
+	"format.js", "time.js", "dom.js", "notice.js", "api.js", "poll.js", "query.js", "caller.js",
 	"chart.js", "usage.js", "job.js", "exports.js",
 	"lists.js", "find.js", "erase.js", "record.js", "records.js",
 	"importrows.js", "importcells.js", "importrecord.js", "importsend.js", "importer.js", "app.js",

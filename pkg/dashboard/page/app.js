@@ -171,6 +171,6 @@ window.addEventListener('popstate', () => {
 
 // Remove parameters that the page does not use from the URL, such as retry, the number of
 // automatic reloads, which the service adds when it refuses the page.
-amendPlace({});
+amendQuery({});
 showZone();
 open();

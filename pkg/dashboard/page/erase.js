@@ -21,10 +21,10 @@ class Eraser {
   }
 
   /** Offers to erase an entity if the caller may erase it. */
-  offer(kind, id) {
+  offer(resource, id) {
     this.#run?.abort();
     this.#id = id;
-    $('erase').hidden = kind !== 'entity' || !mayErase();
+    $('erase').hidden = resource !== 'entity' || !mayErase();
     $('erase').open = false;
     $('erase-id').value = '';
     this.#fault('');
@@ -85,8 +85,8 @@ class Eraser {
     }
   }
 
-  #tell(text, kind) {
-    $('erase-state').dataset.kind = kind;
+  #tell(text, tone) {
+    $('erase-state').dataset.tone = tone;
     notice($('erase-state'), text);
   }
 }

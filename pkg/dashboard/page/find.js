@@ -36,16 +36,16 @@ function valueQuery({ type, attribute, value_type: valueType }, text) {
 }
 
 /**
- * Returns the records found for a text, as { found: [{ kind, record }], more }. If the text is
+ * Returns the records found for a text, as { found: [{ resource, record }], more }. If the text is
  * the id of a record, only that record is found. more says whether there may be more records.
  */
 async function findRecords(text, signal, onFailure) {
   const read = (path) => insist(() => call('GET', path, { signal, exact: true }), onFailure, signal);
   if (isID(text)) {
-    for (const kind of ['entity', 'event']) {
+    for (const resource of ['entity', 'event']) {
       try {
-        const { data } = await read(recordPath(kind, text));
-        return { found: [{ kind, record: data }], more: false };
+        const { data } = await read(recordPath(resource, text));
+        return { found: [{ resource, record: data }], more: false };
       } catch (error) {
         if (error.status !== 404) throw error;
       }
@@ -57,7 +57,7 @@ async function findRecords(text, signal, onFailure) {
   for (const query of indexes.map((index) => valueQuery(index, text)).filter(Boolean)) {
     try {
       const { records, next } = await readPage('entity', query, signal, onFailure); // a page can be empty if values have changed
-      for (const record of records) found.set(record.id, { kind: 'entity', record });
+      for (const record of records) found.set(record.id, { resource: 'entity', record });
       more ||= Boolean(next);
     } catch (error) {
       if (error.status !== 400 && error.status !== 409) throw error; // 400 and 409: the index has been removed
@@ -71,7 +71,7 @@ async function findRecords(text, signal, onFailure) {
 function drawFound(text, found, more = false) {
   const shown = count(found.length, 'record');
   $('found-title').replaceChildren(found.length > 0 ? `${more ? `The first ${shown}` : shown} for ` : 'Nothing found for ', stored(text));
-  $('found-list').replaceChildren(...found.map(({ kind, record }) => recordRow(kind, record, record.updated_at)));
+  $('found-list').replaceChildren(...found.map(({ resource, record }) => recordRow(resource, record, record.updated_at)));
   $('found-none').hidden = found.length > 0;
   say($('found-none'), more ? 'The search ended early, because many values have changed lately. Enter more of the value.' : [
     isID(text) ? 'No entity and no event has this id.' : '',

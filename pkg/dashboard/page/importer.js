@@ -20,7 +20,7 @@ class Importer {
         if (type === 'drop' && event.dataTransfer.files[0]) this.#choose(event.dataTransfer.files[0]);
       });
     }
-    for (const radio of document.querySelectorAll('[name=import-kind]')) radio.addEventListener('change', () => this.#assignRoles());
+    for (const radio of document.querySelectorAll('[name=import-resource]')) radio.addEventListener('change', () => this.#assignRoles());
     $('import-columns').addEventListener('change', (event) => this.#setRole(event.target));
     $('import-setup').addEventListener('submit', (event) => {
       event.preventDefault();
@@ -53,7 +53,7 @@ class Importer {
     $(`import-${name}`).querySelector('h3')?.focus();
   }
 
-  get #kind() { return document.querySelector('[name=import-kind]:checked').value; }
+  get #resource() { return document.querySelector('[name=import-resource]:checked').value; }
 
   /** Runs a step and, if it fails, shows why. */
   async #task(step) {
@@ -85,8 +85,8 @@ class Importer {
       this.#libraries.delimiter = this.#format === 'csv' ? await guessDelimiter(this.#libraries.Papa, file) : '';
       await this.#readColumns();
       const names = this.#columns.map((c) => c.name);
-      const kind = ['name', 'occurred_at', 'entity_id'].some((name) => names.includes(name)) ? 'event' : 'entity';
-      document.querySelector(`[name=import-kind][value=${kind}]`).checked = true;
+      const resource = ['name', 'occurred_at', 'entity_id'].some((name) => names.includes(name)) ? 'event' : 'entity';
+      document.querySelector(`[name=import-resource][value=${resource}]`).checked = true;
       this.#assignRoles();
       const separators = { ',': 'commas', ';': 'semicolons', '\t': 'tabs', '|': 'pipes' };
       $('import-title').replaceChildren(stored(file.name), `: ${bytes(file.size)}${this.#format === 'csv' ? `, separated by ${separators[this.#libraries.delimiter]}` : ''}`);
@@ -117,8 +117,8 @@ class Importer {
   // What the columns become
 
   #assignRoles() {
-    for (const column of this.#columns) column.role = roleOf(this.#kind, column.name);
-    const roles = Object.entries(columnRoles[this.#kind]);
+    for (const column of this.#columns) column.role = roleOf(this.#resource, column.name);
+    const roles = Object.entries(columnRoles[this.#resource]);
     $('import-columns').tBodies[0].replaceChildren(...this.#columns.map((column, i) => {
       const select = make('select', { 'data-column': i, 'aria-label': `What the column ${column.name} becomes` }, ...roles.map(([value, text]) => make('option', { value }, text)));
       select.value = column.role;
@@ -135,16 +135,16 @@ class Importer {
 
   /** Asks for the name or type of all records if no column has it, and says which columns conflict. */
   #arrange() {
-    const field = this.#kind === 'event' ? 'name' : 'type';
+    const field = this.#resource === 'event' ? 'name' : 'type';
     $('import-common-field').hidden = this.#columns.some((c) => c.role === field);
-    say($('import-common-label'), this.#kind === 'event' ? 'Name of all events' : 'Type of all entities, if not “entity”');
+    say($('import-common-label'), this.#resource === 'event' ? 'Name of all events' : 'Type of all entities, if not “entity”');
     const roles = this.#columns.map((c) => c.role).filter((role) => role !== 'attribute' && role !== 'out');
     const twice = roles.find((role, i) => roles.indexOf(role) !== i);
     const both = roles.includes('attributes') && this.#columns.some((c) => c.role === 'attribute');
     const names = this.#columns.filter((c) => c.role === 'attribute').map((c) => attributeName(c.name));
     const clash = names.find((name, i) => names.indexOf(name) !== i);
     let wrong = '';
-    if (twice) wrong = `Two columns become ${columnRoles[this.#kind][twice]}. Leave one out.`;
+    if (twice) wrong = `Two columns become ${columnRoles[this.#resource][twice]}. Leave one out.`;
     else if (both) wrong = 'One column becomes all attributes, so no other can become an attribute.';
     else if (clash !== undefined) wrong = `Two columns become the attribute ${clash}. Leave one out.`;
     say($('import-columns-error'), wrong);
@@ -153,7 +153,7 @@ class Importer {
 
   #maker() {
     const common = $('import-common-field').hidden ? '' : $('import-common').value.trim();
-    return new RecordMaker({ kind: this.#kind, columns: this.#columns, common, format: this.#format, seed: this.#seed, sha256: this.#libraries.sha256 });
+    return new RecordMaker({ resource: this.#resource, columns: this.#columns, common, format: this.#format, seed: this.#seed, sha256: this.#libraries.sha256 });
   }
 
   // Check and send
@@ -210,7 +210,7 @@ class Importer {
     this.#rejects = [];
     this.#paused = undefined;
     this.#cancelled = false;
-    const tell = () => say($('import-counts'), `${number(counts.created)} new · ${number(counts.existing)} ${this.#kind === 'event' ? 'there already' : 'updated or there already'} · ${number(this.#rejects.length)} rejected`);
+    const tell = () => say($('import-counts'), `${number(counts.created)} new · ${number(counts.existing)} ${this.#resource === 'event' ? 'there already' : 'updated or there already'} · ${number(this.#rejects.length)} rejected`);
     this.#begin('Importing');
     this.#showButtons(true);
     this.#drawRejects($('import-progress-rejects'), 'progress');
@@ -234,7 +234,7 @@ class Importer {
       await this.#eachSlice(signal, undefined, async (records, read) => {
         for (const { row, fault } of records) if (fault) this.#reject(row, fault);
         for (const batch of batches(records.filter((record) => record.json))) {
-          await sendBatch(this.#kind, batch, sender);
+          await sendBatch(this.#resource, batch, sender);
           report('import');
         }
         tell();

@@ -1,6 +1,6 @@
 // Makes records from rows, and finds what the service would reject.
 
-/** What a column can become, by kind of record, with the words that the page uses. */
+/** What a column can become, by resource, with the words that the page uses. */
 const columnRoles = {
   event: { id: 'Id', name: 'Name', entity_id: 'Entity id', occurred_at: 'Time', attribute: 'Attribute', attributes: 'All attributes, as JSON', out: 'Left out' },
   entity: { id: 'Id', type: 'Type', attribute: 'Attribute', attributes: 'All attributes, as JSON', out: 'Left out' },
@@ -9,9 +9,9 @@ const columnRoles = {
 const setByService = ['revision', 'created_at', 'updated_at'];
 
 /** Returns what a column becomes by default, according to its name. */
-function roleOf(kind, column) {
+function roleOf(resource, column) {
   if (setByService.includes(column)) return 'out';
-  return column !== 'attribute' && column !== 'out' && Object.hasOwn(columnRoles[kind], column) ? column : 'attribute';
+  return column !== 'attribute' && column !== 'out' && Object.hasOwn(columnRoles[resource], column) ? column : 'attribute';
 }
 
 const attributeName = (column) => column.replace(/^attributes\./, '');
@@ -24,9 +24,9 @@ const deepest = 32; // levels of nesting in attributes
  * or type of all records if no column has it.
  */
 class RecordMaker {
-  constructor({ kind, columns, common, format, seed, sha256 }) {
-    Object.assign(this, { kind, columns, common, format, seed, sha256 });
-    this.commonField = kind === 'event' ? 'name' : 'type';
+  constructor({ resource, columns, common, format, seed, sha256 }) {
+    Object.assign(this, { resource, columns, common, format, seed, sha256 });
+    this.commonField = resource === 'event' ? 'name' : 'type';
     this.hasTime = columns.some((c) => c.role === 'occurred_at');
   }
 
@@ -82,7 +82,7 @@ class RecordMaker {
   #wrong({ id, name, type, entity_id: entity, occurred_at: time }) {
     const fits = (text) => [...text].length >= 1 && [...text].length <= 128;
     if (id !== undefined && !isID(id)) return `id ${idRule}`;
-    if (this.kind === 'entity') return type !== undefined && !fits(type) ? 'type must be 1 to 128 characters' : '';
+    if (this.resource === 'entity') return type !== undefined && !fits(type) ? 'type must be 1 to 128 characters' : '';
     if (name === undefined) return 'name is required: 1 to 128 characters';
     if (!fits(name)) return 'name must be 1 to 128 characters';
     if (entity !== undefined && !isID(entity)) return `entity_id ${idRule}`;

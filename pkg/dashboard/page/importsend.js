@@ -4,7 +4,7 @@ const mostInBatch = 100;
 const mostBatchBytes = 900_000; // the service accepts at most 1 MB
 const sendTries = 40; // tries of one batch; the pauses between them last at least 15 minutes in total
 
-/** How each kind of record is sent. */
+/** How the records of each resource are sent. */
 const batchRoutes = {
   event: { path: 'create_events', member: 'events' },
   entity: { path: 'upsert_entities', member: 'entities' },
@@ -33,9 +33,9 @@ function* batches(records) {
  * stored its records. Rejects with an ApiError if the service denies access, or
  * still fails after many tries.
  */
-async function sendBatch(kind, batch, sender) {
+async function sendBatch(resource, batch, sender) {
   const { ready, signal, onResult, onFailure } = sender;
-  const { path, member } = batchRoutes[kind];
+  const { path, member } = batchRoutes[resource];
   let open = batch;
   const send = async () => {
     await ready();
@@ -59,17 +59,17 @@ async function sendBatch(kind, batch, sender) {
     if (remaining < scarce) await sleep(Math.max(0, reset - (Date.now() + clockOffset)), signal);
   } catch (error) {
     if (!(error instanceof ApiError) || error.passing || error.status === 401 || error.status === 403) throw error;
-    await refusedBatch(kind, open, error, sender);
+    await refusedBatch(resource, open, error, sender);
   }
 }
 
 /** Sends the halves of a batch, to find the records that make the service reject all of it. */
-async function refusedBatch(kind, batch, error, sender) {
+async function refusedBatch(resource, batch, error, sender) {
   if (batch.length === 1) {
     sender.onResult(batch[0], { status: error.status, problem: { detail: error.message } });
     return;
   }
   const half = batch.length >> 1;
-  await sendBatch(kind, batch.slice(0, half), sender);
-  await sendBatch(kind, batch.slice(half), sender);
+  await sendBatch(resource, batch.slice(0, half), sender);
+  await sendBatch(resource, batch.slice(half), sender);
 }

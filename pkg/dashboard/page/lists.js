@@ -6,7 +6,7 @@ const mostPages = 20; // last page that a link can open, because the pages befor
 const epoch = '1970-01-01T00:00:00Z';
 
 /**
- * The lists, by kind and order. Each list has its texts, its filters, its
+ * The lists, by resource and order. Each list has its texts, its filters, its
  * parameters in the API, and the time that the page shows for each record. until
  * is the time at which a walk through the list started. It excludes events with
  * later times, which would otherwise come first.
@@ -53,19 +53,19 @@ const firstRecords = {
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
 /**
- * Returns order if it is an order of the kind and accepts the filters. Otherwise, returns
- * the first order of the kind that accepts them.
+ * Returns order if it is an order of the resource and accepts the filters. Otherwise, returns
+ * the first order of the resource that accepts them.
  */
-const orderOf = (kind, order, { type, entity_id: entity } = {}) => {
-  const orders = Object.keys(lists[kind]);
-  const takes = (name) => (!type || lists[kind][name].filters.includes('type')) && (!entity || lists[kind][name].filters.includes('entity_id'));
+const orderOf = (resource, order, { type, entity_id: entity } = {}) => {
+  const orders = Object.keys(lists[resource]);
+  const takes = (name) => (!type || lists[resource][name].filters.includes('type')) && (!entity || lists[resource][name].filters.includes('entity_id'));
   return [order, ...orders].find((name) => orders.includes(name) && takes(name)) ?? orders[0];
 };
 
 /** Reads a page of a list. If matches are rare, it skips pages without a match. */
-async function readPage(kind, parameters, signal, onFailure) {
+async function readPage(resource, parameters, signal, onFailure) {
   for (let skipped = 0; ; skipped++) {
-    const { data } = await insist(() => call('GET', withQuery(kind, parameters), { signal, exact: true }), onFailure, signal);
+    const { data } = await insist(() => call('GET', withQuery(resource, parameters), { signal, exact: true }), onFailure, signal);
     if (data.data.length > 0 || !data.next_cursor || skipped === mostSkipped) return { records: data.data, next: data.next_cursor };
     parameters = { ...parameters, cursor: data.next_cursor };
   }
@@ -78,7 +78,7 @@ const idRule = 'must be 1 to 128 of the characters A–Z a–z 0–9 . _ : -';
 const isID = (text) => /^[A-Za-z0-9._:-]{1,128}$/.test(text) && text !== '.' && text !== '..';
 const isTime = (text) => !Number.isNaN(Date.parse(text));
 
-/** Returns what is wrong with the filters of a place, as { field, text }, or undefined. */
+/** Returns what is wrong with the filters of a query, as { field, text }, or undefined. */
 function wrongFilter({ entity_id: entity, type, from, to }) {
   if (entity && !isID(entity)) return { field: 'entity_id', text: `Entity id ${idRule}.` };
   if (type && [...type].length > 128) return { field: 'type', text: 'Type must be at most 128 characters.' };

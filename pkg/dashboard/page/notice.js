@@ -15,7 +15,7 @@ function report(panel, error, { stopped = false, retry, wait } = {}) {
   if (shared) waiting.set(panel, { error, stopped, retry, wait });
   else waiting.delete(panel);
   const element = $(`${panel}-notice`);
-  element.dataset.kind = error?.passing ? 'wait' : 'error';
+  element.dataset.tone = error?.passing ? 'wait' : 'error';
   notice(element, error && !shared ? failureText(error, stopped, wait) : '', retry);
   showWaiting();
   if (recovers) retryStopped();

@@ -7,17 +7,17 @@ const mostCounted = 100; // maximum number of further events that are read to co
  * Creates a link to a record or a list in this page. A click does not load the
  * page again.
  */
-function placeAnchor(place, ...children) {
-  return make('a', { href: placeLink({ address: readPlace().address, ...place }), 'data-place': '' }, ...children);
+function queryAnchor(query, ...children) {
+  return make('a', { href: queryLink({ address: readQuery().address, ...query }), 'data-query': '' }, ...children);
 }
 
 /** Creates the row of a record in a list. */
-function recordRow(kind, record, time) {
-  const name = kind === 'event' ? record.name : record.id;
-  const about = kind === 'event' ? record.entity_id ?? '' : record.type;
+function recordRow(resource, record, time) {
+  const name = resource === 'event' ? record.name : record.id;
+  const about = resource === 'event' ? record.entity_id ?? '' : record.type;
   return make('li', {},
     timeElement(time),
-    make('strong', {}, placeAnchor({ kind, id: record.id }, stored(name))),
+    make('strong', {}, queryAnchor({ resource, id: record.id }, stored(name))),
     make('span', {}, stored(about)),
     make('code', {}, make('bdi', {}, visibleJSON(record.attributes))));
 }
@@ -39,19 +39,19 @@ class RecordView {
   }
 
   /** Reads and shows a record and, for an entity, its latest events. */
-  async show(kind, id, signal, onFailure) {
-    if (this.#shown !== `${kind} ${id}`) this.#clear(kind, id);
-    this.#shown = `${kind} ${id}`;
+  async show(resource, id, signal, onFailure) {
+    if (this.#shown !== `${resource} ${id}`) this.#clear(resource, id);
+    this.#shown = `${resource} ${id}`;
     const read = (path) => insist(() => call('GET', path, { signal, exact: true }), onFailure, signal);
     try {
-      const { data } = await read(recordPath(kind, id));
-      this.#draw(kind, data);
+      const { data } = await read(recordPath(resource, id));
+      this.#draw(resource, data);
     } catch (error) {
       if (error.status !== 404) throw error;
       this.#forget();
-      this.#say(`No ${kind} has this id${kind === 'entity' ? ' now. Events may still refer to it' : ''}.`);
+      this.#say(`No ${resource} has this id${resource === 'entity' ? ' now. Events may still refer to it' : ''}.`);
     }
-    if (kind !== 'entity') return;
+    if (resource !== 'entity') return;
     const events = { entity_id: id, to: serviceNow().toISOString() };
     const { data } = await read(withQuery('event', { ...events, limit: eventsOfEntity }));
     this.#drawEvents(id, data);
@@ -62,8 +62,8 @@ class RecordView {
   }
 
   /** Shows that an id is not valid. */
-  refuse(kind, id) {
-    this.#clear(kind, id);
+  refuse(resource, id) {
+    this.#clear(resource, id);
     this.#say(`This is not an id: an id ${idRule}.`);
     $('erase').hidden = true;
   }
@@ -71,12 +71,12 @@ class RecordView {
   /** Discards the record. */
   clear() { this.#clear('event', ''); }
 
-  #clear(kind, id) {
+  #clear(resource, id) {
     this.#shown = '';
-    $('record-title').replaceChildren(kind === 'event' ? 'Event ' : 'Entity ', stored(id));
+    $('record-title').replaceChildren(resource === 'event' ? 'Event ' : 'Entity ', stored(id));
     this.#forget();
     $('record-actions').replaceChildren(copyButton(id, 'the id', 'Copy id'));
-    this.#eraser.offer(kind, id);
+    this.#eraser.offer(resource, id);
     this.#say('');
   }
 
@@ -93,17 +93,17 @@ class RecordView {
     say($('record-message'), text);
   }
 
-  #draw(kind, record) {
+  #draw(resource, record) {
     const fact = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
-    $('record-facts').replaceChildren(...(kind === 'event'
+    $('record-facts').replaceChildren(...(resource === 'event'
       ? [
         fact('Name', stored(record.name)),
-        fact('Entity', record.entity_id ? placeAnchor({ kind: 'entity', id: record.entity_id }, stored(record.entity_id)) : 'none'),
+        fact('Entity', record.entity_id ? queryAnchor({ resource: 'entity', id: record.entity_id }, stored(record.entity_id)) : 'none'),
         fact('Occurred', timeElement(record.occurred_at)),
         fact('Created', timeElement(record.created_at)),
       ]
       : [
-        fact('Type', placeAnchor({ kind: 'entity', type: record.type }, stored(record.type))),
+        fact('Type', queryAnchor({ resource: 'entity', type: record.type }, stored(record.type))),
         fact('Revision', visibleJSON(record.revision)),
         fact('Changed', timeElement(record.updated_at)),
         fact('Created', timeElement(record.created_at)),
@@ -112,7 +112,7 @@ class RecordView {
     $('record-json').replaceChildren(make('bdi', {}, json));
     $('record-json').hidden = false;
     $('record-actions').replaceChildren(copyButton(record.id, 'the id', 'Copy id'), copyButton(json, 'the record', 'Copy JSON'),
-      copyButton(commandOf(recordPath(kind, record.id)), 'the command', 'Copy as curl'));
+      copyButton(commandOf(recordPath(resource, record.id)), 'the command', 'Copy as curl'));
   }
 
   #drawEvents(id, { data: events, next_cursor: next }) {
@@ -121,7 +121,7 @@ class RecordView {
     this.#sayCount(events.length, Boolean(next));
     say($('record-events-hint'), events.length > 0 ? `The latest ${count(events.length, 'event')} up to now.` : 'No event up to now refers to this entity.');
     if (events.length === 0) $('record-events-actions').replaceChildren();
-    else $('record-events-actions').replaceChildren(placeAnchor({ kind: 'event', entity_id: id }, 'All events'), makeButton('Export these events', () => this.#exportEvents(id)));
+    else $('record-events-actions').replaceChildren(queryAnchor({ resource: 'event', entity_id: id }, 'All events'), makeButton('Export these events', () => this.#exportEvents(id)));
   }
 
   #sayCount(n, more) {
@@ -130,6 +130,6 @@ class RecordView {
 }
 
 /** Returns the path of a record in the API. */
-function recordPath(kind, id) {
-  return `${kind}/${encodeURIComponent(id)}`;
+function recordPath(resource, id) {
+  return `${resource}/${encodeURIComponent(id)}`;
 }

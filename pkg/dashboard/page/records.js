@@ -4,7 +4,7 @@
  * Returns what the URL and the history entry say about the records. Callers
  * compare the results of two calls.
  */
-const placeOfRecords = () => JSON.stringify([{ ...readPlace(), address: '' }, history.state]);
+const queryOfRecords = () => JSON.stringify([{ ...readQuery(), address: '' }, history.state]);
 
 const parts = ['found', 'records-list', 'record'];
 
@@ -20,7 +20,7 @@ class Records {
       event.preventDefault();
       this.#search({ preset: this.#presetOfForm() });
     });
-    for (const input of [...form.elements.kind, form.elements.order]) input.addEventListener('change', () => this.#search({ preset: this.#presetOfForm() }));
+    for (const input of [...form.elements.resource, form.elements.order]) input.addEventListener('change', () => this.#search({ preset: this.#presetOfForm() }));
     for (const button of form.querySelectorAll('[data-preset]')) {
       button.addEventListener('click', () => this.#search({ ...presetRange(button.dataset.preset), preset: button.dataset.preset }));
     }
@@ -42,26 +42,26 @@ class Records {
 
   /** Shows the records that the URL describes. */
   show({ focus = false } = {}) {
-    const place = readPlace();
-    const kind = Object.hasOwn(lists, place.kind) ? place.kind : 'event';
-    const order = orderOf(kind, place.order, place);
-    const part = place.id ? 'record' : place.find ? 'found' : 'records-list';
-    this.#fillForm({ ...place, kind, order });
-    $('find').value = place.find ?? $('find').value;
+    const query = readQuery();
+    const resource = Object.hasOwn(lists, query.resource) ? query.resource : 'event';
+    const order = orderOf(resource, query.order, query);
+    const part = query.id ? 'record' : query.find ? 'found' : 'records-list';
+    this.#fillForm({ ...query, resource, order });
+    $('find').value = query.find ?? $('find').value;
     for (const id of parts) $(id).hidden = id !== part;
     // A history entry without cursors is the first page of a list. Loading that page
     // starts a new walk through the list.
     if (part === 'records-list' && !history.state?.cursors?.length) history.replaceState(newWalk(), '');
-    this.#shown = placeOfRecords();
-    if (place.id) this.#open(kind, place.id);
-    else if (place.find) this.#find(place.find);
-    else this.#load({ ...place, kind, order }, history.state, focus);
+    this.#shown = queryOfRecords();
+    if (query.id) this.#open(resource, query.id);
+    else if (query.find) this.#find(query.find);
+    else this.#load({ ...query, resource, order }, history.state, focus);
     if (focus) $({ record: 'record-title', found: 'found-title', 'records-list': 'list-title' }[part]).focus();
   }
 
   /** Shows the records that the URL describes, if it has changed. */
   follow() {
-    if (placeOfRecords() !== this.#shown) this.show({ focus: true });
+    if (queryOfRecords() !== this.#shown) this.show({ focus: true });
   }
 
   /** Reads the list again, if it is shown. */
@@ -71,8 +71,8 @@ class Records {
 
   /** Shows the times of the form in the new zone. The service gets the same instants. */
   refill() {
-    const place = readPlace();
-    for (const name of ['from', 'to']) $('records-form').elements[name].value = toInput(place[name]);
+    const query = readQuery();
+    for (const name of ['from', 'to']) $('records-form').elements[name].value = toInput(query[name]);
   }
 
   /** Discards the records that were read. */
@@ -92,35 +92,35 @@ class Records {
     say($('announcer'), '');
   }
 
-  #go(place, walk = null, focus = true) {
-    moveTo({ address: readPlace().address, ...place }, walk);
+  #go(query, walk = null, focus = true) {
+    moveTo({ address: readQuery().address, ...query }, walk);
     this.show({ focus });
   }
 
   /** Starts the list that the form describes. */
   #search(change = {}) {
-    const { kind, order, from, to, ...filters } = this.#choice;
-    const place = { kind, order: orderOf(kind, order), ...filters, from: toUTC(from), to: toUTC(to), ...change };
-    const taken = lists[kind][place.order].filters;
-    for (const name of ['type', 'entity_id', 'from', 'to']) if (!taken.includes(name)) delete place[name];
-    if (!taken.includes('from')) delete place.preset;
-    this.#go(place, newWalk(), false);
+    const { resource, order, from, to, ...filters } = this.#choice;
+    const query = { resource, order: orderOf(resource, order), ...filters, from: toUTC(from), to: toUTC(to), ...change };
+    const taken = lists[resource][query.order].filters;
+    for (const name of ['type', 'entity_id', 'from', 'to']) if (!taken.includes(name)) delete query[name];
+    if (!taken.includes('from')) delete query.preset;
+    this.#go(query, newWalk(), false);
   }
 
   #turn(change) {
     const cursors = change(history.state.cursors);
-    this.#go({ ...readPlace(), page: cursors.length > 0 ? cursors.length + 1 : '' }, { ...history.state, cursors });
+    this.#go({ ...readQuery(), page: cursors.length > 0 ? cursors.length + 1 : '' }, { ...history.state, cursors });
   }
 
   /** Returns to the list from which the record was opened, or to a new list. */
   #goBack() {
     if (history.state?.inside) history.back();
-    else this.#go({ kind: readPlace().kind });
+    else this.#go({ resource: readQuery().resource });
   }
 
   /** Follows a link within the page, unless the click opens another tab. */
   #followLink(event) {
-    const link = event.target.closest('a[data-place]');
+    const link = event.target.closest('a[data-query]');
     if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     history.pushState({ inside: true }, '', link.getAttribute('href'));
@@ -133,25 +133,25 @@ class Records {
 
   /** Returns the preset in the URL, or '' if the times in the form have been changed. */
   #presetOfForm() {
-    const place = readPlace();
+    const query = readQuery();
     const { from, to } = $('records-form').elements;
-    return from.value === toInput(place.from) && to.value === toInput(place.to) ? place.preset : '';
+    return from.value === toInput(query.from) && to.value === toInput(query.to) ? query.preset : '';
   }
 
-  #fillForm(place) {
+  #fillForm(query) {
     const form = $('records-form').elements;
-    const list = lists[place.kind][place.order];
-    form.kind.value = place.kind;
-    form.order.replaceChildren(...Object.entries(lists[place.kind]).map(([value, { name }]) => make('option', { value }, name)));
-    form.order.value = place.order;
-    form.entity_id.value = place.entity_id ?? '';
-    form.type.value = place.type ?? '';
+    const list = lists[query.resource][query.order];
+    form.resource.value = query.resource;
+    form.order.replaceChildren(...Object.entries(lists[query.resource]).map(([value, { name }]) => make('option', { value }, name)));
+    form.order.value = query.order;
+    form.entity_id.value = query.entity_id ?? '';
+    form.type.value = query.type ?? '';
     this.refill();
     for (const field of $('records-form').querySelectorAll('[data-filter]')) field.hidden = !list.filters.includes(field.dataset.filter);
     $('records-form').querySelector('[data-preset=week]').hidden = !list.filters.includes('to');
-    markPreset($('records-form'), place.preset ?? '');
-    if (list.filters.some((name) => place[name])) $('records-filters').open = true;
-    say($('list-title'), place.entity_id ? `Events of ${place.entity_id}` : list.title);
+    markPreset($('records-form'), query.preset ?? '');
+    if (list.filters.some((name) => query[name])) $('records-filters').open = true;
+    say($('list-title'), query.entity_id ? `Events of ${query.entity_id}` : list.title);
     this.#fault();
   }
 
@@ -198,12 +198,12 @@ class Records {
     } else report('records', error, { stopped: true, retry: error.status === 403 ? undefined : () => this.show() });
   }
 
-  #open(kind, id) {
+  #open(resource, id) {
     if (!isID(id)) {
       this.#run?.abort();
-      return this.#view.refuse(kind, id);
+      return this.#view.refuse(resource, id);
     }
-    return this.#read((signal, onFailure) => this.#view.show(kind, id, signal, onFailure));
+    return this.#read((signal, onFailure) => this.#view.show(resource, id, signal, onFailure));
   }
 
   #find(text) {
@@ -215,7 +215,7 @@ class Records {
       if (signal.aborted) return;
       showIndexes();
       if (found.length === 1 && !more) {
-        history.replaceState(null, '', placeLink({ address: readPlace().address, kind: found[0].kind, id: found[0].record.id }));
+        history.replaceState(null, '', queryLink({ address: readQuery().address, resource: found[0].resource, id: found[0].record.id }));
         report('records');
         this.show({ focus: true });
         return;
@@ -225,28 +225,28 @@ class Records {
     });
   }
 
-  #load(place, walk, focus) {
-    const list = lists[place.kind][place.order];
-    const wrong = wrongFilter(place);
+  #load(query, walk, focus) {
+    const list = lists[query.resource][query.order];
+    const wrong = wrongFilter(query);
     if (wrong) {
       this.#run?.abort();
       $('records-body').removeAttribute('aria-busy');
       report('records');
       return this.#fault(wrong);
     }
-    const parameters = { ...list.parameters(place, walk.until), limit: recordsPerPage };
+    const parameters = { ...list.parameters(query, walk.until), limit: recordsPerPage };
     say($('records-hint'), `${list.hint} A page costs up to ${recordsPerPage} records.`.trim());
     return this.#read(async (signal, onFailure) => {
-      const page = (cursors) => readPage(place.kind, { ...parameters, cursor: cursors.at(-1) }, signal, onFailure);
-      const cursors = await this.#walkTo(Number(place.page) || 1, walk.cursors, page);
+      const page = (cursors) => readPage(query.resource, { ...parameters, cursor: cursors.at(-1) }, signal, onFailure);
+      const cursors = await this.#walkTo(Number(query.page) || 1, walk.cursors, page);
       const { records, next } = await page(cursors);
       if (signal.aborted) return;
       history.replaceState({ ...walk, cursors }, '');
-      this.#shown = placeOfRecords();
+      this.#shown = queryOfRecords();
       this.#next = next;
-      this.#drawRows(records.map((r) => recordRow(place.kind, r, list.time(r))), cursors.length, next);
-      if (records.length === 0) this.#drawEmpty(...this.#emptyParts(place, cursors, next));
-      $('records-command').replaceChildren(apiCommand(withQuery(place.kind, parameters)));
+      this.#drawRows(records.map((r) => recordRow(query.resource, r, list.time(r))), cursors.length, next);
+      if (records.length === 0) this.#drawEmpty(...this.#emptyParts(query, cursors, next));
+      $('records-command').replaceChildren(apiCommand(withQuery(query.resource, parameters)));
       if (focus) announce(`${count(records.length, 'record')} shown`);
     });
   }
@@ -277,13 +277,13 @@ class Records {
     $('records-empty').hidden = false;
   }
 
-  #emptyParts(place, cursors, next) {
-    const plural = plurals[place.kind];
+  #emptyParts(query, cursors, next) {
+    const plural = plurals[query.resource];
     if (next) return [make('p', {}, `No ${plural} here match. The next page may have some.`)];
     if (cursors.length > 0) return [make('p', {}, `There are no more ${plural}.`)];
-    if (['type', 'entity_id', 'from', 'to'].some((name) => place[name])) {
-      return [make('p', {}, `No ${plural} match these filters.`), makeButton('Clear the filters', () => this.#go({ kind: place.kind, order: place.order }, newWalk()))];
+    if (['type', 'entity_id', 'from', 'to'].some((name) => query[name])) {
+      return [make('p', {}, `No ${plural} match these filters.`), makeButton('Clear the filters', () => this.#go({ resource: query.resource, order: query.order }, newWalk()))];
     }
-    return [make('p', {}, make('strong', {}, `There are no ${plural} yet.`)), make('p', {}, 'Create the first one:'), apiCommand(...firstRecords[place.kind])];
+    return [make('p', {}, make('strong', {}, `There are no ${plural} yet.`)), make('p', {}, 'Create the first one:'), apiCommand(...firstRecords[query.resource])];
   }
 }

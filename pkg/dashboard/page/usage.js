@@ -45,7 +45,7 @@ class Usage {
   start(own) {
     this.#own = nameOf(own);
     $('usage-form').hidden = !mayWatch();
-    if (readPlace().address) $('usage').open = true;
+    if (readQuery().address) $('usage').open = true;
     this.show();
     if (!this.#of) this.#draw(own);
   }
@@ -69,12 +69,12 @@ class Usage {
 
   /** Returns whose usage the page's URL asks for; '' for the caller's own. */
   #wanted() {
-    return mayWatch() ? readPlace().address ?? '' : '';
+    return mayWatch() ? readQuery().address ?? '' : '';
   }
 
   #choose(text) {
     const other = text === this.#own ? '' : text;
-    if (other !== this.#of) moveTo({ ...readPlace(), address: other }, history.state);
+    if (other !== this.#of) moveTo({ ...readQuery(), address: other }, history.state);
     this.show();
     announce(`Showing ${other || 'your usage'}`);
   }
@@ -111,8 +111,8 @@ class Usage {
     this.#last = usage;
     const { seconds, limits, action } = usage;
     this.#drawVerdict(usage);
-    const [kind, name] = usage.counted.split(/:(.*)/);
-    say($('usage-counted'), kind === 'key' ? `Counted: requests with the key ${name}, from every address.` : `Counted: requests from the address ${name}.`);
+    const [by, name] = usage.counted.split(/:(.*)/);
+    say($('usage-counted'), by === 'key' ? `Counted: requests with the key ${name}, from every address.` : `Counted: requests from the address ${name}.`);
     $('usage-action').hidden = !(action in actionTexts);
     say($('usage-action'), actionTexts[action] ?? '');
     for (const { key, name, of } of meters) {

@@ -2,7 +2,7 @@
 // button lead to the same view. These are the parameters:
 //
 //   find                                     the text that was searched for
-//   kind, order, type, entity_id, from, to   which records are listed
+//   resource, order, type, entity_id, from, to   which records are listed
 //   preset                                   the button that chose from and to
 //   page                                     number of the page of the list, if it is not 1
 //   id                                       the record that is open
@@ -11,25 +11,25 @@
 // The cursors of a list are in the history entry and not in the query, because they
 // belong to one walk through the list.
 
-const placeNames = ['find', 'kind', 'order', 'type', 'entity_id', 'from', 'to', 'preset', 'page', 'id', 'address'];
+const queryNames = ['find', 'resource', 'order', 'type', 'entity_id', 'from', 'to', 'preset', 'page', 'id', 'address'];
 
 /** Returns the parameters in the URL as an object. */
-function readPlace() {
-  const query = new URLSearchParams(location.search);
-  return Object.fromEntries(placeNames.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
+function readQuery() {
+  const given = new URLSearchParams(location.search);
+  return Object.fromEntries(queryNames.filter((name) => given.get(name)).map((name) => [name, given.get(name)]));
 }
 
-/** Returns the URL of a place, relative to the page. */
-function placeLink(place) {
-  return withQuery(location.pathname, place);
+/** Returns the URL with a query, relative to the page. */
+function queryLink(query) {
+  return withQuery(location.pathname, query);
 }
 
-/** Moves to a place with a new history entry, so that Back returns to the current one. */
-function moveTo(place, state = null) {
-  history.pushState(state, '', placeLink(place));
+/** Moves to a query with a new history entry, so that Back returns to the current one. */
+function moveTo(query, state = null) {
+  history.pushState(state, '', queryLink(query));
 }
 
 /** Changes some parameters of the URL without a new history entry. */
-function amendPlace(change) {
-  history.replaceState(history.state, '', placeLink({ ...readPlace(), ...change }));
+function amendQuery(change) {
+  history.replaceState(history.state, '', queryLink({ ...readQuery(), ...change }));
 }
