@@ -183,6 +183,9 @@ func (k call) costs() []cost {
 // admit waits until the limits have room for k, and returns the costs with which k was admitted. If
 // k.paced is true, admit sets the query's limit to the cost in records.
 func (c *Client) admit(ctx context.Context, k *call) (costs []cost, sent time.Duration, failure *Error) {
+	if err := ctx.Err(); err != nil { // a request would not be sent, but its outcome would seem unknown
+		return nil, 0, &Error{Route: k.route.name, Err: err}
+	}
 	costs = k.costs()
 	if sent, failure = c.pace.enter(ctx, costs, c.cfg.MaxElapsed); failure != nil {
 		failure.Route = k.route.name
