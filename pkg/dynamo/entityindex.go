@@ -192,10 +192,7 @@ func (s *Entities) buildKey(ctx context.Context, d index.Declaration, item attri
 		u := newUpdateExpression()
 		u.setKey(d.Place, want)
 		when := seen(c)
-		u.names["#revision"] = "revision"
-		if c.Revision > 0 {
-			u.values[":was"] = number(c.Revision)
-		}
+		when.name(u)
 		_, err = s.client.UpdateItem(ctx, s.conditional(d.Workspace, c.ID, when.expression, u))
 		refused, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err)
 		switch {

@@ -25,7 +25,15 @@ import (
 // compares stamps, because both positions have the item's id.
 type condition struct {
 	expression string
-	was        entity.Change // whose revision is :was, if the expression has it
+	revision   int64 // :was, if the expression has it
+}
+
+// name adds the names and values that c needs to those of u.
+func (c condition) name(u updateExpression) {
+	u.names["#revision"] = "revision"
+	if c.revision > 0 {
+		u.values[":was"] = number(c.revision)
+	}
 }
 
 const (
@@ -43,7 +51,7 @@ func seen(c entity.Change) condition {
 	if c.Revision == 0 {
 		return condition{expression: "attribute_not_exists(#revision)"}
 	}
-	return condition{isWas, c}
+	return condition{isWas, c.Revision}
 }
 
 // unseen returns the condition of an UpdateItem for an item that has not been read, and what w
@@ -63,7 +71,7 @@ func unseen(w entity.Write) (when condition, presumed entity.Change, ok bool) {
 	when = condition{expression: isLive + " AND " + isEarlier}
 	if w.If != nil && !w.If.Any {
 		presumed.Revision = w.If.Revision
-		when = condition{when.expression + " AND " + isWas, presumed}
+		when = condition{when.expression + " AND " + isWas, presumed.Revision}
 	}
 	return when, presumed, true
 }
@@ -202,9 +210,7 @@ func (s *Entities) update(workspace string, latest, next entity.Change, when con
 			u.set(m.Name, value)
 		}
 	}
-	if strings.Contains(when.expression, ":was") {
-		u.values[":was"] = number(when.was.Revision)
-	}
+	when.name(u)
 	in := s.conditional(workspace, next.ID, when.expression, u)
 	in.ReturnValues = types.ReturnValueAllNew
 	return in

@@ -109,8 +109,8 @@ func ada(t *testing.T, s entity.Store) string {
 	}
 }
 
-// The SDK retries the write, but another client may have changed the entity in between.
-// Applying the write again could undo that change.
+// The SDK retries the write, but another client may have changed the entity in between, in the same
+// millisecond. Applying the write again could undo that change.
 func TestAWriteWhoseResponseIsLost(t *testing.T) {
 	t.Parallel()
 	create := creates("person", `{"a":1}`)
@@ -134,11 +134,19 @@ func TestAWriteWhoseResponseIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			table := dynamolocal.Table(t, "EntitiesTable")
-			direct := openEntities(t, dynamolocal.Client(t), table)
+			table, now := dynamolocal.Table(t, "EntitiesTable"), noon
+			open := func(client EntitiesClient) *Entities {
+				s, err := NewEntities(client, table, EntitiesConfig{Clock: entity.Clock{Now: func() time.Time { return now }}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			direct := open(dynamolocal.Client(t))
 			if err := tt.before(direct); err != nil {
 				t.Fatal(err)
 			}
+			now = now.Add(time.Millisecond)
 			first := true
 			client, network := behind(t, func() bool {
 				lost := first
@@ -149,7 +157,7 @@ func TestAWriteWhoseResponseIsLost(t *testing.T) {
 				}
 				return lost
 			})
-			err := tt.write(openEntities(t, client, table))
+			err := tt.write(open(client))
 			if (err == nil) != tt.known || err != nil && record.CodeOf(err) != record.Unavailable {
 				t.Errorf("error %v", err)
 			}
