@@ -221,7 +221,7 @@ func changes(ctx context.Context, c *client.Client, q client.EntityChangeQuery) 
 }
 
 func newEvents(ctx context.Context, c *client.Client, q client.EventChangeQuery) (w walk, err error) {
-	return walked(ctx, c.NewEvents(q), func(e event.Event) any { return e })
+	return walked(ctx, c.EventChanges(q), func(e event.Event) any { return e })
 }
 
 func walked[T any](ctx context.Context, of *client.Walk[T], shown func(T) any) (w walk, err error) {

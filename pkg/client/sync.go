@@ -99,8 +99,8 @@ func (c *Client) ListEventChanges(ctx context.Context, q EventChangeQuery) (Chan
 	return events, err
 }
 
-// NewEvents returns the walk that begins at q.Cursor.
-func (c *Client) NewEvents(q EventChangeQuery) *Walk[event.Event] {
+// EventChanges returns the walk that begins at q.Cursor.
+func (c *Client) EventChanges(q EventChangeQuery) *Walk[event.Event] {
 	return newWalk(q.CreatedSince, func(ctx context.Context, cursor string) (ChangePage[event.Event], error) {
 		next := q
 		next.Cursor = cmp.Or(cursor, q.Cursor)
