@@ -104,48 +104,6 @@ func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	}
 }
 
-// Stamps of entities and events never go back, even if the clock does, and the newest one in the
-// file is settled.
-func TestTheNewestStampIsSettled(t *testing.T) {
-	t.Parallel()
-	db := openDB(t)
-	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	clock := func() time.Time { return now }
-	entities := openIn(t, db, entity.Clock{Now: clock})
-	events, err := bolt.NewEvents(db, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	newest := record.Time{}
-	for i, step := range []time.Duration{0, time.Second, -time.Hour, 59 * time.Minute, time.Minute, -time.Second, 0, time.Hour} {
-		now = now.Add(step)
-		workspace := fmt.Sprint(i % 3)
-		want := record.TimeOf(now)
-		if want.Compare(newest) < 0 {
-			want = newest
-		}
-		if i%2 == 0 {
-			e, _, err := entity.Create(t.Context(), entities, workspace, entity.Draft{ID: fmt.Sprint(i)})
-			if newest = e.UpdatedAt; err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			e, _, err := event.Create(t.Context(), events, workspace, event.Draft{ID: fmt.Sprint(i), Name: "n"})
-			if newest = e.CreatedAt; err != nil {
-				t.Fatal(err)
-			}
-		}
-		changes, err := entities.Changes(t.Context(), "0", record.SyncQuery{Limit: 1})
-		if err != nil || newest != want || changes.Settled != newest {
-			t.Errorf("step %d: the stamp is %s, settled is %s, %v; want %s", i, newest, changes.Settled, err, want)
-		}
-		created, err := events.Changes(t.Context(), "none", record.SyncQuery{Limit: 1})
-		if err != nil || created.Settled != newest {
-			t.Errorf("step %d: events are settled until %s, %v; want %s", i, created.Settled, err, newest)
-		}
-	}
-}
-
 // lateContext reports that it is done from the second call to Err onward.
 type lateContext struct {
 	context.Context

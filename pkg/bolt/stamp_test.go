@@ -12,7 +12,7 @@ import (
 )
 
 // Entities and events of all workspaces share the time of the store, which is also kept when the
-// server restarts.
+// server restarts. The newest stamp in the file is settled.
 func TestStampsAreInTheOrderOfTheWritesWhateverTheClockDoes(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -37,6 +37,11 @@ func TestStampsAreInTheOrderOfTheWritesWhateverTheClockDoes(t *testing.T) {
 			if err != nil || changed.UpdatedAt != newest || changed.Revision != int64(i+2) {
 				t.Errorf("step %d, workspace %d: %+v, error %v; want the stamp %s", i, n, changed, err, newest)
 			}
+		}
+		entities, err := s.Entities.Changes(t.Context(), "default", record.SyncQuery{Limit: 1})
+		events, err2 := s.Events.Changes(t.Context(), "none", record.SyncQuery{Limit: 1})
+		if err != nil || err2 != nil || entities.Settled != newest || events.Settled != newest {
+			t.Errorf("step %d: settled until %s and %s, errors %v and %v; want %s", i, entities.Settled, events.Settled, err, err2, newest)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

@@ -83,6 +83,7 @@ type Files interface {
 	Deleter
 }
 
+// Deleter deletes export files.
 type Deleter interface {
 	// Delete removes the file if it exists. It may be repeated.
 	Delete(ctx context.Context, f File) error
