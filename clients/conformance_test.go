@@ -88,7 +88,7 @@ func TestClientsBehaveTheSame(t *testing.T) {
 func checkClient(t *testing.T, run driver) {
 	t.Helper()
 	server := scripted.Start(t)
-	cases := slices.Concat(recordCases, revisionCases, listCases, failureCases, jobCases)
+	cases := slices.Concat(recordCases, revisionCases, listCases, failureCases, jobCases, leftCases)
 	var programs []program
 	var scripts []*scripted.Script
 	for _, c := range cases {

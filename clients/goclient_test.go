@@ -193,6 +193,18 @@ func callGoMore(ctx context.Context, c *client.Client, name string, a arguments)
 		var file bytes.Buffer
 		_, err := c.DownloadExport(ctx, a.ID, a.Offset, &file)
 		return file.String(), err
+	case "held_since":
+		since, err := c.HeldSince(ctx, a.ID)
+		if since == (client.Time{}) {
+			return nil, err
+		}
+		return since, err
+	case "left_files":
+		if a.Since == nil {
+			a.Since = new(client.Time)
+		}
+		left, err := c.LeftFiles(ctx, a.ID, *a.Since)
+		return append([]api.ExportJob{}, left...), err
 	case "wait_for_erasure_job":
 		return c.AwaitErasureJob(ctx, a.ID, nil)
 	}

@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"slices"
 
 	"sluice/pkg/api"
 )
@@ -33,4 +35,46 @@ func (c *Client) GetErasureJob(ctx context.Context, id string) (api.ErasureJob, 
 // context limits how long it waits.
 func (c *Client) AwaitErasureJob(ctx context.Context, id string, seen func(api.ErasureJob)) (api.ErasureJob, error) {
 	return await(ctx, c.GetErasureJob, id, seen, func(j api.ErasureJob) bool { return j.Status.Final() })
+}
+
+// HeldSince returns since when export files may hold an entity or its events: since the creation of
+// the entity or of its first event, whichever is earlier. It is zero if there is no such entity: the
+// entity may have existed at any time. Call it before EraseEntity, and LeftFiles after it. It costs
+// two records.
+func (c *Client) HeldSince(ctx context.Context, id string) (Time, error) {
+	e, err := c.GetEntity(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return Time{}, nil
+	}
+	if err != nil {
+		return Time{}, err
+	}
+	// The first event is the one that occurred first. Others may have been stored before it, but
+	// hardly before it occurred.
+	first, err := c.ListEvents(ctx, EventQuery{EntityID: id, Ascending: true, Limit: 1})
+	since := e.CreatedAt
+	for _, ev := range first.Data {
+		since = slices.MinFunc([]Time{since, ev.CreatedAt, ev.OccurredAt}, Time.Compare)
+	}
+	return since, err
+}
+
+// LeftFiles returns the export jobs, newest first, whose files may hold an entity or its events.
+// since is from HeldSince. Such a job has a file, or is still writing one. CancelExportJob and
+// DeleteExportJob remove the file.
+func (c *Client) LeftFiles(ctx context.Context, id string, since Time) (left []api.ExportJob, err error) {
+	for j, err := range c.ExportJobs(ctx, ExportJobQuery{Limit: maxPage}) {
+		if err != nil {
+			return nil, err
+		}
+		if j.CreatedAt.Compare(since) < 0 { // and so are the others
+			break
+		}
+		hasFile := j.Status == api.JobSucceeded && j.Error == nil && j.FileDeletedAt == nil
+		other := j.Filters.EntityID != "" && j.Filters.EntityID != id
+		if (hasFile || !j.Status.Final()) && !other {
+			left = append(left, j)
+		}
+	}
+	return left, nil
 }

@@ -35,7 +35,7 @@ func Create(ctx context.Context, s job.Store, workspace string, o api.ExportOrde
 	if err != nil {
 		return api.ExportJob{}, false, err
 	}
-	j, d, err := show(stored)
+	j, d, err := show(stored, now)
 	if err == nil && !created && !reflect.DeepEqual(d.ExportOrder, o) {
 		return api.ExportJob{}, false, record.ConflictError(Kind.String(), o.ID)
 	}
@@ -43,7 +43,7 @@ func Create(ctx context.Context, s job.Store, workspace string, o api.ExportOrde
 }
 
 // Get returns a job. If the job has succeeded, DownloadURL is a new link, unless the file was
-// deleted, or has expired, which Error then says. If fileName is not empty, a browser saves the file
+// deleted or has expired. If fileName is not empty, a browser saves the file
 // under that name, and decompresses it if the name lacks .gz. The error has code Invalid if clients
 // may not choose fileName.
 func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (api.ExportJob, error) {
@@ -51,7 +51,7 @@ func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName 
 	if err != nil {
 		return api.ExportJob{}, err
 	}
-	j, d, err := show(stored)
+	j, d, err := show(stored, now)
 	if err != nil {
 		return api.ExportJob{}, err
 	}
@@ -62,12 +62,7 @@ func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName 
 		}
 		file.Name = fileName
 	}
-	if j.Status != job.Succeeded || j.FileDeletedAt != nil {
-		return j, nil
-	}
-	if at := d.FileExpiresAt; at != nil && at.Compare(record.TimeOf(now)) <= 0 {
-		reason := fmt.Sprintf("The file expired at %s. Start the export again to get a new one.", at)
-		j.Error = &reason
+	if j.Status != job.Succeeded || j.FileDeletedAt != nil || j.Error != nil {
 		return j, nil
 	}
 	link, err := links.Link(ctx, file)
@@ -79,11 +74,11 @@ func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName 
 }
 
 // List returns a page of jobs; see [job.Store].
-func List(ctx context.Context, s job.Store, workspace string, cursor record.Cursor, limit int) (record.Page[api.ExportJob], error) {
+func List(ctx context.Context, s job.Store, workspace string, cursor record.Cursor, limit int, now time.Time) (record.Page[api.ExportJob], error) {
 	stored, err := s.List(ctx, workspace, cursor, limit)
 	page := record.Page[api.ExportJob]{Next: stored.Next}
 	for _, one := range stored.Records {
-		j, _, wrong := show(one)
+		j, _, wrong := show(one, now)
 		page.Records, err = append(page.Records, j), errors.Join(err, wrong)
 	}
 	return page, err
@@ -95,7 +90,7 @@ func Cancel(ctx context.Context, s job.Store, workspace, id string, now time.Tim
 	if err != nil {
 		return api.ExportJob{}, err
 	}
-	j, _, err := show(stored)
+	j, _, err := show(stored, now)
 	return j, err
 }
 
@@ -109,7 +104,7 @@ func DeleteFile(ctx context.Context, s job.Store, files Deleter, workspace, id s
 	if err != nil {
 		return api.ExportJob{}, err
 	}
-	j, d, err := show(stored)
+	j, d, err := show(stored, now)
 	switch {
 	case err != nil:
 		return api.ExportJob{}, err
@@ -135,17 +130,24 @@ func DeleteFile(ctx context.Context, s job.Store, files Deleter, workspace, id s
 	if err != nil {
 		return api.ExportJob{}, err
 	}
-	j, _, err = show(stored)
+	j, _, err = show(stored, now)
 	return j, err
 }
 
-// show returns the job as the API shows it, and its details.
-func show(j job.Job) (api.ExportJob, details, error) {
+// show returns the job as the API shows it, and its details. Error also says that the file has
+// expired.
+func show(stored job.Job, now time.Time) (api.ExportJob, details, error) {
 	var d details
-	err := j.Decode(&d, nil)
-	return api.ExportJob{
-		ID: j.ID, Resource: d.Resource, Format: d.Format, Filters: d.Filters, Status: j.Status,
+	err := stored.Decode(&d, nil)
+	j := api.ExportJob{
+		ID: stored.ID, Resource: d.Resource, Format: d.Format, Filters: d.Filters, Status: stored.Status,
 		RecordsWritten: d.RecordsWritten, RecordsExpected: d.RecordsExpected, SizeBytes: d.SizeBytes,
-		CreatedAt: j.CreatedAt, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, FileExpiresAt: d.FileExpiresAt, FileDeletedAt: d.FileDeletedAt, Error: j.Error,
-	}, d, err
+		CreatedAt: stored.CreatedAt, StartedAt: stored.StartedAt, FinishedAt: stored.FinishedAt,
+		FileExpiresAt: d.FileExpiresAt, FileDeletedAt: d.FileDeletedAt, Error: stored.Error,
+	}
+	if at := d.FileExpiresAt; j.Status == job.Succeeded && at != nil && d.FileDeletedAt == nil && at.Compare(record.TimeOf(now)) <= 0 {
+		reason := fmt.Sprintf("The file expired at %s. Start the export again to get a new one.", at)
+		j.Error = &reason
+	}
+	return j, d, err
 }

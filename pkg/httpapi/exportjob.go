@@ -44,7 +44,7 @@ func listExportJob(s *service, r *request) (response, error) {
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	page, err := exportjob.List(r.Context(), s.stores.ExportJobs, r.workspace, from, limit)
+	page, err := exportjob.List(r.Context(), s.stores.ExportJobs, r.workspace, from, limit, s.Now())
 	return listResponse(r, page, cursor{}, err)
 }
 

@@ -33,6 +33,8 @@ def arguments(call: str, args: dict) -> tuple[list, dict]:
         return [args["id"], increment(args["increment"])], {}
     if call == "download_export":
         return [args["id"], io.BytesIO(), args.get("offset", 0)], {}
+    if call == "left_files":
+        return [args["id"], args.get("since")], {}
     if "where" in args:
         args["where"] = sluice.Where(**args["where"])
     return [], args

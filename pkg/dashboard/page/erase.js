@@ -93,21 +93,20 @@ class Eraser {
 
 /**
  * Returns when an entity or its first event came to be, whichever is earlier, or '' if
- * neither exists. An event counts from its creation or from when it occurred: first is
- * the one that occurred first, and others may have been stored before it.
+ * the entity does not exist: it may have existed at any time. An event counts from its
+ * creation or from when it occurred: first is the one that occurred first, and others
+ * may have been stored before it.
  */
 async function bornAt(id, signal, onFailure) {
-  const times = [];
   try {
     const { data } = await insist(() => call('GET', recordPath('entity', id), { signal }), onFailure, signal);
-    times.push(data.created_at);
+    const first = withQuery('event', { entity_id: id, order: 'asc', limit: 1 });
+    const { data: { data: events } } = await insist(() => call('GET', first, { signal }), onFailure, signal);
+    return [data.created_at, ...events.flatMap((e) => [e.created_at, e.occurred_at])].sort()[0];
   } catch (error) {
     if (error.status !== 404) throw error;
+    return '';
   }
-  const first = withQuery('event', { entity_id: id, order: 'asc', limit: 1 });
-  const { data: { data: events } } = await insist(() => call('GET', first, { signal }), onFailure, signal);
-  for (const e of events) times.push(e.created_at, e.occurred_at);
-  return times.sort()[0] ?? '';
 }
 
 /** The export files that may still hold what was erased. */

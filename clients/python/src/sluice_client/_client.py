@@ -371,6 +371,27 @@ class Client(Blocking):
 
         return self._drive(lambda e: _jobs.wait_for(self._engine, e, get, seen, timeout))
 
+    def held_since(self, id: str) -> datetime | None:
+        """Return since when export files may hold an entity or its events.
+
+        That is since the creation of the entity or of its first event, whichever is earlier. It is
+        None if there is no such entity: the entity may have existed at any time. Call it before
+        erase_entity, and left_files after it. It costs two records.
+        """
+        return self._drive(lambda e: _jobs.held_since(self._engine, e, id))
+
+    def left_files(self, id: str, since: datetime | None) -> list[ExportJob]:
+        """Return the export jobs, newest first, whose files may hold an entity or its events.
+
+        Such a job has a file, or is still writing one. cancel_export_job and delete_export_job
+        remove the file.
+
+        Args:
+            id: Id of the entity.
+            since: The result of held_since.
+        """
+        return self._drive(lambda e: _jobs.left_files(self._engine, e, id, since))
+
     def source(self) -> str:
         """Return the source of the records: the id of the service's data, "/" and the workspace.
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import BinaryIO, Protocol, TypeVar
 
 from . import _json, _routes
 from ._call import Call, Reply, Response
 from ._engine import Engine, Event, Retries, Send, Steps, Wait
-from ._errors import Error, retry_after
+from ._errors import Error, NotFoundError, retry_after
 from ._records import ExportJob
 
 # The first and the longest interval between two polls of a job, in seconds.
 _MIN_POLL, _MAX_POLL = 0.1, 2.0
+
+_MOST_JOBS = 200  # on a page
 
 
 class Job(Protocol):
@@ -144,6 +147,40 @@ class _Part:
         if self._error is None and self._offset + self.written < self._size:
             self._error = Error("the download ended too early", retryable=True)
         return self._error
+
+
+def held_since(engine: Engine, event: Event, id_: str) -> Steps[datetime | None]:
+    """Return when an entity or its first event came to be; None if the entity does not exist."""
+    try:
+        entity = yield from engine.call(_routes.get_entity(id_), event)
+    except NotFoundError:
+        return None
+    # The first event is the one that occurred first. Others may have been stored before it, but
+    # hardly before it occurred.
+    first = yield from engine.call(_routes.list_events(id_, None, None, True, 1, None), event)
+    times = [entity.created_at]
+    for e in first.data:
+        times += [e.created_at, e.occurred_at]
+    return min(times)
+
+
+def left_files(
+    engine: Engine, event: Event, id_: str, since: datetime | None
+) -> Steps[list[ExportJob]]:
+    """Return the export jobs whose files may hold what came to be at a time or later."""
+    left: list[ExportJob] = []
+    cursor: str | None = None
+    while True:
+        page = yield from engine.call(_routes.list_export_jobs(_MOST_JOBS, cursor), event)
+        for job in page.data:
+            if since is not None and job.created_at < since:  # and so are the others
+                return left
+            has_file = job.status == "succeeded" and not job.error and not job.file_deleted_at
+            if (has_file or not job.ended) and job.filters.get("entity_id", id_) == id_:
+                left.append(job)
+        cursor = page.next_cursor
+        if cursor is None:
+            return left
 
 
 @dataclass(kw_only=True)
