@@ -16,6 +16,7 @@ import (
 	"sluice/cmd/sluice/internal/importer"
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/client"
+	"sluice/pkg/importfile"
 	"sluice/pkg/record"
 )
 
@@ -110,16 +111,18 @@ func importCommand(getenv func(string) string) *cobra.Command {
 }
 
 func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
-	if f.Resource, err = parseResource("import", args[0]); err != nil {
+	resource, err := parseResource("import", args[0])
+	if err != nil {
 		return err
 	}
 	f.Path, f.Stdin = args[1], cmd.InOrStdin()
 	if f.rate < 1 && cmd.Flags().Changed("rate") {
 		return usageError("--rate must be at least 1")
 	}
-	if f.Shape, err = f.shape.shape(cmd, f.Path); err != nil {
+	if f.Description, err = f.shape.description(cmd, f.Path); err != nil {
 		return err
 	}
+	f.Resource = resource
 	if err := checkImport(&f.Options, f.format, f.update); err != nil {
 		return err
 	}
@@ -164,7 +167,7 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 	if o.Format, err = importFormat(format, o.Path); err != nil {
 		return err
 	}
-	if err := o.Shape.Check(o.Resource, o.Format); err != nil {
+	if err := o.Check(); err != nil {
 		return usageError("%w", err)
 	}
 	if o.Path == "-" {
@@ -205,7 +208,7 @@ func importFormat(flag, path string) (format record.Format, err error) {
 			return "", usageError("%w", err)
 		}
 	}
-	switch format := cmp.Or(record.Format(flag), formatOf(name)); {
+	switch format := cmp.Or(record.Format(flag), importfile.FormatOf(name)); {
 	case slices.Contains(importFormats, format):
 		return format, nil
 	case flag != "":
@@ -225,7 +228,7 @@ func tryImport(cmd *cobra.Command, o importer.Options, asJSON bool) error {
 	case asJSON:
 		err = errors.Join(err, printJSON(cmd.OutOrStdout(), r))
 	default:
-		r.Print(cmd.OutOrStdout(), noun(r.Resource).Count)
+		r.Print(cmd.OutOrStdout(), noun(r.Description.Resource).Count)
 	}
 	if err == nil && r.Rejected > 0 {
 		err = &exitError{exitRejected, fmt.Errorf("%s would be rejected", progress.Noun{One: "record", Many: "records"}.Count(r.Rejected))}

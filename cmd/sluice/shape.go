@@ -6,8 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/cmd/sluice/internal/importer"
-	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
+	"sluice/pkg/importfile"
 )
 
 const shapeHelp = `Other files: --map order_id=id,date=occurred_at renames columns of a CSV file, or members
@@ -25,70 +24,54 @@ are set back, is the first of both, and one that clocks skip is rejected.`
 
 // shapeFlags are the flags for importing a file that does not look like an export.
 type shapeFlags struct {
-	importer.Shape
-	renames []string
+	importfile.Description
+	renames    []string
+	timeFormat string
 }
 
 func (f *shapeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.renames, "map", nil, "columns or members of the file and the fields that they are, such as order_id=id,date=occurred_at")
 	cmd.Flags().StringVar(&f.Delimiter, "delimiter", "", "character between the cells of a CSV file, or tab (default: a comma; a tab if the file name ends in .tsv)")
 	cmd.Flags().StringVar(&f.Encoding, "encoding", "", "encoding of the file, such as windows-1252 (default: UTF-8)")
-	cmd.Flags().StringVar(&f.TimeFormat, "time-format", "", "format of occurred_at for strftime, such as %d.%m.%Y (default: RFC 3339)")
+	cmd.Flags().StringVar(&f.timeFormat, "time-format", "", "format of occurred_at for strftime, such as %d.%m.%Y (default: RFC 3339)")
 	cmd.Flags().StringVar(&f.TimeZone, "time-zone", "", "zone of occurred_at with --time-format, such as Europe/Berlin (default: UTC)")
 	cmd.Flags().StringVar(&f.Name, "name", "", "name of events that have none in the file")
 	cmd.Flags().StringVar(&f.Type, "type", "", "type of entities that have none in the file")
 }
 
-func (f *shapeFlags) shape(cmd *cobra.Command, file string) (importer.Shape, error) {
-	s := f.Shape
+// description describes the file, but for the resource and the format.
+func (f *shapeFlags) description(cmd *cobra.Command, file string) (importfile.Description, error) {
+	d := f.Description
 	if err := requireValues(cmd, "map", "delimiter", "encoding", "time-format", "time-zone", "name", "type"); err != nil {
-		return s, err
+		return d, err
 	}
 	for _, rename := range f.renames {
 		i := strings.LastIndex(rename, "=")
 		if i < 1 {
-			return s, usageError("--map needs COLUMN=FIELD, such as order_id=id, not %q", rename)
+			return d, usageError("--map needs COLUMN=FIELD, such as order_id=id, not %q", rename)
 		}
-		if s.Map == nil {
-			s.Map = make(map[string]string)
-		}
-		column := rename[:i]
-		if _, twice := s.Map[column]; twice {
-			return s, usageError("--map has the column %q twice", column)
-		}
-		s.Map[column] = rename[i+1:]
+		c := importfile.Column{Source: rename[:i], Field: rename[i+1:]}
+		c.Out = c.Field == ""
+		d.Columns = append(d.Columns, c)
 	}
-	switch s.Delimiter {
+	if f.timeFormat != "" {
+		d.TimeFormats = []string{f.timeFormat}
+	}
+	switch d.Delimiter {
 	case "":
-		if isTSV(file) {
-			s.Delimiter = "\t"
+		if strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(file), ".gz"), ".zip"), ".tsv") {
+			d.Delimiter = "\t"
 		}
 	case ",":
-		s.Delimiter = ""
+		d.Delimiter = ""
 	case "tab", `\t`:
-		s.Delimiter = "\t"
+		d.Delimiter = "\t"
 	}
-	if s.Encoding != "" {
-		var err error
-		if s.Encoding, err = importer.Encoding(s.Encoding); err != nil {
-			return s, usageError("%w", err)
+	var err error
+	if d.Encoding != "" {
+		if d.Encoding, err = importer.Encoding(d.Encoding); err != nil {
+			return d, usageError("%w", err)
 		}
 	}
-	if len([]rune(s.Delimiter)) > 1 || strings.ContainsAny(s.Delimiter, "\"\r\n") {
-		return s, usageError("--delimiter must be one character, or tab, and no quote, not %q", f.Delimiter)
-	}
-	return s, nil
-}
-
-// formatOf returns "" if the name does not show the format.
-func formatOf(name string) record.Format {
-	if isTSV(name) {
-		return record.CSV
-	}
-	return recordfile.FormatOf(name)
-}
-
-func isTSV(name string) bool {
-	name = strings.ToLower(name)
-	return strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zip"), ".tsv")
+	return d, nil
 }

@@ -93,12 +93,12 @@ func TestADryRunStoresNothing(t *testing.T) {
 			Valid, Rejected int
 			First           struct{ Name string }
 			Rejects         []struct {
-				Line   int
-				Reason string
+				Reason   string
+				Examples []struct{ Line int }
 			}
 		}
 		if err := json.Unmarshal([]byte(out), &got); err != nil || !got.DryRun || got.Valid != 1 || got.Rejected != 1 || got.First.Name != "n" ||
-			len(got.Rejects) != 1 || got.Rejects[0].Line != 3 || !strings.Contains(got.Rejects[0].Reason, "RFC 3339") {
+			len(got.Rejects) != 1 || got.Rejects[0].Examples[0].Line != 3 || !strings.Contains(got.Rejects[0].Reason, "RFC 3339") {
 			t.Errorf("%s: %s, %v", from, out, err)
 		}
 		wantFiles(t, cmd.Dir, "file.csv")

@@ -29,7 +29,7 @@ func (r *Reader) readHeader(layout Layout) error {
 	for _, c := range row.cells {
 		name := restore(c.text)
 		if !utf8.ValidString(name) {
-			return errors.New("line 1: the header must be text in UTF-8; for other text, use --encoding, such as --encoding windows-1252")
+			return errors.New("line 1: the header must be text in UTF-8; for other text, say which encoding the file has, such as windows-1252")
 		}
 		if layout.Rename != nil {
 			name = layout.Rename(name)
@@ -47,8 +47,8 @@ func (r *Reader) readHeader(layout Layout) error {
 				return fmt.Errorf("line 1: the header must not have both the column attributes and the column %q", column)
 			}
 		case !slices.Contains(known, column):
-			return fmt.Errorf("line 1: the column %q is unknown; the known columns are %s, %s<name>; --map %q makes it an attribute",
-				column, strings.Join(known, ", "), attributePrefix, column+"="+attributePrefix+column)
+			return fmt.Errorf("line 1: the column %q is unknown; the known columns are %s, %s<name>; say what it becomes, such as %s",
+				column, strings.Join(known, ", "), attributePrefix, attributePrefix+column)
 		}
 	}
 	return nil
@@ -61,7 +61,7 @@ func checkDelimiter(header []cell) error {
 	}
 	for _, suspect := range []struct{ delimiter, argument string }{{";", "';'"}, {"\t", "tab"}, {"|", "'|'"}, {",", "','"}} {
 		if strings.Contains(header[0].text, suspect.delimiter) {
-			return fmt.Errorf("line 1: the header is one column, %q; if %q separates the columns, use --delimiter %s", header[0].text, suspect.delimiter, suspect.argument)
+			return fmt.Errorf("line 1: the header is one column, %q; if %q separates the columns, say that the delimiter is %s", header[0].text, suspect.delimiter, suspect.argument)
 		}
 	}
 	return nil

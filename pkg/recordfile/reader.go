@@ -131,7 +131,7 @@ func (l *lineReader) open(file io.Reader, decode func(io.Reader) io.Reader) erro
 
 var (
 	errZip   = errors.New("it is a zip archive, which can be read only from a file, not from standard input or within gzip")
-	errUTF16 = errors.New("it begins like text in UTF-16; use --encoding utf-16")
+	errUTF16 = errors.New("it begins like text in UTF-16; say that the encoding is utf-16")
 )
 
 func (l *lineReader) begins(prefix string) bool {

@@ -49,7 +49,7 @@ func (f inputFile) content(w work) (content, error) {
 // later.
 func growable(o Options, file inputFile) bool {
 	zipped, err := file.isZip()
-	return err == nil && !zipped && o.Format != record.JSON && o.Shape.Encoding == ""
+	return err == nil && !zipped && o.Format != record.JSON && o.Encoding == ""
 }
 
 func (f inputFile) isZip() (bool, error) {

@@ -2,29 +2,18 @@ package importer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 
-	"github.com/google/uuid"
-
-	"sluice/pkg/record"
+	"sluice/pkg/importfile"
 )
-
-// maxShown is the maximum number of rejected records that a DryRun lists.
-const maxShown = 20
 
 // DryRun describes what an import would do.
 type DryRun struct {
-	Resource record.Resource `json:"resource"`
-	File     string          `json:"file"`
-	DryRun   bool            `json:"dry_run"` // always true
-	Valid    int64           `json:"valid"`   // records that would be sent
-	Rejected int64           `json:"rejected"`
-	First    json.RawMessage `json:"first"`          // first record that would be sent, with uuid.Nil in place of a new id; null if there is none
-	Rejects  []reject        `json:"rejects"`        // the first maxShown rejected records
-	Note     string          `json:"note,omitempty"` // warning that no record has a member that --map turns into an attribute
+	File   string `json:"file"`
+	DryRun bool   `json:"dry_run"` // always true
+	importfile.Report
 
 	options Options
 }
@@ -32,7 +21,7 @@ type DryRun struct {
 // Try reads a file as Run does and checks every record, but calls no service and writes no
 // file. A service can still reject a record if it has a different one with the same id.
 func Try(ctx context.Context, o Options) (DryRun, error) {
-	r := DryRun{Resource: o.Resource, File: o.Path, DryRun: true, Rejects: []reject{}, options: o}
+	r := DryRun{File: o.Path, DryRun: true, options: o}
 	in := content{Reader: o.Stdin}
 	if o.Path != "-" {
 		opened, err := os.Open(o.Path)
@@ -49,57 +38,12 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 			return r, err
 		}
 	}
-	records, err := openRecords(in, o, func(int64) string { return uuid.Nil.String() })
-	for err == nil {
-		var rec row
-		if rec, err = records.read(); err == nil {
-			r.add(rec)
-		}
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
+	var err error
+	each := func(importfile.Row) error { return context.Cause(ctx) }
+	if r.Report, err = importfile.Survey(in, o.Description, importfile.Options{Decode: decode}, each); err != nil {
+		err = fmt.Errorf("read %s: %w", o.Path, err)
 	}
-	if err != io.EOF {
-		return r, fmt.Errorf("read %s: %w", o.Path, err)
-	}
-	if err := records.shape.checkFound(false); err != nil {
-		return r, err
-	}
-	if err := records.shape.checkFound(true); err != nil {
-		r.Note = err.Error()
-	}
-	return r, nil
-}
-
-func (r *DryRun) add(rec row) {
-	text, err := r.check(rec)
-	if err != nil {
-		r.Rejected++
-		if len(r.Rejects) < maxShown {
-			rec.setRejected(reject{Reason: err.Error()})
-			r.Rejects = append(r.Rejects, *rec.reject)
-		}
-		return
-	}
-	if r.Valid++; r.First == nil {
-		r.First = text
-	}
-}
-
-// check returns the JSON that an import would send.
-func (r *DryRun) check(rec row) (text []byte, err error) {
-	if rec.Err != nil {
-		return nil, rec.Err
-	}
-	if r.options.events() {
-		text, err = json.Marshal(rec.event)
-	} else {
-		text, err = json.Marshal(rec.entity)
-	}
-	if len(text) > record.MaxAttributesBytes {
-		err = fmt.Errorf("the record is larger than %d bytes", record.MaxAttributesBytes)
-	}
-	return text, err
+	return r, err
 }
 
 func (r DryRun) Print(w io.Writer, count func(int64) string) {
@@ -107,13 +51,15 @@ func (r DryRun) Print(w io.Writer, count func(int64) string) {
 	if r.First != nil {
 		fmt.Fprintf(w, "first: %s\n", r.First)
 	}
-	for _, rejected := range r.Rejects {
-		fmt.Fprintf(w, "%s: %s\n", r.options.rowName(max(rejected.Line, rejected.Element)), rejected.Reason)
+	for _, rejects := range r.Rejects {
+		for _, rejected := range rejects.Examples {
+			fmt.Fprintf(w, "%s: %s\n", r.options.rowName(rejected.Line), rejected.Reason)
+		}
+		if more := rejects.Count - int64(len(rejects.Examples)); more > 0 {
+			fmt.Fprintf(w, "and %d more\n", more)
+		}
 	}
-	if more := r.Rejected - int64(len(r.Rejects)); more > 0 {
-		fmt.Fprintf(w, "and %d more\n", more)
-	}
-	if r.Note != "" {
-		fmt.Fprintf(w, "Note: %s.\n", r.Note)
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "Note: %s.\n", note)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/client"
+	"sluice/pkg/importfile"
 	"sluice/pkg/record"
 )
 
@@ -27,11 +28,9 @@ import (
 const perRound = 8
 
 type Options struct {
-	Resource   record.Resource
+	importfile.Description
 	Path       string // input file; "-" for Stdin
 	Stdin      io.Reader
-	Format     record.Format
-	Shape      Shape
 	OneByOne   bool   // create each event with its own call
 	CreateOnly bool   // create each entity with its own call, instead of merging it into an existing one
 	Workers    int    // concurrent calls, at least 1
@@ -264,7 +263,7 @@ func begunAt(id string) time.Time {
 // with concurrent calls, and commits the results in file order.
 func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error {
 	defer progress.Start(stderr, progress.Noun{One: "record", Many: "records"}, im.state)()
-	records, err := openRecords(in, im.Options, func(line int64) string { return seededID(im.seed, line) })
+	records, err := open(in, im.Description, func(line int64) string { return importfile.SeededID(im.seed, line) })
 	if err != nil {
 		return fmt.Errorf("read %s: %w", im.Path, err)
 	}
@@ -287,7 +286,7 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 	if err != io.EOF {
 		return err
 	}
-	if err := records.shape.checkFound(true); err != nil {
+	if err := records.Missing(true); err != nil {
 		fmt.Fprintf(stderr, "Note: %v. The records are imported without it.\n", err)
 	}
 	if im.journal == nil {
@@ -297,10 +296,11 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 }
 
 // read returns the records of the next round. With the last records, it also returns io.EOF.
-func (im *importer) read(records *recordReader) (list []row, err error) {
+func (im *importer) read(records *importfile.Reader) (list []row, err error) {
 	calls := perRound * im.Workers
 	for size := 0; len(list) < calls*im.perCall() && size < calls*client.MaxBatchBytes; {
-		rec, err := records.read()
+		read, err := records.Read()
+		rec := row{Row: read}
 		switch {
 		case err == io.EOF:
 			return list, err

@@ -24,6 +24,7 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/importfile"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -83,7 +84,7 @@ func newService(t *testing.T) *service {
 }
 
 func (s *service) importFile(ctx context.Context, resource record.Resource, path string) (r Result, stderr string, err error) {
-	return s.importAs(ctx, Options{Resource: resource, Path: path, Format: recordfile.FormatOf(path)})
+	return s.importAs(ctx, Options{Description: importfile.Description{Resource: resource, Format: recordfile.FormatOf(path)}, Path: path})
 }
 
 func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr string, err error) {

@@ -9,22 +9,20 @@ import (
 	"os"
 	"reflect"
 
-	"sluice/pkg/record"
+	"sluice/pkg/importfile"
 	"sluice/pkg/recordfile"
 )
 
 // work identifies an import in its journal.
 type work struct {
-	Resource record.Resource `json:"resource"`
-	Format   record.Format   `json:"format"`
-	Shape    Shape           `json:"shape,omitzero"`
-	Size     int64           `json:"size_bytes"` // bytes to import, from the beginning of the file
-	SHA256   string          `json:"sha256"`     // of those bytes
+	importfile.Description
+	Size   int64  `json:"size_bytes"` // bytes to import, from the beginning of the file
+	SHA256 string `json:"sha256"`     // of those bytes
 }
 
 // newWork describes an import of the file's current content.
 func newWork(o Options, file inputFile) (w work, err error) {
-	w = work{Resource: o.Resource, Format: o.Format, Shape: o.Shape}
+	w = work{Description: o.Description}
 	if w.Size, err = file.size(); err == nil {
 		w.SHA256, err = file.hash(w.Size)
 	}
@@ -42,7 +40,7 @@ func (w work) includes(earlier work, file inputFile) (bool, error) {
 
 // sameOptions reports whether this import and an earlier one turn a file into the same records.
 func (w work) sameOptions(earlier work) bool {
-	return w.Resource == earlier.Resource && w.Format == earlier.Format && reflect.DeepEqual(w.Shape, earlier.Shape)
+	return reflect.DeepEqual(w.Description, earlier.Description)
 }
 
 // inputFile is a file to which other programs may append.

@@ -1,98 +1,79 @@
 package importer
 
 import (
-	"crypto/sha256"
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"strings"
-	"unicode/utf8"
 
-	"github.com/google/uuid"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
-	"sluice/pkg/api"
-	"sluice/pkg/entity"
-	"sluice/pkg/event"
+	_ "time/tzdata" // for machines without a time zone database
+
+	"sluice/pkg/importfile"
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
+// row is a row of the file with its result.
 type row struct {
-	recordfile.Record      // Err is set if the record cannot be sent
-	element           bool // whether Line counts records instead of lines, as in a JSON file
-
-	event  event.Draft  // set in an import of events
-	entity entity.Draft // set in an import of entities
-
-	counts Counts  // the record's result; all 0 until it is known
+	importfile.Row
+	counts Counts  // all 0 until the result is known
 	reject *reject // nil unless the record was rejected
 }
 
-type recordReader struct {
-	file   *recordfile.Reader
-	shape  *shaper
-	events bool
-	json   bool
-	makeID func(line int64) string // returns the id for a record that has none in the file
+// open accepts a file with or without gzip compression.
+func open(file io.Reader, d importfile.Description, makeID func(line int64) string) (*importfile.Reader, error) {
+	return importfile.Open(file, d, importfile.Options{ID: makeID, Decode: decode})
 }
 
-// openRecords accepts a file with or without gzip compression.
-func openRecords(file io.Reader, o Options, makeID func(line int64) string) (*recordReader, error) {
-	r := &recordReader{events: o.events(), json: o.Format == record.JSON, makeID: makeID}
-	var err error
-	if r.shape, err = newShaper(o.Shape, o.Format, api.Members(o.Resource)); err != nil {
-		return nil, err
+// Encoding returns the canonical label of an encoding, or "" for UTF-8.
+func Encoding(label string) (string, error) {
+	found, err := htmlindex.Get(label)
+	if err != nil || found == encoding.Replacement {
+		return "", fmt.Errorf("--encoding %s is unknown; use a name such as windows-1252, iso-8859-15, macintosh, utf-16 or shift_jis", label)
 	}
-	if r.file, err = recordfile.NewReader(file, o.Format, r.shape.layout()); err != nil {
-		return nil, err
+	if found == unicode.UTF8 {
+		return "", nil
 	}
-	return r, r.shape.checkHeader(o.Format)
+	return htmlindex.Name(found)
 }
 
-// read returns io.EOF after the last record. After any other error, the rest of the file
-// cannot be read.
-func (r *recordReader) read() (rec row, err error) {
-	rec.Record, err = r.file.Read()
+// decode is importfile.Options.Decode.
+func decode(label string, r io.Reader) (io.Reader, error) {
+	found, err := htmlindex.Get(label)
 	if err != nil {
-		return rec, err
+		return nil, fmt.Errorf("the encoding %s is unknown", label)
 	}
-	rec.element = r.json
-	if rec.Err == nil {
-		r.parse(&rec)
-	}
-	switch {
-	case rec.Err != nil && !utf8.ValidString(rec.Text):
-		rec.Err = fmt.Errorf("%w; for text that is not UTF-8, use --encoding, such as --encoding windows-1252", rec.Err)
-	case r.shape.encoding != nil && strings.ContainsRune(rec.Text, utf8.RuneError):
-		rec.Err = fmt.Errorf("the record has bytes that are not text in %s", r.shape.Encoding)
-	}
-	return rec, nil
+	return transform.NewReader(r, unicode.BOMOverride(found.NewDecoder())), nil
 }
 
-// parse sets rec.event or rec.entity, and rec.Err if the record is invalid.
-func (r *recordReader) parse(rec *row) {
-	if rec.JSON, rec.Err = r.shape.record(rec.JSON); rec.Err != nil {
-		return
+// checkNames reads the file until it has found every member that becomes a field, usually in the
+// first record.
+func checkNames(ctx context.Context, file inputFile, w work, o Options) error {
+	if len(o.Columns) == 0 || o.Format == record.CSV {
+		return nil
 	}
-	if !r.events {
-		if rec.entity, rec.Err = entity.Parse(rec.JSON, r.shape.ignored...); rec.entity.ID == "" {
-			rec.entity.ID = r.makeID(rec.Line)
+	in, err := file.content(w)
+	if err != nil {
+		return err
+	}
+	records, err := open(in, o.Description, func(int64) string { return "" })
+	if err != nil {
+		return fmt.Errorf("read %s: %w", o.Path, err)
+	}
+	for ctx.Err() == nil {
+		_, err := records.Read()
+		missing := records.Missing(false)
+		switch {
+		case err == io.EOF:
+			return missing
+		case err != nil: // the import reports this error after importing the preceding records
+			return nil
+		case missing == nil && records.SawMembers():
+			return nil
 		}
-		return
 	}
-	if rec.event, rec.Err = event.Parse(rec.JSON, r.shape.ignored...); rec.event.ID == "" {
-		rec.event.ID = r.makeID(rec.Line)
-	}
-	if rec.Err == nil && rec.event.OccurredAt == nil && r.file.HasColumn("occurred_at") {
-		rec.Err = errNoTime
-	}
-}
-
-// errNoTime rejects an event that would otherwise get the time of its import.
-var errNoTime = errors.New("occurred_at is empty; to import events that occur now, leave out the column")
-
-// seededID returns the id for a record without one: a UUIDv8 (RFC 9562) that depends only on
-// the seed and on the line where the record begins.
-func seededID(seed string, line int64) string {
-	return uuid.NewHash(sha256.New(), uuid.Nil, fmt.Appendf(nil, "%s %d", seed, line), 8).String()
+	return context.Cause(ctx)
 }

@@ -35,10 +35,10 @@ func (o Options) perCall() int {
 // size is an upper bound on the bytes that a record adds to a batch, including member names.
 // Each byte of a name or type counts as six, because JSON may escape it, as in \u0001.
 func (rec *row) size() int {
-	if rec.entity.ID != "" {
-		return len(rec.entity.Attributes) + 6*len(rec.entity.Type) + len(rec.entity.ID) + 128
+	if rec.Entity.ID != "" {
+		return len(rec.Entity.Attributes) + 6*len(rec.Entity.Type) + len(rec.Entity.ID) + 128
 	}
-	return len(rec.event.Attributes) + 6*len(rec.event.Name) + len(rec.event.ID) + len(rec.event.EntityID) + 128
+	return len(rec.Event.Attributes) + 6*len(rec.Event.Name) + len(rec.Event.ID) + len(rec.Event.EntityID) + 128
 }
 
 // sendAll makes concurrent calls. After the first error, it starts no more calls and waits for
@@ -70,7 +70,7 @@ func (im *importer) send(ctx context.Context, records []row) error {
 	for i := range records {
 		switch rec := &records[i]; {
 		case rec.Err != nil:
-			rec.setRejected(reject{Reason: rec.Err.Error()})
+			rec.setRejected(reject{Reason: rec.Err.Error()}, im.Format)
 		case im.perCall() == 1:
 			return im.sendOne(ctx, rec)
 		default:
@@ -79,18 +79,18 @@ func (im *importer) send(ctx context.Context, records []row) error {
 	}
 	if im.events() {
 		return sendBatch(ctx, im, batch, im.client.CreateEvents,
-			func(rec *row) event.Draft { return rec.event }, func(e event.Event) record.Time { return e.CreatedAt })
+			func(rec *row) event.Draft { return rec.Event }, func(e event.Event) record.Time { return e.CreatedAt })
 	}
 	return sendBatch(ctx, im, batch, im.client.UpsertEntities,
-		func(rec *row) entity.Draft { return rec.entity }, func(e entity.Entity) record.Time { return e.CreatedAt })
+		func(rec *row) entity.Draft { return rec.Entity }, func(e entity.Entity) record.Time { return e.CreatedAt })
 }
 
 func (im *importer) sendOne(ctx context.Context, rec *row) error {
 	if im.events() {
-		stored, created, err := im.client.CreateEvent(ctx, rec.event)
+		stored, created, err := im.client.CreateEvent(ctx, rec.Event)
 		return im.note(rec, created, stored.CreatedAt, err)
 	}
-	stored, created, err := im.client.CreateEntity(ctx, rec.entity)
+	stored, created, err := im.client.CreateEntity(ctx, rec.Entity)
 	return im.note(rec, created, stored.CreatedAt, err)
 }
 
@@ -119,7 +119,7 @@ func (im *importer) note(rec *row, created bool, createdAt record.Time, err erro
 	ours := (rec.Line <= im.sentBefore || im.lost.Load()) && createdAt.Time().After(im.began)
 	switch e := rejection(err); {
 	case e != nil:
-		rec.setRejected(reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
+		rec.setRejected(reject{Reason: e.Detail, Status: e.Status, Code: e.Code}, im.Format)
 	case err != nil:
 		return err
 	case created || ours:
@@ -132,9 +132,9 @@ func (im *importer) note(rec *row, created bool, createdAt record.Time, err erro
 	return nil
 }
 
-func (rec *row) setRejected(r reject) {
+func (rec *row) setRejected(r reject, format record.Format) {
 	r.Input = rec.Text
-	if rec.element {
+	if format == record.JSON {
 		r.Element = rec.Line
 	} else {
 		r.Line = rec.Line
@@ -144,7 +144,6 @@ func (rec *row) setRejected(r reject) {
 	}
 	if rec.LastLine > rec.Line {
 		r.LastLine = rec.LastLine
-		r.Reason += fmt.Sprintf("; the row goes from line %d to line %d, so a quote may be missing or left open", rec.Line, rec.LastLine)
 	}
 	rec.reject, rec.counts = &r, Counts{Rejected: 1}
 }

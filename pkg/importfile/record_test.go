@@ -1,28 +1,31 @@
-package importer
+package importfile
 
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
 
 // readAll reads records as an import does. A record without an id gets an id such as "line:3".
-func readAll(t *testing.T, text string, o Options) (records []row, err error) {
+func readAll(t *testing.T, text string, d Description) (records []Row, err error) {
 	t.Helper()
-	r, err := openRecords(strings.NewReader(text), o, func(line int64) string { return fmt.Sprintf("line:%d", line) })
+	r, err := Open(strings.NewReader(text), d, Options{ID: func(line int64) string { return fmt.Sprintf("line:%d", line) }, Decode: decode})
 	if err != nil {
 		return nil, err
 	}
 	for {
-		rec, err := r.read()
+		rec, err := r.Read()
 		if err == io.EOF {
 			return records, nil
 		}
@@ -33,19 +36,12 @@ func readAll(t *testing.T, text string, o Options) (records []row, err error) {
 	}
 }
 
-func sentJSON(t *testing.T, rec row, events bool) string {
-	t.Helper()
-	var v any = rec.entity
-	if events {
-		v = rec.event
+func decode(label string, r io.Reader) (io.Reader, error) {
+	found, err := htmlindex.Get(label)
+	if err != nil {
+		return nil, err
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(b.String())
+	return transform.NewReader(r, unicode.BOMOverride(found.NewDecoder())), nil
 }
 
 func TestReadRecords(t *testing.T) {
@@ -103,7 +99,7 @@ func TestReadRecords(t *testing.T) {
 			if tt.entities {
 				resource = record.Entity
 			}
-			records, err := readAll(t, tt.text, Options{Resource: resource, Format: tt.format})
+			records, err := readAll(t, tt.text, Description{Resource: resource, Format: tt.format})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +108,7 @@ func TestReadRecords(t *testing.T) {
 			}
 			var end int64
 			for i, rec := range records {
-				got := fmt.Sprint(rec.Line, " ", sentJSON(t, rec, !tt.entities))
+				got := fmt.Sprint(rec.Line, " ", string(rec.JSON()))
 				line, reason, rejected := strings.Cut(tt.want[i], "!")
 				if rejected {
 					if line != fmt.Sprint(rec.Line, " ") || rec.Err == nil || !strings.Contains(rec.Err.Error(), reason) {
@@ -146,7 +142,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := readAll(t, tt.text, Options{Resource: record.Event, Format: tt.format}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := readAll(t, tt.text, Description{Resource: record.Event, Format: tt.format}); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 		})
@@ -165,11 +161,11 @@ func TestGzipIsDetectedByItsFirstBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records, err := readAll(t, packed.String(), Options{Resource: record.Event, Format: record.NDJSON})
-	if err != nil || len(records) != 2 || records[1].event.ID != "b" {
+	records, err := readAll(t, packed.String(), Description{Resource: record.Event, Format: record.NDJSON})
+	if err != nil || len(records) != 2 || records[1].ID != "b" {
 		t.Errorf("%+v, %v", records, err)
 	}
-	if _, err := readAll(t, packed.String()[:packed.Len()-3], Options{Resource: record.Event, Format: record.NDJSON}); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := readAll(t, packed.String()[:packed.Len()-3], Description{Resource: record.Event, Format: record.NDJSON}); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("truncated: %v", err)
 	}
 }

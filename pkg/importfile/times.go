@@ -1,11 +1,10 @@
-package importer
+package importfile
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // for machines without a time zone database
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/ncruces/go-strftime"
@@ -28,18 +27,18 @@ func newTimeFormat(format, zone string) (*timeFormat, error) {
 	read, err := strftime.Parse(format, strftime.Format(format, sample))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("--time-format %q cannot be read; it is a format of strftime, such as %%d.%%m.%%Y", format)
+		return nil, fmt.Errorf("the time format %q cannot be read; it is a format of strftime, such as %%d.%%m.%%Y", format)
 	case formatHour(format, 1) == formatHour(format, 13) && formatHour(format, 1) != formatHour(format, 2):
-		return nil, fmt.Errorf("--time-format %q has an hour from 1 to 12, but not the half of the day; add %%p for AM or PM, or use %%H", format)
+		return nil, fmt.Errorf("the time format %q has an hour from 1 to 12, but not the half of the day; add %%p for AM or PM, or use %%H", format)
 	case !read.Equal(sample):
-		return nil, fmt.Errorf("--time-format %q lacks the year, month or day; it is a format of strftime, such as %%d.%%m.%%Y", format)
+		return nil, fmt.Errorf("the time format %q lacks the year, month or day; it is a format of strftime, such as %%d.%%m.%%Y", format)
 	case strings.Contains(format, "%Z"):
-		return nil, errors.New("--time-format cannot have %Z, because names of zones are ambiguous; use %z for an offset, or --time-zone")
+		return nil, errors.New("the time format cannot have %Z, because names of zones are ambiguous; use %z for an offset, or the time zone")
 	case f.offset && zone != "":
-		return nil, errors.New("--time-zone is for times without an offset, but --time-format has %z")
+		return nil, errors.New("the time zone is for times without an offset, but the time format has %z")
 	}
 	if f.zone, err = time.LoadLocation(zone); err != nil || zone == "Local" {
-		return nil, fmt.Errorf("--time-zone %q is unknown; use a name such as Europe/Berlin or UTC", zone)
+		return nil, fmt.Errorf("the time zone %q is unknown; use a name such as Europe/Berlin or UTC", zone)
 	}
 	return f, nil
 }
@@ -67,7 +66,7 @@ func (f *timeFormat) convert(value []byte) ([]byte, error) {
 func (f *timeFormat) parse(text string) (time.Time, error) {
 	shown, err := strftime.Parse(f.format, text)
 	if err != nil {
-		err = fmt.Errorf("does not fit --time-format %s", f.format)
+		err = fmt.Errorf("does not fit the time format %s", f.format)
 	}
 	if err != nil || f.offset {
 		return shown, err

@@ -1,4 +1,4 @@
-package importer
+package importfile
 
 import (
 	"bytes"
@@ -19,45 +19,45 @@ type object struct {
 
 // record converts an object in the file to the API's JSON. It returns other text unchanged, so
 // that the API's parser reports the error.
-func (s *shaper) record(text []byte) ([]byte, error) {
-	if !s.rename && s.times == nil && s.Name == "" && s.Type == "" {
+func (c *columns) record(text []byte) ([]byte, error) {
+	if !c.rename && c.times == nil && c.Name == "" && c.Type == "" {
 		return text, nil
 	}
 	members, err := record.Pairs(text)
 	if err != nil {
 		return text, nil //nolint:nilerr // as documented
 	}
-	s.find(members)
+	c.find(members)
 	var o object
 	for _, m := range members {
-		if err := s.add(&o, m); err != nil {
+		if err := c.add(&o, m); err != nil {
 			return nil, err
 		}
 	}
-	if s.Name != "" {
-		o.setDefault("name", quote(s.Name))
+	if c.Name != "" {
+		o.setDefault("name", quote(c.Name))
 	}
-	if s.Type != "" {
-		o.setDefault("type", quote(s.Type))
+	if c.Type != "" {
+		o.setDefault("type", quote(c.Type))
 	}
 	return o.json(), nil
 }
 
-func (s *shaper) add(o *object, m record.Pair) (err error) {
+func (c *columns) add(o *object, m record.Pair) (err error) {
 	field := m.Name
-	if s.rename {
-		field = s.field(m.Name)
+	if c.rename {
+		field = c.field(m.Name)
 	}
-	switch name, isAttribute := strings.CutPrefix(field, attributePrefix); {
+	switch name, isAttribute := strings.CutPrefix(field, AttributePrefix); {
 	case field == "":
 		return nil
-	case isAttribute && s.rename:
+	case isAttribute && c.rename:
 		o.attributes = append(o.attributes, record.Pair{Name: name, Value: m.Value})
 		return nil
 	case o.has(field):
 		return fmt.Errorf("%s is there twice, the second time from %s", field, m.Name)
-	case field == "occurred_at" && s.times != nil:
-		m.Value, err = s.times.convert(m.Value)
+	case field == "occurred_at" && c.times != nil:
+		m.Value, err = c.times.convert(m.Value)
 	case field != m.Name && field != "attributes" && jsontext.Value(m.Value).Kind() == '0':
 		m.Value = quote(string(m.Value)) // a number, such as a numeric id, becomes a string
 	}
@@ -102,10 +102,4 @@ func joined(members []record.Pair) []byte {
 	}
 	b.WriteByte('}')
 	return b.Bytes()
-}
-
-// quote returns a JSON string in which U+FFFD replaces bytes that are not UTF-8.
-func quote(text string) []byte {
-	b, _ := jsontext.AppendQuote(nil, text) // the error says only that the text is not UTF-8
-	return b
 }

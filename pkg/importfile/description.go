@@ -1,0 +1,99 @@
+package importfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// Description says what a file is and what its columns become. "sluice import" and the dashboard
+// save it as JSON, and accept what the other one has saved.
+type Description struct {
+	Resource record.Resource `json:"resource"`
+	Format   record.Format   `json:"format"`
+
+	Delimiter string `json:"delimiter,omitempty"` // between the cells of a CSV file; a comma if empty
+	Encoding  string `json:"encoding,omitempty"`  // name in the Encoding Standard (WHATWG); UTF-8 if empty
+
+	// Columns lists columns of a CSV file or members of JSON objects. If it is empty, the names
+	// are those of an export, and any other column of a CSV file is an error. Otherwise, columns
+	// that are not listed and not fields become attributes of the same name.
+	Columns []Column `json:"columns,omitempty"`
+
+	TimeFormats []string `json:"time_formats,omitempty"` // of occurred_at, in the syntax of strftime; RFC 3339 if empty
+	TimeZone    string   `json:"time_zone,omitempty"`    // of times without an offset, such as Europe/Berlin; UTC if empty
+
+	Name string `json:"name,omitempty"` // of events that have none
+	Type string `json:"type,omitempty"` // of entities that have none
+}
+
+// Column says what a column of a CSV file or a member of JSON objects becomes.
+type Column struct {
+	Source string `json:"source"`          // name in the file
+	Field  string `json:"field,omitempty"` // id, type, name, entity_id, occurred_at, attributes, or attributes.NAME; empty for the field or attribute with the name Source
+	Out    bool   `json:"out,omitempty"`   // whether the column is left out
+}
+
+// AttributePrefix begins the Field of a Column that becomes an attribute.
+const AttributePrefix = "attributes."
+
+// Parse reads a saved description. An unknown member is an error.
+func Parse(text []byte) (Description, error) {
+	var d Description
+	in := json.NewDecoder(strings.NewReader(string(text)))
+	in.DisallowUnknownFields()
+	err := in.Decode(&d)
+	if err == nil {
+		if _, err = in.Token(); err == io.EOF {
+			return d, d.Check()
+		}
+		err = errors.New("more text follows the description")
+	}
+	return d, fmt.Errorf("the description cannot be read: %w", err)
+}
+
+// Fields lists the fields that a column can become, except attributes.
+func Fields(r record.Resource) []string {
+	members := Members(r)
+	ignored := record.SetByService(members)
+	return slices.DeleteFunc(record.Columns(members), func(name string) bool { return slices.Contains(ignored, name) })
+}
+
+// Members lists the members that the records of a resource have.
+func Members(r record.Resource) []record.Member {
+	if r == record.Event {
+		return new(event.Event).Members(nil)
+	}
+	return new(entity.Entity).Members(nil)
+}
+
+// Check returns an error that says what to change if no file can be imported with d.
+func (d Description) Check() error {
+	switch {
+	case d.Resource != record.Entity && d.Resource != record.Event:
+		return fmt.Errorf("the resource must be entity or event, not %q", d.Resource)
+	case d.Format != record.NDJSON && d.Format != record.CSV && d.Format != record.JSON:
+		return fmt.Errorf("the format must be ndjson, csv or json, not %q", d.Format)
+	case d.Delimiter != "" && d.Format != record.CSV:
+		return errors.New("the delimiter is for CSV")
+	case len([]rune(d.Delimiter)) > 1 || strings.ContainsAny(d.Delimiter, "\"\r\n"):
+		return fmt.Errorf("the delimiter must be one character, or a tab, and no quote, not %q", d.Delimiter)
+	case d.Name != "" && d.Resource != record.Event:
+		return errors.New("the name is for events; use the type for entities")
+	case d.Type != "" && d.Resource != record.Entity:
+		return errors.New("the type is for entities; use the name for events")
+	case len(d.TimeFormats) > 0 && d.Resource != record.Event:
+		return errors.New("the time format is for occurred_at of events")
+	case len(d.TimeFormats) > 1:
+		return errors.New("only one time format is supported")
+	}
+	_, err := newColumns(d)
+	return err
+}

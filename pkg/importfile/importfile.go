@@ -1,0 +1,194 @@
+// Package importfile decides how a file becomes records: what its format and columns are, how
+// texts become times and values, which id a row without one gets, and what is wrong with a row.
+// "sluice import" and the dashboard run this package, so both store the same records and reject
+// the same rows for the same reasons.
+//
+// It has no input or output of its own. It reads the file from an io.Reader, and needs the
+// caller for encodings other than UTF-8 and for time zones: a program that wants zones where the
+// system has none must import time/tzdata.
+package importfile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
+)
+
+// Options is what a Reader needs besides the Description.
+type Options struct {
+	// ID returns the id of a record that has none in the file. line is Row.Line. Usually it is
+	// SeededID.
+	ID func(line int64) string
+
+	// Decode returns a reader of r's text in UTF-8. encoding is Description.Encoding. It may be nil
+	// for files in UTF-8. Bytes that are not text become U+FFFD.
+	Decode func(encoding string, r io.Reader) (io.Reader, error)
+}
+
+// decoder returns a recordfile.Layout.Decode that reports its error in *failed.
+func (o Options) decoder(encoding string, failed *error) func(io.Reader) io.Reader {
+	if encoding == "" {
+		return nil
+	}
+	return func(in io.Reader) io.Reader {
+		var decoded io.Reader
+		err := fmt.Errorf("the encoding %s is not supported here", encoding)
+		if o.Decode != nil {
+			decoded, err = o.Decode(encoding, in)
+		}
+		if err != nil {
+			*failed = err
+			return strings.NewReader("")
+		}
+		return decoded
+	}
+}
+
+// Row is a row of a CSV file, a line of an NDJSON file or an element of a JSON file.
+type Row struct {
+	Line     int64  // number of the first line, from 1; in a JSON file, number of the element
+	LastLine int64  // greater than Line only in CSV
+	Offset   int64  // how many bytes of the file were read up to the end of the row; may be more if it is compressed
+	Text     string // as in the file, without the line break; empty if the row is too long
+
+	ID     string       // of the record; empty if Err is set
+	Entity entity.Draft // the record, if the file has entities
+	Event  event.Draft  // the record, if the file has events
+
+	Err error // why the row is not a record, for users
+}
+
+// JSON returns the record as the API accepts it.
+func (r *Row) JSON() []byte {
+	o := object{}
+	add := func(name, text string) {
+		if text != "" {
+			o.fields = append(o.fields, record.Pair{Name: name, Value: quote(text)})
+		}
+	}
+	add("id", r.ID)
+	attributes := r.Entity.Attributes
+	if r.Event.Name != "" {
+		attributes = r.Event.Attributes
+		add("name", r.Event.Name)
+		add("entity_id", r.Event.EntityID)
+		if r.Event.OccurredAt != nil {
+			add("occurred_at", r.Event.OccurredAt.String())
+		}
+	} else {
+		add("type", r.Entity.Type)
+	}
+	o.fields = append(o.fields, record.Pair{Name: "attributes", Value: attributes})
+	return joined(o.fields)
+}
+
+// Reader reads the rows of a file in order. It is not safe for concurrent use.
+type Reader struct {
+	description Description
+	file        *recordfile.Reader
+	columns     *columns
+	id          func(line int64) string
+}
+
+// Open reads the beginning of a file, which may be compressed with gzip and may begin with a byte
+// order mark. It fails if d is not valid, if the file cannot be unpacked or decoded, or if the
+// header of a CSV file is not valid.
+func Open(file io.Reader, d Description, o Options) (*Reader, error) {
+	r := &Reader{description: d, id: o.ID}
+	var err error
+	if r.columns, err = newColumns(d); err != nil {
+		return nil, err
+	}
+	var undecodable error
+	layout := r.columns.layout()
+	layout.Decode = o.decoder(d.Encoding, &undecodable)
+	r.file, err = recordfile.NewReader(file, d.Format, layout)
+	if err := errors.Join(undecodable, err); err != nil {
+		return nil, err
+	}
+	return r, r.columns.checkHeader(d.Format)
+}
+
+// Read returns the next row, or io.EOF after the last one. After any other error, the rest of
+// the file cannot be read. An error of a single row is in Row.Err.
+func (r *Reader) Read() (Row, error) {
+	in, err := r.file.Read()
+	if err != nil {
+		return Row{}, err
+	}
+	row := Row{Line: in.Line, LastLine: in.LastLine, Offset: in.Offset, Text: in.Text, Err: in.Err}
+	if row.Err == nil {
+		r.parse(&row, in.JSON)
+	}
+	switch {
+	case row.Err != nil && !utf8.ValidString(row.Text):
+		row.Err = fmt.Errorf("%w; for text that is not UTF-8, say which encoding the file has, such as windows-1252", row.Err)
+	case r.description.Encoding != "" && strings.ContainsRune(row.Text, utf8.RuneError):
+		row.Err = fmt.Errorf("the record has bytes that are not text in %s", r.description.Encoding)
+	}
+	if row.Err != nil && row.LastLine > row.Line {
+		row.Err = fmt.Errorf("%w; the row goes from line %d to line %d, so a quote may be missing or left open", row.Err, row.Line, row.LastLine)
+	}
+	return row, nil
+}
+
+// parse sets the record of the row, or Err.
+func (r *Reader) parse(row *Row, object []byte) {
+	if object, row.Err = r.columns.record(object); row.Err != nil {
+		return
+	}
+	if r.description.Resource == record.Entity {
+		row.Entity, row.Err = entity.Parse(object, r.columns.ignored...)
+		if row.Entity.ID == "" {
+			row.Entity.ID = r.id(row.Line)
+		}
+		row.ID = row.Entity.ID
+		return
+	}
+	row.Event, row.Err = event.Parse(object, r.columns.ignored...)
+	if row.Event.ID == "" {
+		row.Event.ID = r.id(row.Line)
+	}
+	row.ID = row.Event.ID
+	if row.Err == nil && row.Event.OccurredAt == nil && r.file.HasColumn("occurred_at") {
+		row.Err = errNoTime
+	}
+}
+
+// errNoTime rejects an event that would otherwise get the time of its import.
+var errNoTime = errors.New("occurred_at is empty; to import events that occur now, leave out the column")
+
+// Missing returns an error if the description turns a member into a field, but no row so far has
+// that member. The name is probably misspelled, and without the id, for example, every record would
+// get a new one. If attributes is false, members that become attributes may be missing.
+func (r *Reader) Missing(attributes bool) error { return r.columns.checkFound(attributes) }
+
+// SawMembers reports whether at least one row so far was an object with members.
+func (r *Reader) SawMembers() bool { return r.columns.readable }
+
+// SeededID returns the id for a record without one: a UUIDv8 (RFC 9562) that depends only on
+// the seed and on the line where the record begins.
+func SeededID(seed string, line int64) string {
+	sum := sha256.Sum256(fmt.Appendf(make([]byte, 16), "%s %d", seed, line))
+	id := sum[:16]
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
+	text := hex.EncodeToString(id)
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+// quote returns a JSON string in which U+FFFD replaces bytes that are not UTF-8.
+func quote(text string) []byte {
+	b, _ := jsontext.AppendQuote(nil, text) // the error says only that the text is not UTF-8
+	return b
+}
