@@ -84,13 +84,15 @@ type arguments struct {
 	Format     record.Format   `json:"format"`
 	Offset     int64           `json:"offset"`
 	IfRevision *int64          `json:"if_revision"`
+	Replace    bool            `json:"replace"`
+	Remove     bool            `json:"deleted"`
 	Increment  string          `json:"increment"` // name of an attribute; "" to change nothing
 
 	Where map[string]json.RawMessage `json:"where"` // keys: "attribute", "descending" and operators
 }
 
 func (a arguments) entity() entity.Draft {
-	return entity.Draft{ID: a.ID, Type: a.Type, Attributes: a.Attributes, IfRevision: a.IfRevision}
+	return entity.Draft{ID: a.ID, Type: a.Type, Attributes: a.Attributes, Replace: a.Replace, Deleted: a.Remove, IfRevision: a.IfRevision}
 }
 
 func (a arguments) event() event.Draft {
@@ -269,6 +271,9 @@ func batch[T any](results []client.BatchResult[T], known func(T) bool) (all []ma
 	all = []map[string]any{}
 	for _, r := range results {
 		m := map[string]any{"created": r.Created}
+		if r.Deleted {
+			m["deleted"] = true
+		}
 		if known(r.Record) {
 			m["record"] = r.Record
 		}

@@ -135,6 +135,16 @@ var recordCases = []testCase{
 		script: one("POST /upsert_entities", `{"entities":[{"id":"ada","attributes":{"a":1}},{"id":"$id","type":"t"}]}`, 207, `{"results":[{"index":0,"status":200,"entity":`+ada+`},{"index":1,"status":201}]}`),
 	},
 	{
+		name: "a batch that replaces and deletes",
+		calls: []call{do("upsert_entities", `{"records":[{"id":"ada","type":"person","attributes":{"born":null},"replace":true},{"id":"eve","deleted":true},{"id":"bob","deleted":true,"if_revision":3}]}`,
+			`[{"created":false,"record":`+ada+`},{"created":false,"deleted":true},{"created":false,"deleted":true}]`)},
+		script: []scripted.Exchange{
+			{Request: "POST /upsert_entities", Body: `{"entities":[{"id":"ada","type":"person","attributes":{"born":null},"replace":true},{"id":"eve","deleted":true},{"id":"bob","deleted":true,"if_revision":3}]}`, Status: 207,
+				Reply: `{"results":[{"index":0,"status":200,"entity":` + ada + `},{"index":1,"status":200,"deleted":true},{"index":2,"status":503,"problem":{"code":"store_unavailable","detail":"later"}}]}`},
+			{Request: "POST /upsert_entities", Body: `{"entities":[{"id":"bob","deleted":true,"if_revision":3}]}`, Status: 200, Reply: `{"results":[{"index":0,"status":200,"deleted":true}]}`},
+		},
+	},
+	{
 		name: "an empty batch", calls: []call{do("create_events", `{"records":[]}`, `[]`)},
 	},
 }

@@ -70,6 +70,7 @@ func TestThePythonExamplesOfTheDocs(t *testing.T) {
 		"order-2 True\n",
 		`order_placed {'total': 19.5}` + "\n" + `['ada', 'old'] None` + "\nada {'email': 'ada@example.com'}\n",
 		"{'visits': 1} 2\n",
+		"ada is stored\nbob is deleted\n",
 		"3 entities; the next walk starts at 20",
 		"nobody is not there\n422 invalid_body ['name is required: 1 to 128 characters']\nchange the event\n",
 		"252 events\n",

@@ -63,8 +63,9 @@ func TestUnitsOfIndexedAttributes(t *testing.T) {
 		instances[function] = d.start(t, function, 1)[0]
 	}
 	const attributes = `"attributes":{"a":"1","b":"1","c":"1","d":"1","e":"1"}`
-	var page []string
+	var page, tombstones []string
 	for i := range 50 {
+		tombstones = append(tombstones, fmt.Sprintf(`{"id":"e-%02d","deleted":true}`, i))
 		page = append(page, fmt.Sprintf(`{"id":"e-%02d","type":"one","attributes":{"a":"same"}}`, i))
 	}
 	for _, step := range []struct {
@@ -81,6 +82,8 @@ func TestUnitsOfIndexedAttributes(t *testing.T) {
 		{"list-entity", "/entity?type=one&attributes.a=1", 200, "BatchGetItem 1 1, Query 1 0.5"},
 		{"upsert-entities", `{"entities":[` + strings.Join(page, ",") + `]}`, 201, "BatchGetItem 1 0, UpdateItem 50 200"},
 		{"list-entity", "/entity?type=one&attributes.a=same", 200, "BatchGetItem 1 50, Query 1 0.5"},
+		{"upsert-entities", `{"entities":[` + strings.Join(tombstones, ",") + `]}`, 200, "BatchGetItem 1 50, UpdateItem 50 250"},
+		{"upsert-entities", `{"entities":[` + strings.Join(tombstones, ",") + `]}`, 200, "BatchGetItem 1 50"},
 	} {
 		method, path, body := "POST", "/"+strings.ReplaceAll(step.function, "-", "_"), step.request
 		if step.function == "list-entity" {

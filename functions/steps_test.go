@@ -50,6 +50,8 @@ func stepsOf(t *testing.T, mine string, bucket *s3Proxy) []step {
 		{"update-entity", "POST", "/update_entity", `{"id":"bob","attributes":{}}`, 404, `"code":"not_found"`},
 		{"upsert-entities", "POST", "/upsert_entities", `{"entities":[{"id":"ada","type":"robot","attributes":{"m":null}},{"id":"eve","attributes":{"n":1.50}},{}]}`, 207, `"index":1,"status":201,"entity":{"id":"eve","type":"entity","attributes":{"n":1.50}`},
 		{"upsert-entities", "POST", "/upsert_entities", `{"entities":[{"id":"ada","type":"robot"},{"id":"eve","attributes":{"n":1.50}}]}`, 200, `"index":0,"status":200,"entity":{"id":"ada","type":"robot","attributes":{"n":12345678901234567890.10}`},
+		{"upsert-entities", "POST", "/upsert_entities", `{"entities":[{"id":"bob","attributes":{"n":null},"replace":true}]}`, 201, `"attributes":{"n":null}`},
+		{"upsert-entities", "POST", "/upsert_entities", `{"entities":[{"id":"bob","deleted":true},{"id":"never","deleted":true}]}`, 200, `{"results":[{"index":0,"status":200,"deleted":true},{"index":1,"status":200,"deleted":true}]}`},
 		{"upsert-entities", "POST", "/upsert_entities", `{"entities":[{"id":"a b"}]}`, 422, `"code":"invalid_body"`},
 		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},
 		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},

@@ -8,7 +8,7 @@ import dlt
 import duckdb
 from sluice import sluice_destination
 
-ENTITIES = "SELECT id, type, attributes FROM copy.entity"
+ENTITIES = "SELECT id, type, attributes, true AS replace FROM copy.entity"
 EVENTS = "SELECT id, name, entity_id, occurred_at, attributes FROM copy.event"
 
 

@@ -160,10 +160,19 @@ def sluice_destination(
     """Writes the tables entity and event. Every row must have an id, so that the service does not
     store the row twice if dlt repeats a load."""
     path, member = ROUTES[table["name"]]
-    rows = [{name: value for name, value in row.items() if value is not None} for row in items]
+    marks = {name for name, column in table["columns"].items() if column.get("hard_delete")}
+    rows = [element(row, marks) for row in items]
     if not all("id" in row for row in rows):
         raise DestinationTerminalException(f"a row of {table['name']} has no id")
     send(session(api_key), base_url + path, member, rows)
+
+
+def element(row: Record, marks: set[str]) -> Record:
+    """Returns the element of a batch for a row. marks are the columns that say that it is deleted."""
+    members = {name: value for name, value in row.items() if value is not None and name not in marks}
+    if any(row.get(mark) not in (None, False) for mark in marks):  # as dlt's own destinations read them
+        members["deleted"] = True
+    return members
 
 
 def send(http: requests.Session, url: str, member: str, rows: list[Record]) -> None:

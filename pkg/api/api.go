@@ -53,6 +53,7 @@ type BatchResult struct {
 	Status  int            `json:"status"`           // HTTP status
 	Entity  *entity.Entity `json:"entity,omitempty"` // absent once the attributes so far exceed record.MaxPageBytes in total
 	Event   *event.Event   `json:"event,omitempty"`
+	Deleted bool           `json:"deleted,omitzero"`  // whether there is no such entity now
 	Problem *Problem       `json:"problem,omitempty"` // why the element failed; its Instance is empty
 }
 

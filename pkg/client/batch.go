@@ -21,6 +21,7 @@ const (
 type BatchResult[T any] struct {
 	Record  T     // as stored; zero if Err is not nil
 	Created bool  // false if the record already existed
+	Deleted bool  // whether there is no such entity now; Record then has only the ID
 	Err     error // an *Error, or nil
 }
 
@@ -112,7 +113,7 @@ func (b *batch[N, T]) take(route string, got []api.BatchResult, whole *Error) (f
 	for i, index := range b.pending {
 		r := got[i]
 		if r.Problem == nil {
-			b.results[index] = BatchResult[T]{Record: *b.stored(r), Created: r.Status == http.StatusCreated}
+			b.results[index] = BatchResult[T]{Record: *b.stored(r), Created: r.Status == http.StatusCreated, Deleted: r.Deleted}
 			continue
 		}
 		e := newError(r.Status, *r.Problem)

@@ -60,7 +60,8 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 
 // UpsertEntities creates up to MaxBatch entities, of up to MaxBatchBytes in total, with one
 // import request. If an entity already exists, UpsertEntities merges the new attributes into
-// it, as UpdateEntity does, and replaces its type unless the new type is empty.
+// it, as UpdateEntity does, and replaces its type unless the new type is empty. A draft with
+// Replace takes the entity's place instead, and one with Deleted deletes it.
 //
 // Results and errors are as in CreateEvents. If the stored entities are large, the service
 // returns only some of them; for the rest, BatchResult.Record has only the ID. If a draft has an

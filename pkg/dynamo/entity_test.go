@@ -144,17 +144,19 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 		}
 	}
 	revision := func(n int64) *entity.Condition { return &entity.Condition{Revision: n} }
-	upsert := func(attributes string) func() error {
+	upsert := func(id string, d entity.Draft) func() error {
 		return func() error {
-			found, err := s.GetEach(ctx, "default", []string{"a"})
+			found, err := s.GetEach(ctx, "default", []string{id})
 			if err != nil {
 				return err
 			}
-			a := found["a"]
-			d := entity.Draft{ID: "a", Attributes: record.Attributes(attributes)}
-			return entity.Upsert(ctx, s, "default", "a", []entity.Draft{d}, &a).Errs[0]
+			was := found[id]
+			d.ID = id
+			return entity.Upsert(ctx, s, "default", id, []entity.Draft{d}, &was).Errs[0]
 		}
 	}
+	merged, discarded := entity.Draft{Attributes: record.Attributes(`{"b":2}`)}, entity.Draft{Deleted: true}
+	replaced := entity.Draft{Type: "account", Attributes: record.Attributes(`{"c":null}`), Replace: true}
 	remove := func(id string, when *entity.Condition) func() error {
 		return func() error { return met(entity.Delete(ctx, s, "default", id, when)) }
 	}
@@ -180,8 +182,8 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 		{"update without a change", update(`{"b":1}`, nil), "get 1"},
 		{"update a revision", update(`{"b":3}`, revision(2)), "get 1, update 4"},
 		{"update another revision", update(`{"b":4}`, revision(2)), "get 1"},
-		{"upsert", upsert(`{"b":2}`), "batch get 1, update 4"},
-		{"upsert without a change", upsert(`{"b":2}`), "batch get 1"},
+		{"upsert", upsert("a", merged), "batch get 1, update 4"},
+		{"upsert without a change", upsert("a", merged), "batch get 1"},
 		{"delete another revision", remove("a", revision(3)), "update refused"},
 		{"delete a revision", remove("a", revision(4)), "update 4"},
 		{"delete again", remove("a", nil), "update refused"},
@@ -190,6 +192,12 @@ func TestCallsAndUnitsOfEachMethod(t *testing.T) {
 		{"create again after a deletion", create("a"), "update 4"},
 		{"delete", remove("a", nil), "update 4"},
 		{"create over a tombstone", create("a"), "update 4"},
+		{"replace", upsert("a", replaced), "batch get 1, update 4"},
+		{"replace by the same", upsert("a", replaced), "batch get 1"},
+		{"delete by an upsert", upsert("a", discarded), "batch get 1, update 4"},
+		{"delete again by an upsert", upsert("a", discarded), "batch get 1"},
+		{"delete what never existed by an upsert", upsert("never", discarded), "batch get 0"},
+		{"replace a tombstone", upsert("a", replaced), "batch get 1, update 4"},
 		{"erase", erase("a"), "update 4"},
 		{"erase again", erase("a"), "update 3"},
 		{"erase what never existed", erase("never"), "update 2"},

@@ -51,9 +51,13 @@ func (e *Entity) UnmarshalJSON(object []byte) error { return record.ReadJSON(obj
 // send.
 type Draft struct {
 	ID         string            `json:"id,omitzero"`
-	Type       string            `json:"type,omitzero"`        // "" means DefaultType for a new entity, and no change for an existing one
-	Attributes record.Attributes `json:"attributes,omitzero"`  // nil for {}
-	IfRevision *int64            `json:"if_revision,omitzero"` // only in an upsert: the revision that the entity must have, 0 if it must not exist; nil for any
+	Type       string            `json:"type,omitzero"`       // "" means DefaultType for a new entity, and no change for an existing one
+	Attributes record.Attributes `json:"attributes,omitzero"` // nil for {}
+
+	// Only in an upsert:
+	Replace    bool   `json:"replace,omitzero"`     // take the place of what is stored, instead of being merged into it
+	Deleted    bool   `json:"deleted,omitzero"`     // delete the entity; Type, Attributes and Replace then have no effect
+	IfRevision *int64 `json:"if_revision,omitzero"` // the revision that the entity must have, 0 if it must not exist; nil for any
 }
 
 // Parse decodes the body of a request or a line of an import file. Every member may be absent
@@ -64,17 +68,6 @@ func Parse(text []byte, ignored ...string) (Draft, error) {
 	e := Entity{Attributes: record.Attributes("{}")}
 	_, err := record.Parse(text, e.Members(nil), ignored...)
 	return Draft{ID: e.ID, Type: e.Type, Attributes: e.Attributes}, err
-}
-
-// ParseUpsert is like Parse, for an element of an upsert.
-func ParseUpsert(text []byte) (Draft, error) {
-	e, revision := Entity{Attributes: record.Attributes("{}")}, int64(0)
-	given, err := record.Parse(text, append(e.Members(nil), record.Member{Name: "if_revision", Value: &revision}))
-	d := Draft{ID: e.ID, Type: e.Type, Attributes: e.Attributes}
-	if given["if_revision"] {
-		d.IfRevision = &revision
-	}
-	return d, err
 }
 
 // entity returns the entity that d creates, or an error with code Invalid.

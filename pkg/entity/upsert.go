@@ -2,21 +2,55 @@ package entity
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"sluice/pkg/record"
 )
 
+// setInWalks are the members with which a walk returns an entity or a tombstone, and which the
+// service sets. An upsert ignores them, so that a line of a walk can be sent back.
+var setInWalks = slices.DeleteFunc(
+	slices.Concat(record.SetByService((&Change{}).Members(nil)), record.SetByService((&Change{Deleted: true}).Members(nil))),
+	func(name string) bool { return name == "deleted" },
+)
+
+var errReason = errors.New("says that the entity has left a filter, but it may still exist; to delete it, send only id and deleted")
+
+// ParseUpsert is like Parse, for an element of an upsert.
+func ParseUpsert(text []byte) (Draft, error) {
+	var revision int64
+	e, d := Entity{Attributes: record.Attributes("{}")}, Draft{}
+	given, err := record.Parse(text, append(e.Members(nil),
+		record.Member{Name: "replace", Value: &d.Replace},
+		record.Member{Name: "deleted", Value: &d.Deleted},
+		record.Member{Name: "reason", Value: new(string), Check: func(string) error { return errReason }},
+		record.Member{Name: "if_revision", Value: &revision},
+	), setInWalks...)
+	d.ID, d.Type, d.Attributes = e.ID, e.Type, e.Attributes
+	if given["if_revision"] {
+		d.IfRevision = &revision
+	}
+	if err == nil && d.Deleted && d.ID == "" {
+		err = CheckGivenID("").Err()
+	}
+	return d, err
+}
+
 // Upserted is the result of Upsert.
 type Upserted struct {
-	Entity  Entity  // as stored
-	Created int     // index of the draft that created the entity; -1 if it existed
+	Entity  Entity  // as stored; without a meaning if Deleted
+	Deleted bool    // whether there is no entity now
+	Created int     // index of the draft that created the entity; -1 if it existed, or does not exist now
 	Errs    []error // one per draft, nil if it was applied
 }
 
-// Upsert applies drafts, all for the entity id, in order, and stores the result by one write. The
-// first draft creates the entity if it does not exist, without the attributes that are null in
-// the draft. Otherwise, a draft is merged into the entity, as Update does, and replaces its type if
-// the draft has one. Upsert writes nothing if nothing changes, so repeating a call has no effect.
+// Upsert applies drafts, all for the entity id, in order, and stores the result by one write. A
+// draft with Deleted deletes the entity. One with Replace takes its place, and has DefaultType if it
+// has no type. Any other draft is merged into the entity, as Update does, and replaces its type if
+// the draft has one. If the entity does not exist, a draft without Deleted creates it; one without
+// Replace, without the attributes that are null in the draft. Upsert writes nothing if nothing
+// changes, so repeating a call has no effect.
 //
 // read is that of Write. A draft with an error of code Invalid is skipped. Only the first draft that
 // is valid may have IfRevision. If the entity does not have that revision, every valid draft has an
@@ -38,30 +72,48 @@ func Upsert(ctx context.Context, s Store, workspace, id string, drafts []Draft, 
 	}
 	checked := u.Errs
 	latest, _, err := s.Write(ctx, workspace, Write{Op: UpdateWrite, ID: id, If: when, Read: read, Edit: once(func(latest Change) (next Change, ok bool, err error) {
-		u.Created, u.Errs = -1, append([]error(nil), checked...)
-		e, live := latest.Entity, latest.Live()
-		for i, d := range drafts {
-			if u.Errs[i] != nil {
-				continue
-			}
-			var merged Entity
-			if merged, u.Errs[i] = d.mergeInto(e, live); u.Errs[i] != nil {
-				continue
-			}
-			if !live {
-				u.Created = i
-			}
-			e, live = merged, true
-		}
-		return Change{Entity: e, ErasedAt: latest.ErasedAt}, live && !(latest.Live() && same(e, latest.Entity)), nil
+		next, u.Created, u.Errs = applied(id, drafts, checked, latest)
+		return next, next.Live() != latest.Live() || next.Live() && !same(next.Entity, latest.Entity), nil
 	})})
-	u.Entity = latest.Entity
+	u.Entity, u.Deleted = latest.Entity, !latest.Live()
 	for i := range u.Errs {
 		if err != nil && checked[i] == nil {
 			u.Errs[i] = err
 		}
 	}
 	return u
+}
+
+// applied applies the drafts without an error in checked to latest, the entity id. created and errs
+// are those of Upserted.
+func applied(id string, drafts []Draft, checked []error, latest Change) (next Change, created int, errs []error) {
+	created, errs = -1, slices.Clone(checked)
+	e, live := latest.Entity, latest.Live()
+	for i, d := range drafts {
+		switch {
+		case errs[i] != nil:
+			continue
+		case d.Deleted:
+			live = false
+			continue
+		}
+		var changed Entity
+		if changed, errs[i] = d.applyTo(e, live); errs[i] != nil {
+			continue
+		}
+		if !live {
+			created = i
+		}
+		e, live = changed, true
+	}
+	if latest.Live() || !live {
+		created = -1
+	}
+	if !live {
+		return tombstone(latest), created, errs
+	}
+	e.ID = id
+	return Change{Entity: e, ErasedAt: latest.ErasedAt}, created, errs
 }
 
 // checkUpsert returns an error with code Invalid, or nil. first says whether no valid draft for
@@ -76,10 +128,10 @@ func (d Draft) checkUpsert(first bool) error {
 	return nil
 }
 
-func (d Draft) mergeInto(old Entity, live bool) (Entity, error) {
+func (d Draft) applyTo(old Entity, live bool) (Entity, error) {
 	e, err := d.entity()
-	if err != nil {
-		return Entity{}, err
+	if err != nil || d.Replace {
+		return e, err
 	}
 	typ := d.Type
 	if !live {

@@ -77,6 +77,8 @@ func TestDraftsWithOneIDAreStoredByOneWrite(t *testing.T) {
 	t.Parallel()
 	half := strings.Repeat("x", record.MaxAttributesBytes/2)
 	revision := func(n int64, d entity.Draft) entity.Draft { d.IfRevision = &n; return d }
+	replace := func(d entity.Draft) entity.Draft { d.Replace = true; return d }
+	remove := func(id string) entity.Draft { return entity.Draft{ID: id, Deleted: true} }
 	for name, tt := range map[string]struct {
 		drafts  []entity.Draft
 		codes   []record.Code
@@ -95,6 +97,23 @@ func TestDraftsWithOneIDAreStoredByOneWrite(t *testing.T) {
 		"for no entity, and new":        {[]entity.Draft{revision(0, change("new", "", `{"b":1}`)), change("new", "", `{"c":1}`)}, []record.Code{0, 0}, 0, `entity {"b":1,"c":1}`, 1},
 		"a condition on the second":     {[]entity.Draft{change("ada", "", `{"b":1}`), revision(1, change("ada", "", `{"c":1}`))}, []record.Code{0, record.Invalid}, -1, `person {"a":1,"b":1}`, 2},
 		"a condition after an invalid":  {[]entity.Draft{change("ada", strings.Repeat("x", 129), `{}`), revision(1, change("ada", "", `{"c":1}`))}, []record.Code{record.Invalid, 0}, -1, `person {"a":1,"c":1}`, 2},
+		"replaced":                      {[]entity.Draft{replace(change("ada", "robot", `{"b":{"c":null},"d":null}`))}, []record.Code{0}, -1, `robot {"b":{"c":null},"d":null}`, 2},
+		"replaced without a type":       {[]entity.Draft{replace(change("ada", "", `{"a":1}`))}, []record.Code{0}, -1, `entity {"a":1}`, 2},
+		"replaced by the same":          {[]entity.Draft{replace(change("ada", "person", `{"a":1}`))}, []record.Code{0}, -1, `person {"a":1}`, 1},
+		"replaced without attributes":   {[]entity.Draft{replace(entity.Draft{ID: "ada"})}, []record.Code{0}, -1, `entity {}`, 2},
+		"created by a replacement":      {[]entity.Draft{replace(change("new", "", `{"b":null}`))}, []record.Code{0}, 0, `entity {"b":null}`, 1},
+		"replaced, then merged":         {[]entity.Draft{replace(change("ada", "", `{"b":null}`)), change("ada", "", `{"c":1}`)}, []record.Code{0, 0}, -1, `entity {"b":null,"c":1}`, 2},
+		"replaced for another revision": {[]entity.Draft{revision(2, replace(change("ada", "", `{}`)))}, []record.Code{record.Mismatch}, -1, `person {"a":1}`, 1},
+		"deleted":                       {[]entity.Draft{remove("ada")}, []record.Code{0}, -1, ` `, 0},
+		"deleted with its content":      {[]entity.Draft{{ID: "ada", Type: "robot", Attributes: record.Attributes(`{"b":1}`), Replace: true, Deleted: true}}, []record.Code{0}, -1, ` `, 0},
+		"deleted, though never there":   {[]entity.Draft{remove("new")}, []record.Code{0}, -1, ` `, 0},
+		"deleted for the revision":      {[]entity.Draft{revision(1, remove("ada"))}, []record.Code{0}, -1, ` `, 0},
+		"deleted for another revision":  {[]entity.Draft{revision(2, remove("ada"))}, []record.Code{record.Mismatch}, -1, `person {"a":1}`, 1},
+		"deleted if it is not there":    {[]entity.Draft{revision(0, remove("ada"))}, []record.Code{record.Mismatch}, -1, `person {"a":1}`, 1},
+		"changed, then deleted":         {[]entity.Draft{change("ada", "robot", `{"b":1}`), remove("ada")}, []record.Code{0, 0}, -1, ` `, 0},
+		"deleted, then created":         {[]entity.Draft{remove("ada"), change("ada", "", `{"b":1,"c":null}`)}, []record.Code{0, 0}, -1, `entity {"b":1}`, 2},
+		"created, then deleted":         {[]entity.Draft{change("new", "", `{"b":1}`), remove("new")}, []record.Code{0, 0}, -1, ` `, 0},
+		"created, deleted and created":  {[]entity.Draft{change("new", "", `{"b":1}`), remove("new"), change("new", "", `{"c":1}`)}, []record.Code{0, 0, 0}, 2, `entity {"c":1}`, 1},
 		"all invalid, so never created": {[]entity.Draft{change("new", strings.Repeat("x", 129), `{}`)}, []record.Code{record.Invalid}, -1, ` `, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,12 +125,44 @@ func TestDraftsWithOneIDAreStoredByOneWrite(t *testing.T) {
 				codes = append(codes, record.CodeOf(err))
 			}
 			stored, err := s.Get(t.Context(), "default", id)
+			if err != nil {
+				stored = entity.Entity{}
+			}
 			if got := stored.Type + " " + string(stored.Attributes); !slices.Equal(codes, tt.codes) || u.Created != tt.created || got != tt.want || stored.Revision != tt.now {
 				t.Errorf("%s, revision %d, errors %v, created %d, get: %v; want %+v", got, stored.Revision, u.Errs, u.Created, err, tt)
 			}
-			if slices.Contains(codes, 0) && !reflect.DeepEqual(u.Entity, stored) {
-				t.Errorf("returned %+v, want %+v", u.Entity, stored)
+			if gone := record.CodeOf(err) == record.NotFound; slices.Contains(codes, 0) && (u.Deleted != gone || !gone && !reflect.DeepEqual(u.Entity, stored)) {
+				t.Errorf("returned %+v, want %+v, deleted %v", u, stored, gone)
 			}
 		})
+	}
+}
+
+// A line of a walk is an element of an upsert.
+func TestParseUpsertTakesWhatAWalkReturns(t *testing.T) {
+	at := record.TimeOf(noon)
+	e := entity.Entity{ID: "ada", Type: "person", Attributes: record.Attributes(`{"n":null}`), Revision: 7, CreatedAt: at, UpdatedAt: at}
+	tombstone := entity.Entity{ID: "ada", Type: "person", Revision: 8, CreatedAt: at}
+	for _, c := range []entity.Change{{Entity: e}, {Entity: e, ErasedAt: at}, {Entity: tombstone, Deleted: true, DeletedAt: at}, {Entity: tombstone, Deleted: true, DeletedAt: at, ErasedAt: at}} {
+		line, err := c.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := entity.Draft{ID: "ada", Type: "person", Attributes: record.Attributes(`{}`), Deleted: c.Deleted}
+		if !c.Deleted {
+			want.Attributes = e.Attributes
+		}
+		if d, err := entity.ParseUpsert(line); err != nil || !reflect.DeepEqual(d, want) {
+			t.Errorf("%s: %+v, error %v; want %+v", line, d, err, want)
+		}
+	}
+	filtered, err := entity.Change{Entity: tombstone, Deleted: true, Reason: record.Filtered}.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{string(filtered): "reason says that the entity has left a filter", `{"deleted":true}`: "id is required", `{"id":"a","replace":1}`: "replace must be true or false"} {
+		if d, err := entity.ParseUpsert([]byte(text)); record.CodeOf(err) != record.Invalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, error %v; want %s", text, d, err, want)
+		}
 	}
 }

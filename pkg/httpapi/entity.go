@@ -93,8 +93,8 @@ func updateEntity(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: stored}, err
 }
 
-// upsertEntities creates up to MaxBatch entities, or merges new attributes into entities that
-// already exist. The elements with one id are stored by one write.
+// upsertEntities creates, merges, replaces or deletes up to MaxBatch entities. The elements with one
+// id are stored by one write.
 func upsertEntities(s *service, r *request) (response, error) {
 	if err := r.unconditional(); err != nil {
 		return response{}, err
@@ -115,7 +115,11 @@ func upsertEntities(s *service, r *request) (response, error) {
 			u := entity.Upsert(ctx, s.stores.Entities, r.workspace, id, drafts, &latest)
 			outcomes := make([]outcome, len(drafts))
 			for i, err := range u.Errs {
-				outcomes[i] = outcome{api.BatchResult{Status: createdStatus(i == u.Created), Entity: &u.Entity}, err}
+				result := api.BatchResult{Status: createdStatus(i == u.Created), Deleted: u.Deleted}
+				if !u.Deleted {
+					result.Entity = &u.Entity
+				}
+				outcomes[i] = outcome{result, err}
 			}
 			return outcomes
 		},

@@ -149,14 +149,14 @@ func TestRecordsHaveTheMembersThatAreDescribed(t *testing.T) {
 	for schema, members := range map[string][]record.Member{
 		"Entity": new(entity.Change).Members(nil), "Tombstone": (&entity.Change{Deleted: true}).Members(nil), "FilteredEntity": gone.Members(nil),
 		"Event": new(event.Change).Members(nil), "FilteredEvent": goneEvent.Members(nil),
+		"EntityChange": slices.Concat(new(entity.Change).Members(nil), (&entity.Change{Deleted: true}).Members(nil), []record.Member{{Name: "replace"}, {Name: "reason"}, {Name: "if_revision"}}),
 	} {
-		if got, want := spec.Properties(schema), record.Names(members); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		if got, want := spec.Properties(schema), record.Names(members); !slices.Equal(got, slices.Compact(slices.Sorted(slices.Values(want)))) {
 			t.Errorf("%s is described with %v, but has %v", schema, got, want)
 		}
 	}
 	for schema, members := range map[string][]record.Member{
 		"NewEntity": new(entity.Entity).Members(nil), "NewEvent": new(event.Event).Members(nil),
-		"EntityChange": append(new(entity.Entity).Members(nil), record.Member{Name: "if_revision"}),
 	} {
 		chosen := slices.DeleteFunc(members, func(m record.Member) bool { return m.ByService })
 		if got, want := spec.Properties(schema), record.Names(chosen); !slices.Equal(got, slices.Sorted(slices.Values(want))) {

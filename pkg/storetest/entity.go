@@ -125,6 +125,7 @@ func Entities(t *testing.T, open OpenEntities) {
 		{name: "concurrent updates lose nothing", run: testConcurrentUpdates},
 		{name: "a change with a condition is made only to an entity that meets it", run: testConditions},
 		{name: "a deleted entity is only in the list of changes", run: testEntityDelete},
+		{name: "an upsert deletes and replaces as the other writes do", run: testUpsert},
 		{name: "an entity that is created again is later than its tombstone", run: testCreateAgain},
 		{name: "changes are in order of time and contain only the latest change of each entity", run: testChanges},
 		{name: "a list of changes contains only changes from the requested time on", run: testChangesSince},

@@ -196,8 +196,9 @@ func (f *finding) remove(rt *rapid.T) {
 func (f *finding) upsert(rt *rapid.T) {
 	d := entity.Draft{ID: rapid.SampledFrom([]string{"1", "2", "3", "a", "A", "a-", "z"}).Draw(rt, "id")}
 	d.Type = rapid.SampledFrom(findTypes).Draw(rt, "type")
+	d.Replace = rapid.Bool().Draw(rt, "replace")
 	attributes := make(map[string]json.RawMessage)
-	if old, exists := f.entities[d.ID]; exists {
+	if old, exists := f.entities[d.ID]; exists && !d.Replace {
 		if err := json.Unmarshal(old.Attributes, &attributes); err != nil {
 			rt.Fatal(err)
 		}
@@ -207,7 +208,7 @@ func (f *finding) upsert(rt *rapid.T) {
 		patch[name] = json.RawMessage(rapid.SampledFrom(findValues).Draw(rt, "value").json)
 	}
 	for name, value := range patch {
-		if attributes[name] = value; string(value) == "null" {
+		if attributes[name] = value; string(value) == "null" && !d.Replace {
 			delete(attributes, name)
 		}
 	}
@@ -215,7 +216,7 @@ func (f *finding) upsert(rt *rapid.T) {
 	if err := entity.Upsert(f.ctx, f.store, f.workspace, d.ID, []entity.Draft{d}, nil).Errs[0]; err != nil {
 		rt.Fatal(err)
 	}
-	d.Attributes = object(attributes)
+	d.Attributes, d.Replace = object(attributes), false
 	f.entities[d.ID] = d
 }
 
@@ -236,10 +237,13 @@ func (f *finding) delete(rt *rapid.T) {
 	}
 	id := rapid.SampledFrom(ids).Draw(rt, "id")
 	var err error
-	if rapid.Bool().Draw(rt, "erase") {
+	switch rapid.SampledFrom([]string{"erase", "delete", "upsert"}).Draw(rt, "how") {
+	case "erase":
 		_, _, err = f.store.Write(f.ctx, f.workspace, entity.Erasure(id, record.TimeOf(time.Now()), time.Time{}))
-	} else {
+	case "delete":
 		err = entity.Delete(f.ctx, f.store, f.workspace, id, nil)
+	case "upsert":
+		err = entity.Upsert(f.ctx, f.store, f.workspace, id, []entity.Draft{{ID: id, Deleted: true}}, nil).Errs[0]
 	}
 	if err != nil {
 		rt.Fatal(err)

@@ -38,10 +38,15 @@ func EntityRaces(t *testing.T, open OpenEntities) {
 			return err
 		}
 	}
-	upsert := func(s entity.Store, id string) error {
-		d := entity.Draft{ID: id, Attributes: record.Attributes(`{"b":2}`)}
-		return entity.Upsert(t.Context(), s, workspace, id, []entity.Draft{d}, nil).Errs[0]
+	upserting := func(d entity.Draft) func(entity.Store, string) error {
+		return func(s entity.Store, id string) error {
+			d.ID = id
+			return entity.Upsert(t.Context(), s, workspace, id, []entity.Draft{d}, nil).Errs[0]
+		}
 	}
+	upsert := upserting(entity.Draft{Attributes: record.Attributes(`{"b":2}`)})
+	replace := upserting(entity.Draft{Attributes: record.Attributes(`{"b":null}`), Replace: true})
+	discard := upserting(entity.Draft{Deleted: true})
 	remove := func(s entity.Store, id string) error { return entity.Delete(t.Context(), s, workspace, id, nil) }
 	create := func(s entity.Store, id string) error {
 		_, _, err := entity.Create(t.Context(), s, workspace, entity.Draft{ID: id, Attributes: record.Attributes(`{"new":1}`)})
@@ -60,6 +65,12 @@ func EntityRaces(t *testing.T, open OpenEntities) {
 		{true, upsert, update(`{"c":3}`), 0, `{"a":1,"c":3,"b":2}`, 3},
 		{true, upsert, remove, 0, `{"b":2}`, 3},
 		{false, upsert, create, 0, `{"new":1,"b":2}`, 2},
+		{true, replace, update(`{"c":3}`), 0, `{"b":null}`, 3},
+		{true, replace, remove, 0, `{"b":null}`, 3},
+		{false, replace, create, 0, `{"b":null}`, 2},
+		{true, discard, update(`{"c":3}`), 0, ``, 0},
+		{true, remove, discard, 0, ``, 0},
+		{false, discard, create, 0, `{"new":1}`, 1},
 		{true, remove, update(`{"c":3}`), 0, ``, 0},
 		{false, create, upsert, record.Conflict, `{"b":2}`, 1},
 	} {

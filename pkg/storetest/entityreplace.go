@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -65,6 +67,62 @@ func testReplaceType(t *testing.T, s entityStore) {
 	entityKind.want(t, s, workspace, e, plainEntity("b"))
 	listEntities(t.Context(), s, workspace, "account").check(t, []entity.Entity{plainEntity("b")}, 200)
 	listEntities(t.Context(), s, workspace, "person").check(t, []entity.Entity{e}, 200)
+}
+
+// testUpsert deletes and replaces entities that are live, deleted, erased or never existed.
+func testUpsert(t *testing.T, s entityStore) {
+	upsert := func(id string, drafts ...entity.Draft) entity.Upserted {
+		t.Helper()
+		u := entity.Upsert(t.Context(), s, workspace, id, drafts, nil)
+		if err := errors.Join(u.Errs...); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		return u
+	}
+	gone := entity.Change{Entity: plainEntity("live"), Deleted: true, DeletedAt: updatedAt}
+	gone.Attributes, gone.Revision, gone.UpdatedAt = nil, 2, record.Time{}
+	for _, id := range []string{"live", "changed"} {
+		entityKind.fillPlain(t, s, workspace, id)
+		deletion := []entity.Draft{{ID: id, Type: "robot", Deleted: true}}
+		if id == "changed" {
+			deletion = append([]entity.Draft{{ID: id, Type: "robot", Attributes: record.Attributes(`{"b":2}`)}}, deletion...)
+		}
+		gone.ID = id
+		for range 2 {
+			if u := upsert(id, deletion...); !u.Deleted || u.Created != -1 {
+				t.Errorf("delete %s: %+v", id, u)
+			}
+			entityKind.wantNotFound(t, s, workspace, id)
+			if stored := changesWith(t, s, id); len(stored) != 1 || !reflect.DeepEqual(stored[0], gone) {
+				t.Errorf("the changes of %s are %+v, want %+v", id, stored, gone)
+			}
+		}
+	}
+	if upsert("never", entity.Draft{ID: "never", Deleted: true}); len(changesWith(t, s, "never")) != 0 {
+		t.Error("the deletion of an entity that never existed is a change")
+	}
+	if _, err := s.erase(t.Context(), workspace, "erased", updatedAt, updatedAt); err != nil {
+		t.Fatal(err)
+	}
+	entityKind.fillPlain(t, s, workspace, "other")
+	for id, revision := range map[string]int64{"live": 3, "erased": 2, "other": 2, "new": 1} {
+		want := entity.Change{Entity: entity.Entity{ID: id, Type: "robot", Attributes: record.Attributes(`{"b":{"c":null}}`), Revision: revision, CreatedAt: updatedAt, UpdatedAt: updatedAt}}
+		if id == "other" {
+			want.CreatedAt = entityCreatedAt
+		}
+		if id == "erased" {
+			want.ErasedAt = updatedAt
+		}
+		if u := upsert(id, entity.Draft{ID: id, Type: "robot", Attributes: want.Attributes, Replace: true}); u.Deleted || (u.Created == 0) != (id != "other") || !reflect.DeepEqual(u.Entity, want.Entity) {
+			t.Errorf("replace %s: %+v, want %+v", id, u, want)
+		}
+		if stored := changesWith(t, s, id); len(stored) != 1 || !reflect.DeepEqual(stored[0], want) {
+			t.Errorf("the changes of %s are %+v, want %+v", id, stored, want)
+		}
+	}
+	if n, err := s.Count(t.Context(), workspace, entity.Query{Type: "account"}, updatedAt); n != 0 || err != nil {
+		t.Errorf("%d entities of the old type, error %v", n, err)
+	}
 }
 
 // testConcurrentUpdates increments a number in one entity from many goroutines.

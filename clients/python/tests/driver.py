@@ -61,6 +61,7 @@ def plain(value: object) -> object:
             "created": value.created,
             "record": value.record,
             "error": value.error,
+            "deleted": value.deleted or None,
         }
         return {k: plain(v) for k, v in members.items() if v is not None}
     if isinstance(value, sluice.Change):

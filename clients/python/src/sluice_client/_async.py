@@ -45,7 +45,8 @@ class AsyncClient(Asyncio):
     async def upsert_entities(self, new: Iterable[NewEntity]) -> list[BatchResult[Entity]]:
         """Create up to 100 entities, or merge attributes into entities that already exist.
 
-        A new type replaces the type of an existing entity. Results and errors are as in
+        A new type replaces the type of an existing entity. A record with replace takes the
+        entity's place instead, and one with deleted deletes it. Results and errors are as in
         create_events, but if all entities together are large, the last results contain no entity.
         The error of a result with if_revision may be one of those of update_entity.
         """

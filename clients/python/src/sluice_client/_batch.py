@@ -102,7 +102,9 @@ class Batch(Call[list[BatchResult[T]]]):
         for i, (r, record) in zip(self._pending, got, strict=True):
             id_ = self._ids[i]
             if r.get("problem") is None:
-                self._results[i] = BatchResult(id_, record, r["status"] == 201, None)
+                self._results[i] = BatchResult(
+                    id_, record, r["status"] == 201, None, bool(r.get("deleted"))
+                )
                 continue
             error = from_problem(r["status"], r["problem"])
             error.route, error.tries = self.route, 1

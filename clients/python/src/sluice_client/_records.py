@@ -20,12 +20,16 @@ Status = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 @dataclass(frozen=True)
 class NewEntity:
-    """An entity to create or to merge."""
+    """An entity to create, to merge, to replace or to delete."""
 
     id: str | None = None  # a UUIDv7 if None
     type: str | None = None  # if None, the type that the entity has, or "entity" for a new one
     attributes: Mapping[str, Any] | None = None
-    if_revision: int | None = None  # only to merge: the revision to change, 0 if none may exist
+
+    # Only in upsert_entities:
+    replace: bool = False  # take the place of the entity, instead of being merged into it
+    deleted: bool = False  # delete the entity; only the id and if_revision then matter
+    if_revision: int | None = None  # the revision to change, 0 if none may exist
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class BatchResult(Generic[T]):
     record: T | None  # as stored; None after an error or if the service left it out
     created: bool  # False if the record already existed
     error: Error | None
+    deleted: bool = False  # whether there is no such entity now
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ class ErasureJob:
 
 def draft(new: NewEntity | NewEvent) -> dict[str, Any]:
     """Return the JSON of a new record, with an id."""
-    members = {k: v for k, v in vars(new).items() if v is not None}
+    members = {k: v for k, v in vars(new).items() if v is not None and v is not False}
     members["id"] = new.id or new_id()
     if "attributes" in members:
         members["attributes"] = dict(members["attributes"])
