@@ -11,6 +11,7 @@ import (
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
+	"sluice/pkg/storetest"
 )
 
 // Whatever the clock does, an event that is stored after an erasure has a later stamp, the job and
@@ -59,4 +60,16 @@ func TestAnErasureIsOneTransactionWithATimeOfItsOwn(t *testing.T) {
 			t.Errorf("%+v, error %v", got, err)
 		}
 	}
+}
+
+func TestErasures(t *testing.T) {
+	t.Parallel()
+	storetest.Erasures(t, func(t *testing.T, now func() time.Time) storetest.ErasureStores {
+		s, err := bolt.Open(t.TempDir(), bolt.Config{Clock: entity.Clock{Now: now}, NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() }) //nolint:errcheck // a temporary file
+		return storetest.ErasureStores{Entities: s.Entities, Events: s.Events, Jobs: s.ErasureJobs, Requests: s.Erasures}
+	})
 }
