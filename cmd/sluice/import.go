@@ -33,8 +33,7 @@ JSON. In a column attributes.<name>, objects, arrays, and unquoted numbers, true
 false and null are JSON. An empty cell without quotes means that the record lacks the
 attribute. All other cells are text. The import removes the apostrophes that an
 export adds. To import exported entities without changes, use --create-only. An empty
-cell in a column occurred_at is an error; without the column, events occur when they
-are imported.
+cell in a column of a field means that the record lacks the field.
 
 ` + shapeHelp + `
 

@@ -203,7 +203,7 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 	file := write(t, "x.ndjson", badEvent+`{"name":"n"}`+"\n"+badEvent)
 	rejects := file + ".rejects.ndjson"
 	again := func() (stderr string, code int) {
-		_, stderr, code = run(t, sluiceCommand(t, proxy, "import", "events", "--one-by-one", "--workers", "1", file))
+		_, stderr, code = run(t, sluiceCommand(t, proxy, "import", "events", "--time", "now", "--one-by-one", "--workers", "1", file))
 		return stderr, code
 	}
 	if stderr, code := again(); code != exitFailure || !strings.Contains(stderr, "The same command continues after line 1 of") {

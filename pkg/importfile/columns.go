@@ -1,7 +1,6 @@
 package importfile
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ type columns struct {
 	rename   bool              // whether to rename the members of JSON objects; CSV columns are renamed in the header
 	found    map[string]bool   // the Sources that have been found in the file
 	readable bool              // whether at least one record's members could be read
-	times    *timeFormat       // nil for RFC 3339
+	times    *times            // nil for RFC 3339
 }
 
 func newColumns(d Description) (*columns, error) {
@@ -32,11 +31,7 @@ func newColumns(d Description) (*columns, error) {
 		return nil, err
 	}
 	var err error
-	if len(d.TimeFormats) > 0 {
-		c.times, err = newTimeFormat(d.TimeFormats[0], d.TimeZone)
-	} else if d.TimeZone != "" {
-		err = errors.New("the time zone needs a time format")
-	}
+	c.times, err = newTimes(d)
 	return c, err
 }
 
@@ -131,4 +126,9 @@ func (c *columns) checkFound(attributes bool) error {
 		}
 	}
 	return nil
+}
+
+// plain reports whether the file may have records in the form of the API, which need no conversion.
+func (c *columns) plain() bool {
+	return len(c.becomes) == 0 && c.times == nil && c.Name == "" && c.Type == "" && !c.EscapeIDs
 }

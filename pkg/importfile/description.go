@@ -27,8 +27,12 @@ type Description struct {
 	// that are not listed and not fields become attributes of the same name.
 	Columns []Column `json:"columns,omitempty"`
 
-	TimeFormats []string `json:"time_formats,omitempty"` // of occurred_at, in the syntax of strftime; RFC 3339 if empty
+	TimeFormats []string `json:"time_formats,omitempty"` // of occurred_at, tried in this order: RFC3339, UnixTime, UnixMilli, or the syntax of strftime; RFC3339 if empty
 	TimeZone    string   `json:"time_zone,omitempty"`    // of times without an offset, such as Europe/Berlin; UTC if empty
+
+	Time string `json:"time,omitempty"` // TimeNow: events without a time occur when they are imported; otherwise they are rejected
+
+	EscapeIDs bool `json:"escape_ids,omitempty"` // whether characters that ids cannot have are replaced: a/b by a:2Fb
 
 	Name string `json:"name,omitempty"` // of events that have none
 	Type string `json:"type,omitempty"` // of entities that have none
@@ -91,8 +95,8 @@ func (d Description) Check() error {
 		return errors.New("the type is for entities; use the name for events")
 	case len(d.TimeFormats) > 0 && d.Resource != record.Event:
 		return errors.New("the time format is for occurred_at of events")
-	case len(d.TimeFormats) > 1:
-		return errors.New("only one time format is supported")
+	case d.Time != "" && (d.Time != TimeNow || d.Resource != record.Event):
+		return errors.New("the time can only be now, and only for events")
 	}
 	_, err := newColumns(d)
 	return err

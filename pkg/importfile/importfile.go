@@ -145,9 +145,19 @@ func (r *Reader) Read() (Row, error) {
 
 // parse sets the record of the row, or Err.
 func (r *Reader) parse(row *Row, object []byte) {
-	if object, row.Err = r.columns.record(object); row.Err != nil {
-		return
+	if r.columns.plain() {
+		r.decode(row, object)
+		if row.Err == nil {
+			return
+		}
 	}
+	if object, row.Err = r.columns.record(object); row.Err == nil {
+		r.decode(row, object)
+	}
+}
+
+// decode reads a record in the form of the API.
+func (r *Reader) decode(row *Row, object []byte) {
 	if r.description.Resource == record.Entity {
 		row.Entity, row.Err = entity.Parse(object, r.columns.ignored...)
 		if row.Entity.ID == "" {
@@ -161,13 +171,13 @@ func (r *Reader) parse(row *Row, object []byte) {
 		row.Event.ID = r.id(row.Line)
 	}
 	row.ID = row.Event.ID
-	if row.Err == nil && row.Event.OccurredAt == nil && r.file.HasColumn("occurred_at") {
+	if row.Err == nil && row.Event.OccurredAt == nil && r.description.Time != TimeNow {
 		row.Err = errNoTime
 	}
 }
 
 // errNoTime rejects an event that would otherwise get the time of its import.
-var errNoTime = errors.New("occurred_at is empty; to import events that occur now, leave out the column")
+var errNoTime = errors.New("the event has no time; say what becomes occurred_at, or that the time is now")
 
 // Missing returns an error if the description turns a member into a field, but no row so far has
 // that member. The name is probably misspelled, and without the id, for example, every record would

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -20,9 +21,6 @@ type object struct {
 // record converts an object in the file to the API's JSON. It returns other text unchanged, so
 // that the API's parser reports the error.
 func (c *columns) record(text []byte) ([]byte, error) {
-	if !c.rename && c.times == nil && c.Name == "" && c.Type == "" {
-		return text, nil
-	}
 	members, err := record.Pairs(text)
 	if err != nil {
 		return text, nil //nolint:nilerr // as documented
@@ -56,13 +54,63 @@ func (c *columns) add(o *object, m record.Pair) (err error) {
 		return nil
 	case o.has(field):
 		return fmt.Errorf("%s is there twice, the second time from %s", field, m.Name)
+	case field == "occurred_at" && string(m.Value) == `""`:
+		return nil
 	case field == "occurred_at" && c.times != nil:
 		m.Value, err = c.times.convert(m.Value)
-	case field != m.Name && field != "attributes" && jsontext.Value(m.Value).Kind() == '0':
-		m.Value = quote(string(m.Value)) // a number, such as a numeric id, becomes a string
+	case field != "attributes":
+		m.Value, err = c.text(field, m.Value)
 	}
 	o.fields = append(o.fields, record.Pair{Name: field, Value: m.Value})
 	return err
+}
+
+// text converts the value of a field that is a text. A number, such as a numeric id, becomes a text
+// of the same characters.
+func (c *columns) text(field string, value []byte) ([]byte, error) {
+	switch jsontext.Value(value).Kind() {
+	case '0':
+		if field == "occurred_at" {
+			return nil, fmt.Errorf("occurred_at is a number, %s; the time formats %s and %s read numbers", record.Shorten(string(value)), UnixTime, UnixMilli)
+		}
+		value = quote(string(value))
+	case '"':
+	default:
+		return value, nil // null, or for the API's parser to reject
+	}
+	if field != "id" && field != "entity_id" {
+		return value, nil
+	}
+	id, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
+		return value, nil //nolint:nilerr // the API's parser reports the error
+	}
+	if c.EscapeIDs {
+		id = []byte(escapeID(string(id)))
+	}
+	if at := strings.IndexFunc(string(id), func(r rune) bool { return !isIDCharacter(r) }); at >= 0 {
+		bad, _ := utf8.DecodeRune(id[at:])
+		return nil, fmt.Errorf("%s %q has the character %q; ids have only A-Z a-z 0-9 . _ : - unless others are escaped", field, record.Shorten(string(id)), bad)
+	}
+	return quote(string(id)), nil
+}
+
+func isIDCharacter(r rune) bool {
+	return 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("._:-", r)
+}
+
+// escapeID replaces each byte that an id cannot have, and each colon, by a colon and the byte's two
+// hexadecimal digits. So a/b becomes a:2Fb, and the id can be read back.
+func escapeID(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		if c := rune(id[i]); c != ':' && isIDCharacter(c) {
+			b.WriteByte(id[i])
+		} else {
+			fmt.Fprintf(&b, ":%02X", id[i])
+		}
+	}
+	return b.String()
 }
 
 func (o *object) has(field string) bool {

@@ -39,7 +39,7 @@ func archive(t *testing.T, files ...[2]string) string {
 }
 
 func events(path string, format record.Format, d importfile.Description) Options {
-	d.Resource, d.Format = record.Event, format
+	d.Resource, d.Format, d.Time = record.Event, format, importfile.TimeNow
 	return Options{Description: d, Path: path}
 }
 

@@ -84,7 +84,11 @@ func newService(t *testing.T) *service {
 }
 
 func (s *service) importFile(ctx context.Context, resource record.Resource, path string) (r Result, stderr string, err error) {
-	return s.importAs(ctx, Options{Description: importfile.Description{Resource: resource, Format: recordfile.FormatOf(path)}, Path: path})
+	o := events(path, recordfile.FormatOf(path), importfile.Description{})
+	if resource == record.Entity {
+		o.Resource, o.Time = resource, ""
+	}
+	return s.importAs(ctx, o)
 }
 
 func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr string, err error) {
@@ -230,7 +234,7 @@ func TestTheRejectFileShowsWhatWasRejected(t *testing.T) {
 		text string
 		want reject
 	}{
-		"text.ndjson":   {" {\"name\":5} \r\n", reject{Line: 1, Reason: "name must be", Input: ` {"name":5} `}},
+		"text.ndjson":   {" {\"name\":true} \r\n", reject{Line: 1, Reason: "name must be", Input: ` {"name":true} `}},
 		"latin1.ndjson": {"\n{\"name\":\"\xe9\"}\n", reject{Line: 2, Reason: "UTF-8", Bytes: []byte("{\"name\":\"\xe9\"}")}},
 		"quote.csv": {"id,name\n" + swallowed + "\n", reject{
 			Line: 2, LastLine: 302, Reason: "; the row goes from line 2 to line 302, so a quote may be missing or left open", Input: swallowed,
