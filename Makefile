@@ -23,23 +23,35 @@ SAM_READY := $(call ready,sam)
 # of this make.
 SAM := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0 MAKEFLAGS= MAKELEVEL= .cache/sam/bin/sam
 
-# Maximum size of a function's zip file, in bytes.
-MOST_ZIPPED := 4500000
+# Maximum size of a function's zip file, in bytes. The dashboard's also contains the importer.
+MOST_ZIPPED   := 4500000
+MOST_IMPORTER := 1900000
 
 # Prints what is skipped, and fails if CI is set.
 without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare mixed fetch clean vulnerabilities sbom
+.PHONY: help run importer test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare mixed fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 
-# With job control (set -m), Ctrl-C reaches only the server, so make does not report an error.
+# The server does not wait for the importer, which the dashboard has once it is built. With job
+# control (set -m), Ctrl-C reaches only the server, so make does not report an error.
 run: ## serve the API on this machine
 	@go build -o bin/sluice ./cmd/sluice
-	@[ ! -t 0 ] || set -m; bin/sluice serve
+	@$(MAKE) --no-print-directory importer & [ ! -t 0 ] || set -m; bin/sluice serve --importer $(BUILT)
+
+# The importer is embedded in the program and in the dashboard's function. Browsers unpack it, so
+# that it fits into a Lambda response. Without -buildvcs=false, each commit would be a new version.
+BUILT := pkg/dashboard/built
+importer: ## build the importer of the dashboard (WebAssembly)
+	@GOOS=js GOARCH=wasm go build -buildvcs=false -trimpath -ldflags "-s -w" -o bin/importer.wasm ./pkg/dashboard/importer
+	@cp "$$(go env GOROOT)/lib/wasm/wasm_exec.js" $(BUILT)
+	@gzip -9 -n -c bin/importer.wasm > bin/importer.wasm.gz
+	@size=$$(wc -c < bin/importer.wasm.gz); [ "$$size" -le $(MOST_IMPORTER) ] || { echo "the importer has $$size bytes, more than $(MOST_IMPORTER)"; exit 1; }
+	@cmp -s bin/importer.wasm.gz $(BUILT)/importer.wasm.gz || mv bin/importer.wasm.gz $(BUILT)
 
 # Lists the packages whose tests do not start an engine, a browser or another process.
 FAST := go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}' ./... | \
@@ -57,7 +69,7 @@ test-fast: ## run the Go tests that need no engine, browser or other process
 ALONE := sluice/functions
 LONG  := sluice/cmd/sluice sluice/pkg/dynamo
 test: ## run everything that must pass: check, template and the Go tests
-	@$(MAKE) --no-print-directory -j check fetch
+	@$(MAKE) --no-print-directory -j check fetch importer
 	@$(MAKE) --no-print-directory -j compile $$([ ! -e $(SAM_READY) ] || echo template)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		$(call without,the tests of the dashboard; they need Chromium)
@@ -107,6 +119,7 @@ vulnerabilities: ## look for known vulnerabilities, if their database can be rea
 LINT := .cache/golangci-lint/golangci-lint-$(GOLANGCI_LINT)
 lint: $(LINT) prose markdown ## run prose, markdown and the linters of .golangci.yml, including gofmt, vet and staticcheck
 	$(LINT) run ./...
+	GOOS=js GOARCH=wasm $(LINT) run ./pkg/dashboard/importer
 	cd bench && $(CURDIR)/$(LINT) run -c ../.golangci.yml ./...
 
 $(LINT):
@@ -144,8 +157,10 @@ template: $(SAM_READY) ## lint template.yaml and edge.yaml, and build every func
 		[ -x ".aws-sam/build/$$f/bootstrap" ] || { echo "sam build created no bootstrap for $$f"; exit 1; }; \
 	done
 	@! go version -m .aws-sam/build | grep -q 'vcs[.=]' || { echo "sam build puts the commit into the functions"; exit 1; }
-	@largest=$$(ls -S .aws-sam/build/*/bootstrap | head -n 1); size=$$(gzip -c "$$largest" | wc -c); \
-		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "compressed, $$largest has $$size bytes, more than $(MOST_ZIPPED)"; exit 1; }
+	@for f in .aws-sam/build/DashboardFunction/bootstrap $$(ls -S .aws-sam/build/*/bootstrap | grep -v Dashboard | head -n 1); do \
+		most=$(MOST_ZIPPED); case $$f in *Dashboard*) most=$$(($(MOST_ZIPPED) + $(MOST_IMPORTER)));; esac; \
+		size=$$(gzip -c "$$f" | wc -c); [ "$$size" -le "$$most" ] || { echo "compressed, $$f has $$size bytes, more than $$most"; exit 1; }; \
+	done
 
 # Not part of "make test", because the installation takes minutes.
 checkov: $(call ready,checkov) ## check template.yaml and edge.yaml for insecure settings; .checkov.yaml lists the skipped checks
@@ -272,6 +287,7 @@ versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the 
 ARCHITECTURE ?= arm64
 GOARCH_arm64 := arm64
 GOARCH_x86_64 := amd64
+build-DashboardFunction: importer
 build-%Function:
 	@test -n "$(ARTIFACTS_DIR)" || { echo "only sam build can run $@, because it sets ARTIFACTS_DIR"; exit 1; }
 	@test -n "$(GOARCH_$(ARCHITECTURE))" || { echo "ARCHITECTURE=$(ARCHITECTURE) is neither arm64 nor x86_64"; exit 1; }

@@ -102,6 +102,7 @@ func TestDashboard(t *testing.T) {
 		"users import files":                          dashboardImports,
 		"an import goes on after the page was closed": dashboardImportsAgain,
 		"users pause and cancel imports":              dashboardPausesImports,
+		"a build without importer says so":            dashboardWithoutImporter,
 		"a support person finds somebody":             dashboardWalk,
 		"times are in a zone":                         dashboardShowsTimesInAZone,
 		"users browse records":                        dashboardBrowses,

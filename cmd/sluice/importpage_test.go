@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -24,10 +26,30 @@ import (
 // textOf returns a JavaScript expression for the text of an element.
 func textOf(id string) string { return fmt.Sprintf("document.getElementById(%q).textContent", id) }
 
+// builtImporter builds the dashboard's importer, unless it is up to date, and returns its directory.
+var builtImporter = sync.OnceValues(func() (dir string, err error) {
+	make := exec.Command("make", "--no-print-directory", "importer")
+	make.Dir = "../.."
+	if out, err := make.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make importer: %w: %s", err, out)
+	}
+	return filepath.Abs("../../pkg/dashboard/built")
+})
+
+// startWithImporter starts a server whose dashboard can import files.
+func startWithImporter(t *testing.T, env ...string) *server {
+	t.Helper()
+	dir, err := builtImporter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, env...), "--importer", dir)
+}
+
 // Before anything is sent, the user chooses how the cells of each column are converted, and the
 // page lists the rows that the service would reject.
 func dashboardImports(t *testing.T, b *browsertest.Browser) {
-	s := start(t, t.TempDir())
+	s := startWithImporter(t)
 	dir := t.TempDir()
 	people := filepath.Join(dir, "people.csv")
 	userFile(t, people, "\ufeffid;type;attributes.email;born;zip;internal\r\n"+
@@ -41,16 +63,16 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("import-file"))
 	tab.Audit("import-choose")
 	tab.Choose("#import-file", people)
-	tab.Wait(visible("import-setup") + `&& document.activeElement.id === 'import-title' && ` + textOf("import-title") + `.endsWith('separated by semicolons')`)
-	if got := browsertest.Eval[string](tab, `[...document.querySelectorAll('#import-columns tbody tr')].map((r) => r.querySelector('th').textContent + ' ' + r.querySelector('select').value).join(', ')`); got != "id id, type type, attributes.email attribute, born attribute, zip attribute, internal attribute" {
+	tab.Wait(visible("import-setup") + `&& document.activeElement.id === 'import-title' && ` + textOf("import-written") + `.endsWith(': CSV, Semicolon, UTF-8')`)
+	if got := browsertest.Eval[string](tab, `[...document.querySelectorAll('#import-columns tbody tr')].map((r) => r.querySelector('th').textContent + ' ' + r.querySelector('select').value + ' ' + r.querySelector('input').value).join(', ')`); got != "id id , type type , attributes.email attribute email, born attribute born, zip attribute zip, internal attribute internal" {
 		t.Errorf("the columns become %s", got)
 	}
-	browsertest.Eval[bool](tab, `(() => { const s = document.querySelector('[data-column="5"]'); s.value = 'out'; return s.dispatchEvent(new Event('change', { bubbles: true })); })()`)
+	browsertest.Eval[bool](tab, `(() => { const s = document.querySelector('[data-column="5"][data-part=role]'); s.value = 'out'; return s.dispatchEvent(new Event('change', { bubbles: true })); })()`)
 	tab.Audit("import-columns")
 	tab.Click("#import-check")
 	tab.Wait(visible("import-report") + `&& ` + textOf("import-report-text") + `.startsWith('2 rows can be imported, and 3 would be rejected.')`)
-	reasons := browsertest.Eval[[]string](tab, `[...document.querySelectorAll('#import-report-rejects li')].map((r) => r.querySelector('strong').textContent + ': ' + r.querySelector('span').textContent)`)
-	for i, want := range []string{"Line 5: Text follows the closing", "Line 6: The row has 2 cells, but the header has 6", "Line 7: Id must be"} {
+	reasons := browsertest.Eval[[]string](tab, `[...document.querySelectorAll('#import-report-rejects li')].map((r) => r.querySelector('strong').textContent + ', ' + r.querySelector('code').textContent.slice(0, 6) + ': ' + r.querySelector('span').textContent)`)
+	for i, want := range []string{"1 row, Line 5: Text follows the closing", "1 row, Line 6: The row has 2 cells, but the header has 6", "1 row, Line 7: The record has fields that cannot be accepted; id must be"} {
 		if i >= len(reasons) || !strings.HasPrefix(reasons[i], want) {
 			t.Errorf("reasons are %q, want number %d to be %s", reasons, i, want)
 		}
@@ -86,6 +108,15 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	if got := c.want(t, http.StatusOK, "GET", "/event?entity_id=ada", "").body; !strings.Contains(got, `{"n":1.50,"big":12345678901234567890}`) || strings.Count(got, `"visit"`) != 1 {
 		t.Errorf("stored %s", got)
 	}
+}
+
+// Without the importer, the page says so.
+func dashboardWithoutImporter(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir(), "--importer", t.TempDir())
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("import-missing") + `&& !(` + visible("import-choose") + `)`)
+	tab.Audit("import-missing")
 }
 
 // largeFile writes a CSV file of n rows with a byte order mark, CRLF, quotes, and line breaks in
@@ -140,7 +171,7 @@ func dashboardImportsAgain(t *testing.T, b *browsertest.Browser) {
 	}
 	path := filepath.Join(t.TempDir(), "visits.csv")
 	largeFile(t, path, n)
-	byPage := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	byPage := startWithImporter(t, unlimited...)
 	byCommand := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	var want importer.Result
 	out, err := sluiceCommand(t, byCommand.url, "import", "events", "--json", path).Output()

@@ -39,10 +39,10 @@ func holdBatches(t *testing.T, target string) (url string, arrived chan int, rel
 // A paused import sends nothing. A cancelled import counts everything that the service stored,
 // including the batch in flight. Importing the same file again adds the rest.
 func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
-	const rows = 300 // 4 KB each, so that the page reads the file in several slices
+	const rows = 500 // in five batches
 	path := filepath.Join(t.TempDir(), "visits.csv")
 	userFile(t, path, "name,note\n"+strings.Repeat("visit,"+strings.Repeat("x", 4000)+"\n", rows)+"visit,short,long\n")
-	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	s := startWithImporter(t, unlimited...)
 	url, arrived, release := holdBatches(t, s.url)
 	stored := func() int { return len(contents(t, newClient(t, s.url))) }
 

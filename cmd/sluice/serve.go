@@ -39,6 +39,7 @@ API keys.`,
 	cmd.Flags().StringVar(&o.Addr, "addr", cmp.Or(getenv("ADDR"), "127.0.0.1:3000"), "address to listen on, as host:port (env ADDR)")
 	cmd.Flags().StringVar(&o.DataDir, "data-dir", cmp.Or(getenv("DATA_DIR"), defaultDataDir), "directory for the records (env DATA_DIR)")
 	cmd.Flags().StringVar(&o.DynamoDB, "dynamodb", "", "URL of a DynamoDB endpoint to use instead of the embedded store")
+	cmd.Flags().StringVar(&o.Importer, "importer", "", "directory in which \"make importer\" builds the dashboard's importer (default: the one in this program)")
 	cmd.Flags().BoolVarP(&o.Verbose, "verbose", "v", false, "log every request")
 	cmd.Flags().StringVar(&o.Pprof, "pprof", "", "loopback address for profiles of this process (net/http/pprof), such as 127.0.0.1:6060")
 	return cmd

@@ -57,6 +57,10 @@ type Options struct {
 	// DynamoDB is the URL of a DynamoDB endpoint for all data except export files; "" for none.
 	DynamoDB string
 
+	// Importer is a directory into which "make importer" builds the dashboard's importer, while
+	// the server runs or before; "" for the importer in this program, if it has one.
+	Importer string
+
 	Verbose bool   // log every request
 	Pprof   string // loopback address at which to serve net/http/pprof; "" for none
 }
@@ -104,6 +108,9 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	defer func() { stop(); jobs.wait() }() // unfinished jobs continue at the next start
 	if err := jobs.start(running); err != nil {
 		return err
+	}
+	if o.Importer != "" {
+		followImporter(running, o.Importer, handler)
 	}
 	greet(stdout, listener.Addr(), b, cfg)
 	server := newServer(handler, logger)

@@ -1,5 +1,6 @@
 // Package dashboard contains the web page for finding records, watching limits, starting large
-// exports and importing files. It is plain HTML, CSS and JavaScript.
+// exports and importing files. It is plain HTML, CSS and JavaScript, and a WebAssembly program
+// that reads files as "sluice import" does.
 //
 // The page calls the API and loads its own files by relative URLs, so it works under any stage
 // or domain. It must comply with the Content-Security-Policy that package httpapi sends with
@@ -11,12 +12,18 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"time"
 )
 
 const Page = "index.html"
 
-//go:embed page vendor
-var page embed.FS
+// program is the importer, which "make importer" builds last.
+const program = "importer.wasm.gz"
+
+//go:embed page importer/worker.js built
+var embedded embed.FS
 
 // parts are the source files that make up app.js, the script that a browser loads. They share
 // one scope, like the files of a Go package. The last one starts the page.
@@ -24,33 +31,60 @@ var parts = []string{
 	"format.js", "time.js", "dom.js", "notice.js", "api.js", "poll.js", "query.js", "caller.js",
 	"chart.js", "usage.js", "job.js", "exports.js",
 	"lists.js", "find.js", "erase.js", "record.js", "records.js",
-	"importrows.js", "importcells.js", "importrecord.js", "importsend.js", "importer.js", "app.js",
+	"importfile.js", "importsetup.js", "importreport.js", "importsend.js", "importer.js", "app.js",
 }
 
-// Files returns the page, under the name Page, and its assets. The name of each asset begins
-// with a hash of all assets and a slash, so the content behind that name never changes, and a
-// new version of the page loads new assets.
+type asset struct {
+	name    string
+	content []byte
+}
+
+// Files returns the page, under the name Page, and its assets, with the importer that was built
+// before this program, if any. The name of each asset begins with a hash of all assets and a
+// slash, so the content behind that name never changes, and a new version of the page loads new
+// assets.
 func Files() map[string][]byte {
-	assets := []struct {
-		name    string
-		content []byte
-	}{
+	built, err := fs.Sub(embedded, "built")
+	if err != nil {
+		panic(err) // cannot happen, because the name is valid
+	}
+	return FilesWith(built)
+}
+
+// FilesWith is like Files, but takes the importer from a directory into which "make importer"
+// has built it. If the importer is not there, the page has no import.
+func FilesWith(built fs.FS) map[string][]byte {
+	assets := []asset{
 		{"app.js", script()},
 		{"style.css", read("page/style.css")},
 		{"icon.svg", read("page/icon.svg")},
-		{"papaparse.js", papaparse()},
-		{"sha256.js", read("vendor/sha256.min.mjs")},
 	}
+	importer := importerAssets(built)
+	assets = append(assets, importer...)
 	sum := sha256.New()
 	for _, a := range assets {
 		sum.Write(a.content)
 	}
 	version := hex.EncodeToString(sum.Sum(nil)[:8])
-	files := map[string][]byte{Page: bytes.ReplaceAll(read("page/"+Page), []byte("{version}"), []byte(version))}
+	attributes := ""
+	if importer != nil {
+		attributes = fmt.Sprintf(`data-worker="dashboard/%[1]s/importer.js" data-program="dashboard/%[1]s/%[2]s"`, version, program)
+	}
+	page := bytes.ReplaceAll(read("page/"+Page), []byte("{version}"), []byte(version))
+	files := map[string][]byte{Page: bytes.ReplaceAll(page, []byte("{importer}"), []byte(attributes))}
 	for _, a := range assets {
 		files[version+"/"+a.name] = a.content
 	}
 	return files
+}
+
+// Built returns when the importer in a directory was built, or the zero time if it is not there.
+func Built(built fs.FS) time.Time {
+	info, err := fs.Stat(built, program)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 func script() []byte {
@@ -61,18 +95,25 @@ func script() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// papaparse returns Papa Parse as a module. The library expects CommonJS variables, but the
-// page's Trusted Types policy allows scripts to load only modules.
-func papaparse() []byte {
-	return bytes.Join([][]byte{
-		[]byte("const module = { exports: {} }, exports = module.exports;"),
-		read("vendor/papaparse.min.js"),
-		[]byte("export default module.exports;\n"),
-	}, []byte("\n"))
+// importerAssets returns nil if the importer has not been built. The script of the web worker is
+// one file, because the page's Trusted Types forbid importScripts.
+func importerAssets(built fs.FS) []asset {
+	wasm, err := fs.ReadFile(built, program)
+	if err != nil {
+		return nil
+	}
+	support, err := fs.ReadFile(built, "wasm_exec.js")
+	if err != nil {
+		return nil
+	}
+	return []asset{
+		{"importer.js", bytes.Join([][]byte{support, read("importer/worker.js")}, []byte("\n"))},
+		{program, wasm},
+	}
 }
 
 func read(name string) []byte {
-	b, err := page.ReadFile(name)
+	b, err := embedded.ReadFile(name)
 	if err != nil {
 		panic(err) // cannot happen, because the file is embedded above
 	}

@@ -1,17 +1,17 @@
 package dashboard
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 func TestAppHasEveryPartOnce(t *testing.T) {
-	names, err := fs.Glob(page, "page/*.js")
+	names, err := fs.Glob(embedded, "page/*.js")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,32 +26,29 @@ func TestAppHasEveryPartOnce(t *testing.T) {
 	}
 }
 
-// Each library must also have its license.
-func TestLibrariesAreAsPublished(t *testing.T) {
-	sums := string(read("vendor/SHA256SUMS"))
-	names, err := fs.Glob(page, "vendor/*js")
-	if err != nil || len(names) != 2 {
-		t.Fatalf("%v, %v", names, err)
-	}
-	for _, name := range names {
-		if want := fmt.Sprintf("%x  %s\n", sha256.Sum256(read(name)), path.Base(name)); !strings.Contains(sums, want) {
-			t.Errorf("SHA256SUMS lacks %q", want)
-		}
-		library, _, _ := strings.Cut(path.Base(name), ".")
-		if !strings.Contains(string(read("vendor/"+library+".LICENSE")), "Permission is hereby granted") {
-			t.Errorf("%s has no license", library)
-		}
-	}
-}
+// built is a directory with an importer, as "make importer" builds it.
+var built = fstest.MapFS{"importer.wasm.gz": {Data: []byte("program")}, "wasm_exec.js": {Data: []byte("// Go")}}
 
 func TestThePageNamesItsAssetsByTheirVersion(t *testing.T) {
-	files := Files()
+	files := FilesWith(built)
 	for name := range files {
 		if name != Page && !strings.Contains(string(files[Page]), `"dashboard/`+name+`"`) {
 			t.Errorf("the page does not load %s", name)
 		}
 	}
-	if strings.Contains(string(files[Page]), "{version}") {
-		t.Error("the page names no version")
+	if strings.Contains(string(files[Page]), "{") {
+		t.Error("the page has placeholders")
+	}
+}
+
+func TestThePageHasOnlyABuiltImporter(t *testing.T) {
+	with := len(FilesWith(built))
+	for missing := range built {
+		part := maps.Clone(built)
+		delete(part, missing)
+		files := FilesWith(part)
+		if len(files) != with-2 || strings.Contains(string(files[Page]), "importer.wasm") || strings.Contains(string(files[Page]), "{") {
+			t.Errorf("without %s, the page has %d files, want %d", missing, len(files), with-2)
+		}
 	}
 }

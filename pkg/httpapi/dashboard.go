@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"path"
@@ -17,13 +18,29 @@ var dashboardTypes = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
+	".gz":   "application/gzip",
 }
 
-// dashboardPolicy is the page's Content-Security-Policy. It allows only the page's own files
-// and calls to its own API: no inline script or style, no other origin, no frame around the
-// page, no form target, and no conversion of text to markup.
-const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+// dashboardPolicy is the Content-Security-Policy of the page and its web worker. It allows only
+// the page's own files, WebAssembly among them, and calls to its own API: no inline script or
+// style, no other origin, no frame around the page, no form target, and no conversion of text to
+// markup. Browsers start a worker only from a URL of a Trusted Types policy; the page makes one
+// policy of the only name, for one URL, so that no other script can.
+const dashboardPolicy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types importer"
+
+// SetDashboard replaces the dashboard's files, such as when the importer has been built. The
+// arguments are as in Stores.Dashboard.
+func (a *API) SetDashboard(texts map[string][]byte) {
+	files := make(map[string]*file)
+	for name, text := range texts {
+		if name == dashboardPage && a.service.AccessOff {
+			text = bytes.Replace(text, []byte(`data-keys="on"`), []byte(`data-keys="off"`), 1)
+		}
+		files[name] = newFile(text)
+	}
+	a.service.dashboard.Store(&files)
+}
 
 // getRoot redirects browsers to the dashboard. Other clients get a 404 that refers them to
 // openapi.yaml.
@@ -39,10 +56,11 @@ func getRoot(_ *service, r *request) (response, error) {
 // getDashboard returns the page or an asset, and ignores the query.
 func getDashboard(s *service, r *request) (response, error) {
 	name := r.PathValue("proxy")
-	asset, cacheControl, ok := findAsset(s.dashboard, name)
+	files := *s.dashboard.Load()
+	asset, cacheControl, ok := findAsset(files, name)
 	switch {
 	case name == "":
-		name, asset, cacheControl = dashboardPage, s.dashboard[dashboardPage], "no-cache"
+		name, asset, cacheControl = dashboardPage, files[dashboardPage], "no-cache"
 	case !ok:
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	}

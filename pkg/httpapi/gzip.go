@@ -64,13 +64,14 @@ func malformedGzip(err error) error {
 func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b")) }
 
 // compress compresses the response body if the client accepts gzip and the body has at least
-// minCompressed bytes. The compressed body follows the plain one in r.buffer, unless it is a file.
+// minCompressed bytes, unless it is itself a gzip file. The compressed body follows the plain one
+// in r.buffer, unless it is a file.
 func (out *response) compress(r *request) error {
 	if out.header == nil {
 		out.header = make(http.Header)
 	}
 	out.header.Add("Vary", "Accept-Encoding")
-	if len(out.raw) < minCompressed || !acceptsGzip(r.Header) {
+	if len(out.raw) < minCompressed || isGzip(out.raw) || !acceptsGzip(r.Header) {
 		return nil
 	}
 	out.header.Set("Content-Encoding", "gzip")

@@ -6,7 +6,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,9 +75,9 @@ type API struct {
 type service struct {
 	limiter   *ratelimit.Limiter
 	stores    Stores
-	dashboard map[string]*file // Stores.Dashboard
-	openAPI   *file            // Stores.OpenAPI
-	paths     func() paths     // of all functions, built on first use
+	dashboard atomic.Pointer[map[string]*file] // Stores.Dashboard, or the files of the last SetDashboard
+	openAPI   *file                            // Stores.OpenAPI
+	paths     func() paths                     // of all functions, built on first use
 	Options
 }
 
@@ -114,13 +114,8 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 		opts.Now = time.Now
 	}
 	a := &API{service: service{limiter: limiter, stores: stores, paths: sync.OnceValue(func() paths { return newPaths(stores.routes()) }), Options: opts}, mux: http.NewServeMux()}
-	a.service.openAPI, a.service.dashboard = newFile(stores.OpenAPI), make(map[string]*file)
-	for name, text := range stores.Dashboard {
-		if name == dashboardPage && opts.AccessOff {
-			text = bytes.Replace(text, []byte(`data-keys="on"`), []byte(`data-keys="off"`), 1)
-		}
-		a.service.dashboard[name] = newFile(text)
-	}
+	a.service.openAPI = newFile(stores.OpenAPI)
+	a.SetDashboard(stores.Dashboard)
 	a.fallback = a.handler(defaultRoute, notFound)
 	a.mux.Handle("/", a.fallback)
 	byPath := make(map[string]pathHandler)

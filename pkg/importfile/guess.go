@@ -48,6 +48,11 @@ func Guess(beginning []byte, name string, resource record.Resource, o Options) (
 	return guessColumns(beginning, d, o)
 }
 
+// Preview is like Guess for a file that d describes.
+func Preview(beginning []byte, d Description, o Options) (Guessed, error) {
+	return guessColumns(beginning, d, o)
+}
+
 func guessDelimiter(line string) string {
 	best, most := "", strings.Count(line, ",")
 	for _, delimiter := range []string{";", "\t", "|"} {
@@ -92,11 +97,11 @@ func guessColumns(beginning []byte, d Description, o Options) (Guessed, error) {
 	}
 	for i := range g.Columns {
 		s := &g.Columns[i]
-		if s.Field = s.Source; !c.isField(s.Source) {
-			s.Field = AttributePrefix + s.Source
-		}
-		if slices.Contains(c.ignored, s.Source) {
+		switch s.Field = c.field(s.Source); {
+		case slices.Contains(c.ignored, s.Field):
 			s.Field = ""
+		case s.Field != "" && !c.isField(s.Field):
+			s.Field = AttributePrefix + s.Field
 		}
 	}
 	return g, nil

@@ -1,7 +1,5 @@
 // Sends the records of a file in batches, one after the other, as fast as the limits allow.
 
-const mostInBatch = 100;
-const mostBatchBytes = 900_000; // the service accepts at most 1 MB
 const sendTries = 40; // tries of one batch; the pauses between them last at least 15 minutes in total
 
 /** How the records of each resource are sent. */
@@ -9,21 +7,6 @@ const batchRoutes = {
   event: { path: 'create_events', member: 'events' },
   entity: { path: 'upsert_entities', member: 'entities' },
 };
-
-/** Divides records into batches. Each record is { row, json }. */
-function* batches(records) {
-  let batch = [], size = 0;
-  for (const record of records) {
-    const bytes = new TextEncoder().encode(record.json).length + 1;
-    if (batch.length === mostInBatch || (batch.length > 0 && size + bytes > mostBatchBytes)) {
-      yield batch;
-      [batch, size] = [[], 0];
-    }
-    batch.push(record);
-    size += bytes;
-  }
-  if (batch.length > 0) yield batch;
-}
 
 /**
  * Sends a batch until each record has a result. Calls onResult with each record and

@@ -1,17 +1,14 @@
 package importer
 
 import (
-	"archive/zip"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path"
-	"strings"
 
+	"sluice/pkg/importfile"
 	"sluice/pkg/record"
 )
 
@@ -26,7 +23,7 @@ var errChanged = errors.New("the file changed while it was read")
 // content returns the part of the file that w imports. For a zip archive, that is the archived
 // file.
 func (f inputFile) content(w work) (content, error) {
-	entry, err := f.entry(w.Size)
+	entry, err := importfile.ZipEntry(f, w.Size)
 	if err != nil {
 		return content{}, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
@@ -48,44 +45,8 @@ func (f inputFile) content(w work) (content, error) {
 // growable reports whether an import can continue with data that is appended to the file
 // later.
 func growable(o Options, file inputFile) bool {
-	zipped, err := file.isZip()
+	zipped, err := importfile.IsZip(file)
 	return err == nil && !zipped && o.Format != record.JSON && o.Encoding == ""
-}
-
-func (f inputFile) isZip() (bool, error) {
-	var magic [4]byte
-	_, err := f.ReadAt(magic[:], 0)
-	return bytes.Equal(magic[:], []byte("PK\x03\x04")), ignoreEOF(err)
-}
-
-// entry returns the only file in a zip archive, or nil if f is not a zip archive.
-func (f inputFile) entry(size int64) (*zip.File, error) {
-	if zipped, err := f.isZip(); err != nil || !zipped {
-		return nil, err
-	}
-	archive, err := zip.NewReader(f, size)
-	if err != nil {
-		return nil, fmt.Errorf("unpack: %w", err)
-	}
-	var files []*zip.File
-	var names []string
-	for _, file := range archive.File {
-		if !file.FileInfo().IsDir() && !isAppleDouble(file.Name) {
-			files, names = append(files, file), append(names, file.Name)
-		}
-	}
-	switch {
-	case len(files) != 1:
-		return nil, fmt.Errorf("the archive has %d files, but must have one: unpack it, and import each file (%s)", len(files), record.Shorten(strings.Join(names, ", ")))
-	case files[0].Flags&1 != 0:
-		return nil, errors.New("the archive is encrypted: unpack it, and import the file in it")
-	}
-	return files[0], nil
-}
-
-// isAppleDouble reports whether macOS added the file to the archive.
-func isAppleDouble(name string) bool {
-	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
 }
 
 // NameIn returns the name of the only file in a zip archive.
@@ -99,7 +60,7 @@ func NameIn(archive string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	entry, err := inputFile{file}.entry(info.Size())
+	entry, err := importfile.ZipEntry(file, info.Size())
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read %s: %w", archive, err)
