@@ -59,7 +59,7 @@ func main() {
 			return err
 		},
 	}
-	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), eraseCommand(os.Getenv), indexesCommand(os.Getenv), findCommand(os.Getenv))
+	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), copyCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), eraseCommand(os.Getenv), indexesCommand(os.Getenv), findCommand(os.Getenv))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

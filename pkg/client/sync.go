@@ -150,11 +150,7 @@ func (w *Walk[T]) SyncedUntil() Time { return w.syncedUntil }
 // an error, a new walk from SyncedUntil continues.
 func (w *Walk[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for cursor := ""; ; {
-			page, err := w.page(ctx, cursor)
-			if err == nil && page.NextCursor != nil && *page.NextCursor == cursor {
-				err = errSamePage
-			}
+		for page, err := range w.Pages(ctx) {
 			if err != nil {
 				var none T
 				yield(none, err)
@@ -164,6 +160,26 @@ func (w *Walk[T]) All(ctx context.Context) iter.Seq2[T, error] {
 				if !yield(r, nil) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// Pages is like All, but yields whole pages. After a stop or an error, a walk with the same query and
+// the NextCursor of the last page as its Cursor continues, as long as there is one.
+func (w *Walk[T]) Pages(ctx context.Context) iter.Seq2[ChangePage[T], error] {
+	return func(yield func(ChangePage[T], error) bool) {
+		for cursor := ""; ; {
+			page, err := w.page(ctx, cursor)
+			if err == nil && page.NextCursor != nil && *page.NextCursor == cursor {
+				err = errSamePage
+			}
+			if err != nil {
+				yield(ChangePage[T]{}, err)
+				return
+			}
+			if !yield(page, nil) {
+				return
 			}
 			if w.syncedUntil = page.SyncedUntil; page.NextCursor == nil || w.chase.Over(page.SyncedUntil, page.Last, page.Sent) {
 				return

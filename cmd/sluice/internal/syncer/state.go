@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"sluice/cmd/sluice/internal/changes"
@@ -53,27 +52,7 @@ func (s *state) save(path string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(text, '\n'))
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return replace(path, file.Name())
-}
-
-// replace renames temp to path, and syncs the directory so that the rename survives a crash.
-func replace(path, temp string) error {
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return journal.Replace(path, append(text, '\n'))
 }
 
 // fileAt returns nil if there is no file.

@@ -149,7 +149,7 @@ func (s *syncer) replaceCopy(merged copyFile) error {
 	if !sameFile(merged.old, now) {
 		return errors.Join(journal.Refuse("%s has changed during this run; name another file, or replace it with --force", s.Path), os.Remove(merged.path))
 	}
-	return replace(s.Path, merged.path)
+	return journal.Rename(merged.path, s.Path)
 }
 
 // prepare loads the state, checks the file at s.Path, and begins a new walk or continues an

@@ -1,0 +1,390 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/cmd/sluice/internal/journal"
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		if err := flag.Set("rapid.checks", "8"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// tester is a *testing.T or a *rapid.T.
+type tester interface {
+	Context() context.Context
+	Fatal(args ...any)
+}
+
+var errKilled = errors.New("killed")
+
+// fuse ends a run after a number of requests, as a kill does: before a request reaches the service,
+// or before its response reaches the client. It also changes the source meanwhile.
+type fuse struct {
+	left   atomic.Int64
+	lost   bool // whether the last request is carried out
+	kill   context.CancelCauseFunc
+	during func()       // called before each request; may be nil
+	path   string       // only these requests call during; "" for all
+	down   *atomic.Bool // whether no request gets a response; may be nil
+}
+
+func (f *fuse) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.during != nil && (f.path == "" || f.path == r.URL.Path) {
+		f.during()
+	}
+	if f.down != nil && f.down.Load() {
+		return nil, errors.New("down")
+	}
+	left := f.left.Add(-1)
+	if left > 0 || left == 0 && f.lost {
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if left > 0 || err != nil {
+			return resp, err
+		}
+		resp.Body.Close() //nolint:errcheck // the response is lost
+	}
+	f.kill(errKilled)
+	return nil, errKilled
+}
+
+// world is a source that changes at random, and a destination.
+type world struct {
+	t        *testing.T
+	source   *client.Client // for changes and for reading
+	to       *client.Client // for reading
+	run      func(ctx context.Context, f *fuse, o Options) error
+	state    string
+	written  int
+	erasures map[string]bool
+}
+
+func newWorld(t *testing.T, from, to *service) *world {
+	t.Helper()
+	fromKey, toKey := from.workspace(t), to.workspace(t)
+	w := &world{t: t, source: from.client(t, fromKey, nil), to: to.client(t, toKey, nil), state: filepath.Join(t.TempDir(), "copy"), erasures: make(map[string]bool)}
+	w.run = func(ctx context.Context, f *fuse, o Options) error {
+		ctx, kill := context.WithCancelCause(ctx)
+		defer kill(nil)
+		f.kill = kill
+		o.State, o.Waiting = w.state, func() string { return "" }
+		if o.Done == nil {
+			o.Done = func(Result) {}
+		}
+		return Run(ctx, o, from.client(t, fromKey, f), to.client(t, toKey, f), io.Discard)
+	}
+	return w
+}
+
+var (
+	ids        = []string{"a", "b", "c", "d", "e", "f"}
+	attributes = []string{`{}`, `{"n":null}`, `{"n":{"deep":null,"list":[null,{"x":null}]}}`, `{"n":1.50}`, `{"n":{"deep":{"er":1}}}`, `{"n":"text","html":"<&>"}`, `{"m":[]}`}
+	types      = []string{"", "person", "robot"}
+)
+
+// change makes a random change in the source.
+func (w *world) change(rt *rapid.T) {
+	ctx, id := rt.Context(), rapid.SampledFrom(ids).Draw(rt, "id")
+	w.written++
+	var err error
+	switch kind := rapid.SampledFrom([]string{"merge", "replace", "replace", "delete", "event", "event", "event", "erase"}).Draw(rt, "kind"); kind {
+	case "event":
+		at := record.TimeOf(time.UnixMilli(1_700_000_000_000 + rapid.Int64Range(0, 1e9).Draw(rt, "at")))
+		d := event.Draft{ID: fmt.Sprint("v", w.written), Name: "n", EntityID: id, OccurredAt: &at, Attributes: []byte(rapid.SampledFrom(attributes).Draw(rt, "attributes"))}
+		_, err = w.source.CreateEvents(ctx, []event.Draft{d, {ID: fmt.Sprint("w", w.written), Name: "of no entity"}})
+	case "erase":
+		w.erasures[id] = true
+		_, err = w.source.EraseEntity(ctx, id)
+	default:
+		d := entity.Draft{ID: id, Deleted: kind == "delete"}
+		if !d.Deleted {
+			d = entity.Draft{ID: id, Type: rapid.SampledFrom(types).Draw(rt, "type"), Attributes: []byte(rapid.SampledFrom(attributes).Draw(rt, "attributes")), Replace: kind == "replace"}
+		}
+		_, err = w.source.UpsertEntities(ctx, []entity.Draft{d})
+	}
+	if err != nil {
+		rt.Fatal(err)
+	}
+}
+
+func (w *world) changes(rt *rapid.T) {
+	for range rapid.IntRange(0, 12).Draw(rt, "changes") {
+		w.change(rt)
+	}
+}
+
+// complete waits for the erasures in the source, and lets a run complete.
+func (w *world) complete(rt tester, o Options) {
+	for id := range w.erasures {
+		if _, err := w.source.AwaitErasureJob(rt.Context(), id, nil); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	f := new(fuse)
+	f.left.Store(1e9)
+	if err := w.run(rt.Context(), f, o); err != nil {
+		rt.Fatal(err)
+	}
+}
+
+func (w *world) wantEqual(rt tester) {
+	got, err := contents(rt.Context(), w.to)
+	want, sourceErr := contents(rt.Context(), w.source)
+	if err := errors.Join(err, sourceErr); err != nil {
+		rt.Fatal(err)
+	}
+	var wrong []string
+	for _, id := range slices.Sorted(maps.Keys(want)) {
+		if got[id] != want[id] {
+			wrong = append(wrong, fmt.Sprintf("%s is %q, want %q", id, got[id], want[id]))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[id]; !ok {
+			wrong = append(wrong, fmt.Sprintf("%s is in the copy only: %q", id, got[id]))
+		}
+	}
+	if wrong != nil {
+		rt.Fatal(strings.Join(wrong, "\n"))
+	}
+}
+
+// The source changes at random, before and during runs, which are killed at random. At the end, both
+// sides are equal.
+func TestACopyIsEqual(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) (from, to *service){
+		"bbolt": func(t *testing.T) (from, to *service) {
+			return newBolt(t, time.Millisecond), newBolt(t, time.Millisecond)
+		},
+		"DynamoDB":          func(t *testing.T) (from, to *service) { s := newDynamo(t); return s, s },
+		"bbolt to DynamoDB": func(t *testing.T) (from, to *service) { return newBolt(t, time.Millisecond), newDynamo(t) },
+		"one file of bbolt": func(t *testing.T) (from, to *service) { s := newBolt(t, time.Millisecond); return s, s },
+		"DynamoDB to bbolt": func(t *testing.T) (from, to *service) { return newDynamo(t), newBolt(t, time.Millisecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from, to := open(t)
+			rapid.Check(t, func(rt *rapid.T) {
+				w := newWorld(t, from, to)
+				for range rapid.IntRange(1, 5).Draw(rt, "runs") {
+					w.changes(rt)
+					f := &fuse{lost: rapid.Bool().Draw(rt, "lost"), during: func() {
+						if rapid.IntRange(0, 3).Draw(rt, "meanwhile") == 0 {
+							w.change(rt)
+						}
+					}}
+					f.left.Store(rapid.Int64Range(1, 30).Draw(rt, "requests"))
+					if err := w.run(rt.Context(), f, Options{PageSize: 3}); err != nil && !errors.Is(err, errKilled) {
+						rt.Fatal(err)
+					}
+				}
+				w.changes(rt)
+				w.complete(rt, Options{PageSize: 3})
+				w.wantEqual(rt)
+			})
+		})
+	}
+}
+
+func (w *world) event(id, entityID string) (createdAt record.Time) {
+	w.t.Helper()
+	results, err := w.source.CreateEvents(w.t.Context(), []event.Draft{{ID: id, Name: "n", EntityID: entityID}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return results[0].Record.CreatedAt
+}
+
+func (w *world) erase(id string) {
+	w.t.Helper()
+	w.erasures[id] = true
+	if _, err := w.source.EraseEntity(w.t.Context(), id); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Events that the source has yet to erase are not copied.
+func TestEventsThatWillBeErasedAreNotCopied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newBolt(t, 2*time.Second), newBolt(t, time.Millisecond))
+	w.event("before", "ada")
+	w.erase("ada")
+	w.event("after", "ada")
+	f := new(fuse)
+	f.left.Store(1e9)
+	if err := w.run(t.Context(), f, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := contents(t.Context(), w.to); err != nil || len(got) != 1 || got["event after"] == "" {
+		t.Errorf("the copy has %v, error %v", got, err)
+	}
+	w.complete(t, Options{})
+	w.wantEqual(t)
+}
+
+// An erasure that a round reads only after events that are later than it is carried out too, and
+// those events are sent again.
+func TestEventsAfterAnErasureAreSentAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newBolt(t, time.Millisecond), newBolt(t, time.Millisecond))
+	w.event("before", "ada")
+	w.complete(t, Options{})
+	passed := false
+	f := &fuse{path: "/event", during: func() {
+		if passed {
+			return
+		}
+		passed = true
+		w.erase("ada")
+		after := w.event("after", "ada")
+		for i := 0; w.event(fmt.Sprint("later", i), "") == after; i++ {
+		}
+	}}
+	f.left.Store(1e9)
+	var results []Result
+	for range 2 {
+		if err := w.run(t.Context(), f, Options{Done: func(r Result) { results = append(results, r) }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(results) != 2 || results[0].Erasures != 0 || results[1].Erasures != 1 {
+		t.Errorf("%+v", results)
+	}
+	w.complete(t, Options{})
+	w.wantEqual(t)
+}
+
+// With Force, what the source lacks is deleted, and everything else is replaced.
+func TestADestinationWithRecordsNeedsForce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newBolt(t, time.Millisecond), newBolt(t, time.Millisecond))
+	var both, other []entity.Draft
+	for i := range 150 {
+		both = append(both, entity.Draft{ID: fmt.Sprintf("e%03d", 2*i), Attributes: []byte(`{"a":null}`), Replace: true})
+		other = append(other, entity.Draft{ID: fmt.Sprintf("e%03d", 2*i+1)}, entity.Draft{ID: fmt.Sprintf("e%03d", 2*i), Attributes: []byte(`{"b":1}`)})
+	}
+	for _, e := range []struct {
+		c      *client.Client
+		drafts []entity.Draft
+	}{{w.source, both}, {w.to, other}} {
+		for batch := range slices.Chunk(e.drafts, client.MaxBatch) {
+			if _, err := e.c.UpsertEntities(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.event("same", "e001")
+	if _, err := w.to.CreateEvents(t.Context(), []event.Draft{{ID: "same", Name: "other"}}); err != nil {
+		t.Fatal(err)
+	}
+	f := new(fuse)
+	f.left.Store(1e9)
+	if err := w.run(t.Context(), f, Options{}); !errors.As(err, new(*journal.RefusedError)) || !strings.Contains(err.Error(), "has records") {
+		t.Errorf("without force: %v", err)
+	}
+	var r Result
+	if err := w.run(t.Context(), f, Options{Force: true, Done: func(done Result) { r = done }}); err != nil || r.Removed != 150 || !slices.Equal(r.Differ, []string{"same"}) {
+		t.Errorf("with force: %+v, error %v", r, err)
+	}
+	want, err := contents(t.Context(), w.source)
+	got, otherErr := contents(t.Context(), w.to)
+	delete(want, "event same")
+	delete(got, "event same")
+	if err != nil || otherErr != nil || !maps.Equal(got, want) {
+		t.Errorf("%d records, want %d; errors %v, %v", len(got), len(want), err, otherErr)
+	}
+}
+
+// After more than 29 days, tombstones may be missing, so a run compares both sides.
+func TestALongPauseCopiesEverythingAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newBolt(t, time.Millisecond), newBolt(t, time.Millisecond))
+	if _, err := w.source.UpsertEntities(t.Context(), []entity.Draft{{ID: "a"}, {ID: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.event("v", "a")
+	w.complete(t, Options{})
+	if _, err := w.to.UpsertEntities(t.Context(), []entity.Draft{{ID: "expired"}}); err != nil { // the source has no tombstone of it any more
+		t.Fatal(err)
+	}
+	var r Result
+	w.complete(t, Options{Done: func(done Result) { r = done }})
+	if r.Removed != 0 {
+		t.Errorf("a run soon after: %+v", r)
+	}
+	w.complete(t, Options{Now: func() time.Time { return time.Now().Add(30 * 24 * time.Hour) }, Done: func(done Result) { r = done }})
+	if r.Removed != 1 || r.Entities != 2 || r.Events != 1 {
+		t.Errorf("a run after 30 days: %+v", r)
+	}
+	w.wantEqual(t)
+}
+
+func TestACopyRefusesOtherWork(t *testing.T) {
+	t.Parallel()
+	from, to := newBolt(t, time.Millisecond), newBolt(t, time.Millisecond)
+	w := newWorld(t, from, to)
+	w.complete(t, Options{})
+	other := newWorld(t, from, to)
+	other.state = w.state
+	f := new(fuse)
+	f.left.Store(1e9)
+	if err := other.run(t.Context(), f, Options{}); !errors.As(err, new(*journal.RefusedError)) || !strings.Contains(err.Error(), "belongs to a copy of the workspace") {
+		t.Errorf("another source: %v", err)
+	}
+	key := from.workspace(t)
+	err := Run(t.Context(), Options{State: filepath.Join(t.TempDir(), "copy")}, from.client(t, key, nil), from.client(t, key, nil), io.Discard)
+	if !errors.As(err, new(*journal.RefusedError)) || !strings.Contains(err.Error(), "are the same") {
+		t.Errorf("to itself: %v", err)
+	}
+}
+
+// Without a destination, --follow goes on.
+func TestRoundsGoOnAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newBolt(t, time.Millisecond), newBolt(t, time.Millisecond))
+	ctx, stop := context.WithCancelCause(t.Context())
+	var down atomic.Bool
+	f := &fuse{down: &down}
+	f.left.Store(1e9)
+	rounds := 0
+	err := w.run(ctx, f, Options{Every: time.Millisecond, Done: func(Result) {
+		switch rounds++; rounds {
+		case 1:
+			w.event("v", "")
+			down.Store(true)
+			time.AfterFunc(50*time.Millisecond, func() { down.Store(false) })
+		case 2:
+			stop(errKilled)
+		}
+	}})
+	if !errors.Is(err, errKilled) || rounds != 2 {
+		t.Errorf("%d rounds, error %v", rounds, err)
+	}
+	w.wantEqual(t)
+}
