@@ -49,6 +49,7 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 			t.Fatalf("round %d: %d were created, %d refused", round, created.Load(), refused.Load())
 		}
 		keys, err := x.jobs.Unfinished(t.Context())
+		keys = slices.DeleteFunc(keys, func(k job.Key) bool { return !strings.HasPrefix(k.ID, fmt.Sprint(round, "-")) }) // no worker cleans up after the others
 		if err != nil || len(keys) != int(quota) {
 			t.Fatalf("the unfinished jobs are %v, error %v", keys, err)
 		}

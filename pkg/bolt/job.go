@@ -14,6 +14,7 @@ import (
 const (
 	byPosition = "by_position"
 	unfinished = "unfinished"
+	unclean    = "unclean"
 )
 
 // Jobs is the job.Backlog of one kind of job. It is safe for concurrent use. The table is
@@ -21,6 +22,7 @@ const (
 //
 //   - by_position has all jobs, by the text form of Job.Position.
 //   - unfinished has the jobs that have not ended, by id.
+//   - unclean has the jobs that are Unclean, by id.
 //   - by_expiry has the jobs that have ended.
 type Jobs struct {
 	table *table[job.Job]
@@ -48,6 +50,9 @@ func jobFields(f *fields, j *job.Job) {
 
 func jobEntries(_ string, j job.Job) []entry {
 	entries := []entry{{j.Position().String(), []string{byPosition}}}
+	if j.Unclean {
+		entries = append(entries, entry{j.ID, []string{unclean}})
+	}
 	switch {
 	case !j.Status.Final():
 		return append(entries, entry{j.ID, []string{unfinished}})
@@ -134,8 +139,10 @@ func (s *Jobs) Unfinished(context.Context) (keys []job.Key, err error) {
 			return nil
 		}
 		return all.ForEachBucket(func(workspace []byte) error {
-			for id := range scan(nested(all, string(workspace), unfinished), "", "", true) {
-				keys = append(keys, job.Key{Workspace: string(workspace), ID: string(id)})
+			for _, index := range []string{unfinished, unclean} {
+				for id := range scan(nested(all, string(workspace), index), "", "", true) {
+					keys = append(keys, job.Key{Workspace: string(workspace), ID: string(id)})
+				}
 			}
 			return nil
 		})

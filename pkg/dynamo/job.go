@@ -195,16 +195,20 @@ func (s *Jobs) List(ctx context.Context, workspace string, cursor record.Cursor,
 
 // Unfinished implements job.Backlog. It reads the whole table.
 func (s *Jobs) Unfinished(ctx context.Context) ([]job.Key, error) {
-	return scanItems(ctx, s.client, &dynamodb.ScanInput{
+	jobs, err := scanItems(ctx, s.client, &dynamodb.ScanInput{
 		TableName:                 &s.table,
 		ConsistentRead:            aws.Bool(true),
-		FilterExpression:          aws.String("#status IN (:queued, :running)"),
-		ExpressionAttributeNames:  map[string]string{"#status": "status"},
-		ExpressionAttributeValues: attributeValues{":queued": text(string(job.Queued)), ":running": text(string(job.Running))},
-	}, func(item attributeValues) (job.Key, error) {
-		r := readItem(item)
-		return job.Key{Workspace: r.text("workspace"), ID: r.text("id")}, r.err()
-	})
+		FilterExpression:          aws.String("attribute_exists(#job) AND #status <> :succeeded"),
+		ExpressionAttributeNames:  map[string]string{"#job": "job", "#status": "status"},
+		ExpressionAttributeValues: attributeValues{":succeeded": text(string(job.Succeeded))},
+	}, jobFromItem)
+	var keys []job.Key
+	for _, j := range jobs {
+		if !j.Status.Final() || j.Unclean {
+			keys = append(keys, job.Key{Workspace: j.Workspace, ID: j.ID})
+		}
+	}
+	return keys, err
 }
 
 // OldestUnfinished returns the creation time of the oldest queued or running job of all

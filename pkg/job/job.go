@@ -75,6 +75,7 @@ type Job struct {
 	Run        string       `json:"run,omitzero"`        // name of the run that owns the job; "" if none does
 	Tries      int          `json:"tries,omitzero"`      // how many runs have taken the job since a run last made progress; a run that ends because the program stops does not count
 	Error      *string      `json:"error,omitzero"`      // tells the job's owner why the job failed
+	Unclean    bool         `json:"unclean,omitzero"`    // whether a run must still clean up after the job, which has failed or was cancelled
 
 	Details    json.RawMessage `json:"details,omitzero"`    // what lists show
 	Checkpoint json.RawMessage `json:"checkpoint,omitzero"` // where the next run continues; nil in lists and after the job has ended
@@ -117,7 +118,7 @@ const (
 // Lane returns "" if j is not waiting for a run.
 func (j Job) Lane() Lane {
 	switch {
-	case j.Status == Cancelled, j.Status == Queued && j.StartedAt == nil:
+	case j.Status == Cancelled && j.Unclean, j.Status == Queued && j.StartedAt == nil:
 		return Fast
 	case j.Status == Queued:
 		return Slow

@@ -19,7 +19,8 @@ func TestTheLaneOfAJob(t *testing.T) {
 	}{
 		{job.Job{Status: job.Queued}, job.Fast},
 		{job.Job{Status: job.Queued, StartedAt: &started}, job.Slow},
-		{job.Job{Status: job.Cancelled, StartedAt: &started}, job.Fast},
+		{job.Job{Status: job.Cancelled, StartedAt: &started, Unclean: true}, job.Fast},
+		{job.Job{Status: job.Cancelled, StartedAt: &started}, ""},
 		{job.Job{Status: job.Running, StartedAt: &started}, ""},
 		{job.Job{Status: job.Succeeded, StartedAt: &started}, ""},
 		{job.Job{Status: job.Failed, StartedAt: &started}, ""},

@@ -96,6 +96,7 @@ func (k Kind) Finish(j Job, status Status, now time.Time) Job {
 	at, expires := record.TimeOf(now), record.TimeOf(now.Add(k.Keep))
 	j.Status, j.FinishedAt, j.ExpiresAt = status, &at, &expires
 	j.Run, j.Tries, j.Checkpoint = "", 0, nil
+	j.Unclean = status != Succeeded
 	return j
 }
 

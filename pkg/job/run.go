@@ -114,13 +114,22 @@ func (r *Run) conclude(ctx context.Context, err error) error {
 	return r.clean()
 }
 
-// clean removes what a failed or cancelled job has left behind.
+// clean removes what a failed or cancelled job has left behind. Until the job says that it is clean,
+// another run cleans up after it too.
 func (r *Run) clean() error {
 	if r.Job.Status != Failed && r.Job.Status != Cancelled {
 		return nil
 	}
 	if err := r.worker.work.Clean(r.Calls, r.Job); err != nil {
 		return fmt.Errorf("clean up after %s %s: %w", r.worker.kind, r.Job.ID, err)
+	}
+	_, err := change(r.Calls, r.worker.store, r.Job, func(j *Job) (changed bool, err error) {
+		changed = j.Unclean && j.Status.Final()
+		j.Unclean, j.Quota = false, 0 // see Amend
+		return changed, nil
+	})
+	if err != nil && record.CodeOf(err) != record.NotFound {
+		return fmt.Errorf("save: %w", err)
 	}
 	return nil
 }

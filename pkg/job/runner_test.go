@@ -175,6 +175,28 @@ func TestJobsContinueAfterAStop(t *testing.T) {
 	})
 }
 
+// The server stops before a run has cleaned up after a cancelled job.
+func TestACancelledJobIsCleanedUpAfterAStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newStore(t), &steps{to: 1000, step: func(ctx context.Context, _ int) error { return pause(ctx, time.Second) }}
+		l := startRunner(t, s, w, job.RunnerConfig{})
+		s.queue(time.Now())
+		l.Queue(s.Job())
+		time.Sleep(10 * time.Second)
+		l.stop()
+		if _, err := reports.Cancel(t.Context(), s, jobtest.Workspace, jobtest.ID, time.Now()); err != nil || len(w.left) == 0 {
+			t.Fatalf("left %v, error %v", w.left, err)
+		}
+		l = startRunner(t, s, w, job.RunnerConfig{})
+		l.await(jobtest.Workspace, 0)
+		l.stop()
+		if len(w.left) != 0 || s.Job().Status != job.Cancelled || s.Job().Unclean {
+			t.Errorf("left %v; the job is %+v", w.left, s.Job())
+		}
+	})
+}
+
 // Without FirstTurn, all jobs share the slots.
 func TestAJobWaitsForASlotOnlyOnce(t *testing.T) {
 	t.Parallel()

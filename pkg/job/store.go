@@ -32,10 +32,11 @@ type Store interface {
 // Key identifies a job among the jobs of one kind.
 type Key struct{ Workspace, ID string }
 
-// Backlog is a Store that also lists the unfinished jobs.
+// Backlog is a Store that also lists the jobs that need a run.
 type Backlog interface {
 	Store
 
-	// Unfinished returns the keys of the unfinished jobs of all workspaces.
+	// Unfinished returns the keys of the jobs of all workspaces that have not ended, or that are
+	// Unclean.
 	Unfinished(ctx context.Context) ([]Key, error)
 }

@@ -101,7 +101,7 @@ func (s *Store) List(context.Context, string, record.Cursor, int) (record.Page[j
 func (s *Store) Unfinished(context.Context) ([]job.Key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.order), func(k job.Key) bool { return s.jobs[k].Status.Final() }), nil
+	return slices.DeleteFunc(slices.Clone(s.order), func(k job.Key) bool { return s.jobs[k].Status.Final() && !s.jobs[k].Unclean }), nil
 }
 
 // Job returns the job that most tests use.
