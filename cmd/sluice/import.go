@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"sluice/cmd/sluice/internal/importer"
 	"sluice/cmd/sluice/internal/progress"
@@ -55,6 +57,14 @@ removes an attribute, even from a new entity) and replaces its type if the file 
 one. With --create-only, an existing entity with other content is rejected, and null
 attributes are kept.
 
+With --mirror, the file is the truth for its entities: each one takes the place of what is
+stored, and a tombstone, such as {"id":"ada","deleted":true}, deletes it. So an export of
+changes with --include-deleted makes another workspace equal. If that export had a filter,
+--type names it, and entities that have left the filter are deleted, whoever stored them.
+--whole also deletes entities that the file lacks (of the type of --type, if it is there)
+and that were there before the import: only if the file has entities, and no row was
+rejected, and after it has asked (--yes does not ask).
+
 Rejected records are written to FILE.rejects.ndjson with their line numbers (in a JSON
 file, their positions in the array), the reasons and their text (in base64 if it is not
 UTF-8). An import starts only if the reject file does not exist or is the unchanged reject
@@ -70,6 +80,8 @@ type importFlags struct {
 	shape  shapeFlags
 	format string
 	update bool
+	mirror bool
+	yes    bool
 	rate   int
 	dryRun bool
 	json   bool
@@ -98,6 +110,9 @@ func importCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check every record, print what would be created and rejected, and do nothing")
 	cmd.Flags().BoolVar(&f.OneByOne, "one-by-one", false, "create each event in a separate call")
 	cmd.Flags().BoolVar(&f.CreateOnly, "create-only", false, "create each entity in a separate call, and reject it if it exists with other content")
+	cmd.Flags().BoolVar(&f.mirror, "mirror", false, "replace entities instead of merging into them, and delete those with a tombstone")
+	cmd.Flags().BoolVar(&f.Whole, "whole", false, "with --mirror: also delete the entities that the file lacks, of the type of --type if it is there")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before --whole deletes")
 	cmd.Flags().BoolVar(&f.update, "update", false, "merge into existing entities (the default)")
 	cmd.Flags().IntVar(&f.Workers, "workers", 4, "concurrent calls, 1 to 64")
 	cmd.Flags().IntVar(&f.rate, "rate", 0, "maximum calls per second (default: as many as the limits allow)")
@@ -121,7 +136,7 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if f.Description, err = f.shape.description(cmd, f.Path); err != nil {
 		return err
 	}
-	f.Resource = resource
+	f.Resource, f.Mirror = resource, f.mirror
 	if err := checkImport(&f.Options, f.format, f.update); err != nil {
 		return err
 	}
@@ -129,6 +144,7 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return tryImport(cmd, f.Options, f.json)
 	}
 	f.Waiting = f.waiting
+	f.Confirm = func(others map[string]int) error { return f.confirm(cmd, others) }
 	connect := func(cfg client.Config) (*client.Client, error) {
 		cfg.Rate = f.rate
 		return f.patientClient(cfg, true)
@@ -141,6 +157,29 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	return printImport(cmd.OutOrStdout(), r, f.json)
+}
+
+// confirm asks whether to delete entities, whose number it gets by type.
+func (f *importFlags) confirm(cmd *cobra.Command, others map[string]int) error {
+	total, types := 0, []string{}
+	for _, typ := range slices.Sorted(maps.Keys(others)) {
+		total += others[typ]
+		types = append(types, fmt.Sprintf("%d of the type %s", others[typ], typ))
+	}
+	found := fmt.Sprintf("%s that %s lacks: %s.", noun(record.Entity).Count(int64(total)), f.Path, strings.Join(types, ", "))
+	fmt.Fprintln(cmd.ErrOrStderr(), found)
+	if f.yes {
+		return nil
+	}
+	if in, ok := cmd.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
+		return errors.New("nothing of that is deleted without --yes")
+	}
+	fmt.Fprint(cmd.ErrOrStderr(), "Delete them? Type yes: ")
+	var reply string
+	if _, err := fmt.Fscanln(cmd.InOrStdin(), &reply); err != nil || reply != "yes" {
+		return errors.New("nothing of that is deleted")
+	}
+	return nil
 }
 
 // completeNounAndFile completes the arguments of import and sync: entities or events, and a file.
@@ -160,6 +199,14 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 		return usageError("--one-by-one is for events; use --create-only for entities")
 	case o.Resource == record.Event && (update || o.CreateOnly):
 		return usageError("--update and --create-only are for entities; events never change")
+	case o.Mirror && o.Resource == record.Event:
+		return usageError("--mirror is for entities; events never change")
+	case o.Mirror && (update || o.CreateOnly):
+		return usageError("--mirror cannot be used with --update or --create-only")
+	case o.Whole && !o.Mirror:
+		return usageError("--whole needs --mirror")
+	case o.Whole && o.Path == "-":
+		return usageError("--whole needs a file, which it can read twice")
 	case update && o.CreateOnly:
 		return usageError("--update and --create-only cannot be used together")
 	}
@@ -243,8 +290,14 @@ func printImport(w io.Writer, r importer.Result, asJSON bool) error {
 		if r.Resource == record.Entity {
 			updated = fmt.Sprintf(", %d updated", r.Updated)
 		}
+		if r.Deleted > 0 {
+			updated += fmt.Sprintf(", %d deleted", r.Deleted)
+		}
 		fmt.Fprintf(w, "%s: %d new, %d there already%s, %d rejected. %s in %.1f s, %d refused by a limit.\n",
 			noun(r.Resource).Count(r.Total()), r.Created, r.Existing, updated, r.Rejected, progress.Noun{One: "call", Many: "calls"}.Count(r.Calls), r.Seconds, r.CallsRefused)
+		if r.Removed > 0 {
+			fmt.Fprintf(w, "%s that the file lacks deleted.\n", noun(r.Resource).Count(r.Removed))
+		}
 	}
 	if r.Rejected > 0 {
 		rejected := progress.Noun{One: "record was", Many: "records were"}.Count(r.Rejected)

@@ -18,7 +18,7 @@ var setInWalks = slices.DeleteFunc(
 var errReason = errors.New("says that the entity has left a filter, but it may still exist; to delete it, send only id and deleted")
 
 // ParseUpsert is like Parse, for an element of an upsert.
-func ParseUpsert(text []byte) (Draft, error) {
+func ParseUpsert(text []byte, ignored ...string) (Draft, error) {
 	var revision int64
 	e, d := Entity{Attributes: record.Attributes("{}")}, Draft{}
 	given, err := record.Parse(text, append(e.Members(nil),
@@ -26,7 +26,7 @@ func ParseUpsert(text []byte) (Draft, error) {
 		record.Member{Name: "deleted", Value: &d.Deleted},
 		record.Member{Name: "reason", Value: new(string), Check: func(string) error { return errReason }},
 		record.Member{Name: "if_revision", Value: &revision},
-	), setInWalks...)
+	), append(ignored, setInWalks...)...)
 	d.ID, d.Type, d.Attributes = e.ID, e.Type, e.Attributes
 	if given["if_revision"] {
 		d.IfRevision = &revision

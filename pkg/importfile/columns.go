@@ -27,6 +27,9 @@ func newColumns(d Description) (*columns, error) {
 		Description: d, known: record.Columns(members), ignored: record.SetByService(members), becomes: make(map[string]Column),
 		rename: len(d.Columns) > 0 && d.Format != record.CSV, found: make(map[string]bool),
 	}
+	if d.Mirror {
+		c.known = append(c.known, inTombstones...)
+	}
 	if err := c.checkColumns(); err != nil {
 		return nil, err
 	}
@@ -34,6 +37,9 @@ func newColumns(d Description) (*columns, error) {
 	c.times, err = newTimes(d)
 	return c, err
 }
+
+// inTombstones are the members that only the changes in walks have.
+var inTombstones = []string{"deleted", "deleted_at", "erased", "erased_at", "reason"}
 
 // checkColumns fails if a Source is there twice, or becomes an unknown field or the same field as
 // another.

@@ -34,6 +34,11 @@ type Description struct {
 
 	EscapeIDs bool `json:"escape_ids,omitempty"` // whether characters that ids cannot have are replaced: a/b by a:2Fb
 
+	// Mirror says that the records take the place of the entities that are stored, and that tombstones
+	// delete them. Type then also says that the file is a walk with the filter Type: what has left the
+	// filter is deleted. Without Type, such rows are rejected.
+	Mirror bool `json:"mirror,omitempty"`
+
 	Name string `json:"name,omitempty"` // of events that have none
 	Type string `json:"type,omitempty"` // of entities that have none
 }
@@ -93,6 +98,8 @@ func (d Description) Check() error {
 		return errors.New("the name is for events; use the type for entities")
 	case d.Type != "" && d.Resource != record.Entity:
 		return errors.New("the type is for entities; use the name for events")
+	case d.Mirror && d.Resource != record.Entity:
+		return errors.New("only entities can be mirrored; events never change")
 	case len(d.TimeFormats) > 0 && d.Resource != record.Event:
 		return errors.New("the time format is for occurred_at of events")
 	case d.Time != "" && (d.Time != TimeNow || d.Resource != record.Event):

@@ -66,6 +66,8 @@ type Row struct {
 	Entity entity.Draft // the record, if the file has entities
 	Event  event.Draft  // the record, if the file has events
 
+	Filtered bool // whether the row says that its entity has left the filter of a walk
+
 	Err error // why the row is not a record, for users
 }
 
@@ -89,7 +91,14 @@ func (r *Row) JSON() []byte {
 	} else {
 		add("type", r.Entity.Type)
 	}
+	if r.Entity.Deleted {
+		o.fields = append(o.fields, record.Pair{Name: "deleted", Value: []byte("true")})
+		return joined(o.fields)
+	}
 	o.fields = append(o.fields, record.Pair{Name: "attributes", Value: attributes})
+	if r.Entity.Replace {
+		o.fields = append(o.fields, record.Pair{Name: "replace", Value: []byte("true")})
+	}
 	return joined(o.fields)
 }
 
@@ -159,7 +168,11 @@ func (r *Reader) parse(row *Row, object []byte) {
 // decode reads a record in the form of the API.
 func (r *Reader) decode(row *Row, object []byte) {
 	if r.description.Resource == record.Entity {
-		row.Entity, row.Err = entity.Parse(object, r.columns.ignored...)
+		if r.description.Mirror {
+			r.mirror(row, object)
+		} else {
+			row.Entity, row.Err = entity.Parse(object, r.columns.ignored...)
+		}
 		if row.Entity.ID == "" {
 			row.Entity.ID = r.id(row.Line)
 		}

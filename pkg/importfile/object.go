@@ -56,6 +56,10 @@ func (c *columns) add(o *object, m record.Pair) (err error) {
 		return fmt.Errorf("%s is there twice, the second time from %s", field, m.Name)
 	case field == "occurred_at" && string(m.Value) == `""`:
 		return nil
+	case field == "if_revision" && c.Mirror:
+		return errCondition
+	case field == "deleted" && c.Mirror:
+		m.Value = boolean(m.Value)
 	case field == "occurred_at" && c.times != nil:
 		m.Value, err = c.times.convert(m.Value)
 	case field != "attributes":
@@ -63,6 +67,17 @@ func (c *columns) add(o *object, m record.Pair) (err error) {
 	}
 	o.fields = append(o.fields, record.Pair{Name: field, Value: m.Value})
 	return err
+}
+
+// boolean turns a text, as in a cell, into true, false or null.
+func boolean(value []byte) []byte {
+	switch text := strings.ToLower(string(value)); text {
+	case `"true"`, `"false"`:
+		return []byte(text[1 : len(text)-1])
+	case `""`:
+		return []byte("null")
+	}
+	return value
 }
 
 // text converts the value of a field that is a text. A number, such as a numeric id, becomes a text

@@ -32,6 +32,9 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 		file := inputFile{opened}
 		w, err := newWork(o, file)
 		if err == nil {
+			err = (&importer{Options: o, work: w}).checkMirror(ctx, file)
+		}
+		if err == nil {
 			in, err = file.content(w)
 		}
 		if err != nil {
@@ -42,6 +45,9 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 	each := func(importfile.Row) error { return context.Cause(ctx) }
 	if r.Report, err = importfile.Survey(in, o.Description, importfile.Options{Decode: decode}, each); err != nil {
 		err = fmt.Errorf("read %s: %w", o.Path, err)
+	}
+	if o.Whole {
+		r.Notes = append(r.Notes, "entities that the file lacks would then be deleted, once you have been told how many")
 	}
 	return r, err
 }

@@ -37,6 +37,10 @@ type Options struct {
 	Journal    string // path of the journal; not used with Stdin
 	Rejects    string // path of the file for rejected records; an existing file must be empty or the reject file of an earlier import
 	Again      bool   // import the file even if it was imported before
+	Whole      bool   // with Mirror: also delete the entities that the file lacks, of the Type if there is one
+
+	// Confirm asks whether to delete what Whole found, with the number of entities by type.
+	Confirm func(others map[string]int) error
 
 	Waiting func() string // what the client is waiting for; "" while the service is responding
 }
@@ -46,6 +50,7 @@ type Result struct {
 	File     string          `json:"file"`
 	Complete bool            `json:"complete"` // whether every record of the file has a result
 	Counts
+	Removed      int64   `json:"removed,omitempty"`      // entities that the file lacks, and that this run deleted
 	Calls        int64   `json:"calls"`                  // requests sent in this run, including retries
 	CallsRefused int64   `json:"calls_refused"`          // requests sent in this run that a limit refused
 	Seconds      float64 `json:"seconds"`                // duration of this run
@@ -56,7 +61,8 @@ type Result struct {
 type Counts struct {
 	Created  int64 `json:"created"`
 	Existing int64 `json:"existing"` // already stored with the same content
-	Updated  int64 `json:"updated"`  // merged into existing entities, with or without a change
+	Updated  int64 `json:"updated"`  // merged into existing entities, or in place of them, with or without a change
+	Deleted  int64 `json:"deleted"`  // deleted, or not there
 	Rejected int64 `json:"rejected"`
 }
 
@@ -64,10 +70,11 @@ func (c *Counts) add(d Counts) {
 	c.Created += d.Created
 	c.Existing += d.Existing
 	c.Updated += d.Updated
+	c.Deleted += d.Deleted
 	c.Rejected += d.Rejected
 }
 
-func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Rejected }
+func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Deleted + c.Rejected }
 
 // checkpoint says where an import continues. It is saved in the import's journal.
 type checkpoint struct {
@@ -77,6 +84,9 @@ type checkpoint struct {
 	Sent     int64         `json:"sent"`     // line of the last record that may have been sent
 	Rejects  rejectContent `json:"rejects"`
 	Counts   Counts        `json:"counts"`
+
+	// Before is when the import began, by the service's clock: Whole deletes only what was there.
+	Before record.Time `json:"before,omitzero"`
 }
 
 type importer struct {
@@ -93,6 +103,8 @@ type importer struct {
 	work           work             // zero for standard input
 	size           int64            // value of checkpoint.Offset at the end of the import; 0 if unknown
 	rejects        *rejectFile
+	held           *row  // a row whose id is in the round before it
+	removed        int64 // Result.Removed
 
 	mu         sync.Mutex // guards checkpoint, which im.state reads concurrently
 	checkpoint checkpoint
@@ -129,7 +141,7 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 	}
 	r := Result{
 		Resource: o.Resource, File: o.Path, Complete: err == nil, Counts: im.checkpoint.Counts,
-		Calls: im.calls.Load(), CallsRefused: im.refused.Load(), Seconds: time.Since(began).Seconds(),
+		Removed: im.removed, Calls: im.calls.Load(), CallsRefused: im.refused.Load(), Seconds: time.Since(began).Seconds(),
 	}
 	if r.Rejected > 0 {
 		r.RejectsFile = o.Rejects
@@ -166,6 +178,9 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 	if err := checkNames(ctx, file, im.work, im.Options); err != nil {
 		return err
 	}
+	if err := im.checkMirror(ctx, file); err != nil {
+		return err
+	}
 	var earlier work
 	var known bool // whether the file begins with what the earlier import read
 	task := journal.Task{Command: "import", Source: journalSource, Work: im.work}
@@ -193,6 +208,9 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 		im.size = in.size
 		err = im.run(ctx, in, stderr)
 	}
+	if err == nil && im.Whole {
+		err = im.removeOthers(ctx, file, stderr)
+	}
 	if err == nil {
 		if size, err := file.size(); err == nil && size > im.work.Size {
 			fmt.Fprintf(stderr, "%s has grown since this import began; the same command imports the rest.\n", im.Path)
@@ -217,7 +235,7 @@ func (im *importer) prepare(file inputFile, size int64, stderr io.Writer) (finis
 	switch {
 	case im.journal.ID == "" || at != nil && im.Again:
 		if im.rejects, err = newRejects(im.Rejects, im.checkpoint.Rejects); err == nil {
-			im.checkpoint, im.fresh = checkpoint{}, true
+			im.checkpoint, im.fresh = checkpoint{Before: im.before()}, true
 			err = im.journal.Begin()
 		}
 		return false, err
@@ -298,19 +316,33 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 // read returns the records of the next round. With the last records, it also returns io.EOF.
 func (im *importer) read(records *importfile.Reader) (list []row, err error) {
 	calls := perRound * im.Workers
+	ids := make(map[string]bool) // the calls of a round are concurrent, so in a mirror, where the last row counts, an id is in it once
 	for size := 0; len(list) < calls*im.perCall() && size < calls*client.MaxBatchBytes; {
-		read, err := records.Read()
-		rec := row{Row: read}
+		rec, err := im.nextRow(records)
 		switch {
 		case err == io.EOF:
 			return list, err
 		case err != nil:
 			return list, fmt.Errorf("read %s: %w", im.Path, err)
-		case rec.Line > im.checkpoint.Line:
-			list, size = append(list, rec), size+rec.size()
+		case rec.Line <= im.checkpoint.Line:
+			continue
+		case im.Mirror && ids[rec.ID]:
+			im.held = &rec
+			return list, nil
 		}
+		ids[rec.ID] = im.Mirror && rec.ID != ""
+		list, size = append(list, rec), size+rec.size()
 	}
 	return list, nil
+}
+
+func (im *importer) nextRow(records *importfile.Reader) (row, error) {
+	if held := im.held; held != nil {
+		im.held = nil
+		return *held, nil
+	}
+	read, err := records.Read()
+	return row{Row: read}, err
 }
 
 // announce notes in the journal that these records are about to be sent.

@@ -54,7 +54,7 @@ func newService(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	for path, name := range map[string]string{"/create_events": "create-events", "/upsert_entities": "upsert-entities"} {
+	for path, name := range map[string]string{"/create_events": "create-events", "/upsert_entities": "upsert-entities", "/entity": "list-entity"} {
 		api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)

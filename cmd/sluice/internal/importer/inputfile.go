@@ -18,11 +18,12 @@ type work struct {
 	importfile.Description
 	Size   int64  `json:"size_bytes"` // bytes to import, from the beginning of the file
 	SHA256 string `json:"sha256"`     // of those bytes
+	Whole  bool   `json:"whole,omitempty"`
 }
 
 // newWork describes an import of the file's current content.
 func newWork(o Options, file inputFile) (w work, err error) {
-	w = work{Description: o.Description}
+	w = work{Description: o.Description, Whole: o.Whole}
 	if w.Size, err = file.size(); err == nil {
 		w.SHA256, err = file.hash(w.Size)
 	}
@@ -40,7 +41,7 @@ func (w work) includes(earlier work, file inputFile) (bool, error) {
 
 // sameOptions reports whether this import and an earlier one turn a file into the same records.
 func (w work) sameOptions(earlier work) bool {
-	return reflect.DeepEqual(w.Description, earlier.Description)
+	return w.Whole == earlier.Whole && reflect.DeepEqual(w.Description, earlier.Description)
 }
 
 // inputFile is a file to which other programs may append.

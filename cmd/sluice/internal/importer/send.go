@@ -105,6 +105,10 @@ func sendBatch[N, T any](ctx context.Context, im *importer, batch []*row, call f
 		return err
 	}
 	for i, r := range results {
+		if r.Deleted {
+			batch[i].counts = Counts{Deleted: 1}
+			continue
+		}
 		if err := im.note(batch[i], r.Created, createdAt(r.Record), r.Err); err != nil {
 			return err
 		}
