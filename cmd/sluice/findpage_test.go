@@ -191,7 +191,7 @@ func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(textOf("erase-state") + ` === 'Erased: the entity and 0 events.' && document.activeElement.id === 'record-title'`)
 
 	path := filepath.Join(t.TempDir(), "calls.csv")
-	userFile(t, path, "name,entity_id,minutes\ncalled,ada-example-org,5\ncalled,ada-example-org,x y\n,ada-example-org,7\n")
+	userFile(t, path, "name,entity_id,occurred_at,minutes\ncalled,ada-example-org,2026-01-02T03:04:05Z,5\ncalled,ada-example-org,2026-01-02T03:04:05Z,x y\n,ada-example-org,2026-01-02T03:04:05Z,7\n")
 	to("import-file")
 	tab.Choose("#import-file", path) // pressing Enter would open a system dialog
 	tab.Wait(`document.activeElement.id === 'import-title'`)

@@ -72,7 +72,7 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#import-check")
 	tab.Wait(visible("import-report") + `&& ` + textOf("import-report-text") + `.startsWith('2 rows can be imported, and 3 would be rejected.')`)
 	reasons := browsertest.Eval[[]string](tab, `[...document.querySelectorAll('#import-report-rejects li')].map((r) => r.querySelector('strong').textContent + ', ' + r.querySelector('code').textContent.slice(0, 6) + ': ' + r.querySelector('span').textContent)`)
-	for i, want := range []string{"1 row, Line 5: Text follows the closing", "1 row, Line 6: The row has 2 cells, but the header has 6", "1 row, Line 7: The record has fields that cannot be accepted; id must be"} {
+	for i, want := range []string{"1 row, Line 5: Text follows the closing", "1 row, Line 6: The row has 2 cells, but the header has 6", "1 row, Line 7: Id \"=formula\" has the character '='"} {
 		if i >= len(reasons) || !strings.HasPrefix(reasons[i], want) {
 			t.Errorf("reasons are %q, want number %d to be %s", reasons, i, want)
 		}
@@ -101,6 +101,7 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	for _, want := range []string{"1 new · 0 there already · 2 rejected", "0 new · 1 there already · 2 rejected"} {
 		tab.Click("#import-again")
 		tab.Choose("#import-file", visits)
+		tab.Click("#import-now")
 		tab.Click("#import-check")
 		tab.Click("#import-start")
 		tab.Wait(textOf("import-progress-title") + ` === 'Imported' && ` + textOf("import-counts") + ` === '` + want + `'`)

@@ -63,6 +63,7 @@ func dashboardPausesImports(t *testing.T, b *browsertest.Browser) {
 	begin := func() {
 		t.Helper()
 		tab.Choose("#import-file", path)
+		tab.Click("#import-now")
 		tab.Click("#import-check")
 		tab.Click("#import-start")
 	}

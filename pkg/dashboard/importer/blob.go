@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"syscall/js"
@@ -36,14 +37,23 @@ func (b blob) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
+// boms are the byte order marks that decide the encoding, as in the Encoding Standard.
+var boms = map[string]string{"\xef\xbb\xbf": "utf-8", "\xff\xfe": "utf-16le", "\xfe\xff": "utf-16be"}
+
 // decoder returns a reader of r's text in UTF-8. The browser has the tables of all encodings.
 func decoder(encoding string, r io.Reader) (_ io.Reader, err error) {
+	in := bufio.NewReader(r)
+	for bom, marked := range boms {
+		if start, _ := in.Peek(len(bom)); string(start) == bom {
+			encoding = marked
+		}
+	}
 	defer func() {
 		if recover() != nil {
 			err = fmt.Errorf("the encoding %s is unknown; choose one such as windows-1252 or utf-16", encoding)
 		}
 	}()
-	return &decodingReader{decoder: js.Global().Get("TextDecoder").New(encoding), in: r, bytes: make([]byte, 64<<10)}, nil
+	return &decodingReader{decoder: js.Global().Get("TextDecoder").New(encoding), in: in, bytes: make([]byte, 64<<10)}, nil
 }
 
 type decodingReader struct {

@@ -55,9 +55,14 @@ func options(id func(line int64) string) importfile.Options {
 
 // reject is a row that is not sent, for the page.
 type reject struct {
-	Line   int64  `json:"line"`
-	Reason string `json:"reason"`
-	Text   string `json:"text"`
+	Line     int64  `json:"line"`
+	LastLine int64  `json:"last_line"`
+	Reason   string `json:"reason"`
+	Text     string `json:"text"`
+}
+
+func rejectOf(row importfile.Row) reject {
+	return reject{row.Line, row.LastLine, row.Err.Error(), row.Text}
 }
 
 // perProgress is how many bytes are read between two calls of session.progress.
@@ -80,7 +85,7 @@ func (s *session) survey(d importfile.Description) (importfile.Report, error) {
 	}
 	report, err := importfile.Survey(in, d, options(nil), func(row importfile.Row) error {
 		if row.Err != nil {
-			rejects = append(rejects, reject{row.Line, row.Err.Error(), row.Text})
+			rejects = append(rejects, rejectOf(row))
 		}
 		if row.Offset-told < perProgress {
 			return nil
@@ -112,8 +117,9 @@ const (
 type batch struct {
 	Rows    []row    `json:"rows"` // that fit into one call
 	Rejects []reject `json:"rejects"`
-	Read    int64    `json:"read"` // how many bytes of the file have been read
-	Last    bool     `json:"last"` // whether no rows follow
+	Read    int64    `json:"read"`              // how many bytes of the file have been read
+	Last    bool     `json:"last"`              // whether no rows follow
+	Failure string   `json:"failure,omitempty"` // why the rest of the file cannot be read
 }
 
 type row struct {
@@ -133,7 +139,8 @@ func (s *session) next() (b batch, err error) {
 			break
 		}
 		if err != nil {
-			return b, err
+			b.Last, b.Failure = true, err.Error()
+			break
 		}
 		b.Read = in.Offset
 		text := in.JSON()
@@ -141,7 +148,7 @@ func (s *session) next() (b batch, err error) {
 			in.Err = fmt.Errorf("the record is larger than %d bytes", record.MaxAttributesBytes)
 		}
 		if in.Err != nil {
-			b.Rejects = append(b.Rejects, reject{in.Line, in.Err.Error(), in.Text})
+			b.Rejects = append(b.Rejects, rejectOf(in))
 			continue
 		}
 		size += len(text) + 1

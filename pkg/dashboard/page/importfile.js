@@ -88,6 +88,7 @@ class ImportFile {
         next.catch(() => {}); // reported when it is awaited
       }
       yield batch;
+      if (batch.failure) throw new FileError(sentence(batch.failure));
     }
   }
 }

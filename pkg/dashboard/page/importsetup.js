@@ -111,7 +111,7 @@ function roleOf(field) {
 const isShown = (input) => !input.closest('#import-setup [hidden]');
 
 function valueOf(input) {
-  if (input.type === 'checkbox') return input.checked;
+  if (input.type === 'checkbox') return input.checked && (input.getAttribute('value') ?? true);
   if (input.type === 'number') return Number(input.value);
   if (input.dataset.lines === undefined) return input.value;
   const lines = input.value.split('\n').map((line) => line.trim()).filter(Boolean);
