@@ -175,10 +175,7 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 	if im.work, err = newWork(im.Options, file); err != nil {
 		return err
 	}
-	if err := checkNames(ctx, file, im.work, im.Options); err != nil {
-		return err
-	}
-	if err := im.checkMirror(ctx, file); err != nil {
+	if err := im.check(ctx, file); err != nil {
 		return err
 	}
 	var earlier work

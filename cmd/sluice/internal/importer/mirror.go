@@ -18,6 +18,14 @@ import (
 	"sluice/pkg/recordfile"
 )
 
+// check returns an error if the file cannot be imported as it is described.
+func (im *importer) check(ctx context.Context, file inputFile) error {
+	if err := checkNames(ctx, file, im.work, im.Options); err != nil {
+		return err
+	}
+	return im.checkMirror(ctx, file)
+}
+
 // checkMirror refuses a file from which it cannot be said what to delete, before anything is changed.
 func (im *importer) checkMirror(ctx context.Context, file inputFile) error {
 	if !im.Mirror || im.Type != "" && !im.Whole {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -89,21 +90,40 @@ func TestAMirrorMakesEntitiesEqual(t *testing.T) {
 	s.wantEntities(t, "filtered", want)
 }
 
-// The last of several rows with an id counts, whatever is sent at once.
-func TestTheLastRowOfAMirrorCounts(t *testing.T) {
+// The calls of a round are concurrent, so the last of several rows with an id counts only if a round
+// has the id once.
+func TestARoundOfAMirrorHasAnIDOnce(t *testing.T) {
 	t.Parallel()
-	s := newService(t)
-	var b strings.Builder
-	want := make(map[string]string)
-	for i := range 1000 {
-		id := fmt.Sprint("e", i%7*i%31)
-		fmt.Fprintf(&b, `{"id":%q,"attributes":{"n":%d}}`+"\n", id, i)
-		want[id] = fmt.Sprintf(`entity {"n":%d}`, i)
+	for _, mirror := range []bool{true, false} {
+		im := &importer{Options: Options{Workers: 4, Description: importfile.Description{Resource: record.Entity, Format: record.NDJSON, Mirror: mirror}}}
+		var b strings.Builder
+		for i := range 100 {
+			fmt.Fprintf(&b, `{"id":"e%d"}`+"\n", i%7*i%31)
+		}
+		records, err := open(strings.NewReader(b.String()), im.Description, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds, twice, lines := 0, 0, int64(0)
+		for err == nil {
+			var list []row
+			list, err = im.read(records)
+			ids := make(map[string]bool)
+			for _, r := range list {
+				if lines++; r.Line != lines {
+					t.Errorf("line %d after %d", r.Line, lines-1)
+				}
+				if ids[r.ID] {
+					twice++
+				}
+				ids[r.ID] = true
+			}
+			rounds++
+		}
+		if err != io.EOF || lines != 100 || mirror != (twice == 0) || mirror != (rounds > 1) {
+			t.Errorf("mirror %v: %d lines in %d rounds, %d ids twice in a round, error %v", mirror, lines, rounds, twice, err)
+		}
 	}
-	if _, _, err := s.mirror(t, fileOf(t, "many.ndjson", b.String()), "", false, nil); err != nil {
-		t.Fatal(err)
-	}
-	s.wantEntities(t, "mirrored", want)
 }
 
 func TestWholeDeletesOnlyWhatItMay(t *testing.T) {
