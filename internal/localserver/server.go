@@ -96,6 +96,10 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	if err != nil {
 		return err
 	}
+	pages, err := withCORS(handler, getenv)
+	if err != nil {
+		return err
+	}
 	stopProfiles, err := startProfiles(o.Pprof, stdout)
 	if err != nil {
 		return err
@@ -113,7 +117,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		followImporter(running, o.Importer, handler)
 	}
 	greet(stdout, listener.Addr(), b, cfg)
-	server := newServer(handler, logger)
+	server := newServer(pages, logger)
 	bounded := newListener(listener, descriptors(), cfg, logger)
 	bounded.attach(server, handler.UnchargedHeaders)
 	return serve(ctx, server, bounded, stdout)

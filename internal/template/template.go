@@ -113,3 +113,33 @@ func Parse(b []byte) ([]Table, error) {
 	}
 	return tables, nil
 }
+
+// Cors says what web pages of other origins may send and read.
+type Cors struct {
+	AllowMethods  []string `yaml:"AllowMethods"`
+	AllowHeaders  []string `yaml:"AllowHeaders"`
+	ExposeHeaders []string `yaml:"ExposeHeaders"`
+	MaxAge        int      `yaml:"MaxAge"` // in seconds
+}
+
+// ParseCors returns the CORS configuration of a template's API. The template has it under a condition.
+func ParseCors(b []byte) (c Cors, err error) {
+	var doc document
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return c, fmt.Errorf("parse template: %w", err)
+	}
+	var api struct {
+		Cors yaml.Node `yaml:"CorsConfiguration"`
+	}
+	properties := doc.Resources["Api"].Properties
+	if err := properties.Decode(&api); err != nil {
+		return c, fmt.Errorf("parse template: Api: %w", err)
+	}
+	if choices := api.Cors.Content; len(choices) == 3 {
+		err = choices[1].Decode(&c)
+	}
+	if err != nil || c.AllowMethods == nil || c.AllowHeaders == nil || c.ExposeHeaders == nil {
+		return c, fmt.Errorf("parse template: Api has no CorsConfiguration: %w", err)
+	}
+	return c, nil
+}
