@@ -15,26 +15,23 @@ type blob struct {
 	size int64
 }
 
-var fileReader = js.Global().Get("FileReaderSync").New()
-
 func newBlob(file js.Value) blob { return blob{file, int64(file.Get("size").Float())} }
 
-// ReadAt reads a slice of the file, so that memory does not grow with the file.
+// ReadAt reads slice after slice, so that memory does not grow with the file.
 func (b blob) ReadAt(p []byte, offset int64) (n int, err error) {
-	if offset >= b.size {
-		return 0, io.EOF
-	}
 	defer func() {
 		if thrown := recover(); thrown != nil {
 			err = fmt.Errorf("the file cannot be read, perhaps because it has changed; choose it again (%v)", thrown)
 		}
 	}()
-	slice := b.file.Call("slice", float64(offset), float64(min(offset+int64(len(p)), b.size)))
-	bytes := js.Global().Get("Uint8Array").New(fileReader.Call("readAsArrayBuffer", slice))
-	if n = js.CopyBytesToGo(p, bytes); n < len(p) {
-		err = io.EOF
+	for n < len(p) {
+		read := js.Global().Call("readSlice", b.file, float64(offset+int64(n)), len(p)-n).Int()
+		if read == 0 {
+			return n, io.EOF
+		}
+		n += js.CopyBytesToGo(p[n:n+read], js.Global().Get("slice"))
 	}
-	return n, err
+	return n, nil
 }
 
 // boms are the byte order marks that decide the encoding, as in the Encoding Standard.

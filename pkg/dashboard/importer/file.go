@@ -12,14 +12,13 @@ import (
 	"sluice/pkg/importfile"
 )
 
-// sliceBytes is how much of a file is read at once.
-const sliceBytes = 1 << 20
-
 // file is the chosen file, or the only file in the chosen zip archive.
 type file struct {
 	blob
 	entry *zip.File // nil if the file is not a zip archive
-	sum   string    // SHA-256 of the chosen file; empty until it is known
+	sum   string    // SHA-256 of the chosen file; empty until an id is needed
+
+	unreadable error // from hashing the file
 }
 
 func openFile(b blob) (*file, error) {
@@ -37,18 +36,16 @@ func (f *file) content() (io.Reader, int64, error) {
 }
 
 func (f *file) raw() io.Reader {
-	return bufio.NewReaderSize(io.NewSectionReader(f.blob, 0, f.size), sliceBytes)
+	return bufio.NewReaderSize(io.NewSectionReader(f.blob, 0, f.size), 1<<20)
 }
 
-// seed is the seed of ids: the SHA-256 of the file, as in "sluice import".
-func (f *file) seed() (string, error) {
-	if f.sum != "" {
-		return f.sum, nil
+// id returns the id of a record that has none: it depends on the SHA-256 of the chosen file, as in
+// "sluice import". The file is hashed when the first id is needed.
+func (f *file) id(line int64) string {
+	if f.sum == "" && f.unreadable == nil {
+		hash := sha256.New()
+		_, f.unreadable = io.Copy(hash, f.raw())
+		f.sum = hex.EncodeToString(hash.Sum(nil))
 	}
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f.raw()); err != nil {
-		return "", err
-	}
-	f.sum = hex.EncodeToString(hash.Sum(nil))
-	return f.sum, nil
+	return importfile.SeededID(f.sum, line)
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,15 +97,11 @@ func (s *session) survey(d importfile.Description) (importfile.Report, error) {
 }
 
 func (s *session) open(d importfile.Description) error {
-	seed, err := s.file.seed()
-	if err != nil {
-		return err
-	}
 	in, _, err := s.file.content()
 	if err != nil {
 		return err
 	}
-	s.rows, err = importfile.Open(in, d, options(func(line int64) string { return importfile.SeededID(seed, line) }))
+	s.rows, err = importfile.Open(in, d, options(s.file.id))
 	return err
 }
 
@@ -138,7 +135,7 @@ func (s *session) next() (b batch, err error) {
 			b.Last = true
 			break
 		}
-		if err != nil {
+		if err = cmp.Or(s.file.unreadable, err); err != nil {
 			b.Last, b.Failure = true, err.Error()
 			break
 		}

@@ -33,17 +33,22 @@ const readInPage = `(async ({ content, description }) => {
 	const bytes = Uint8Array.from(atob(content), (c) => c.charCodeAt(0));
 	const file = new ImportFile(new File([bytes], 'file'));
 	const all = { Records: [], Rejects: [], Failure: '', Valid: 0, Rejected: 0 };
-	try {
-		for await (const { rows, rejects } of file.batches(description)) {
+	const attempt = async (step) => {
+		try {
+			return await step();
+		} catch (error) {
+			if (!(error instanceof FileError)) throw error;
+			all.Failure = error.message;
+		}
+	};
+	const report = await attempt(() => file.ask({ do: 'survey', description }));
+	Object.assign(all, { Valid: report?.valid, Rejected: report?.rejected });
+	await attempt(async () => {
+		for await (const { rows, rejects } of file.batches(report?.description ?? description)) {
 			all.Records.push(...rows.map(({ line, json }) => ({ Line: line, JSON: json })));
 			all.Rejects.push(...rejects);
 		}
-		const { valid, rejected } = await file.ask({ do: 'survey', description });
-		Object.assign(all, { Valid: valid, Rejected: rejected });
-	} catch (error) {
-		if (!(error instanceof FileError)) throw error;
-		all.Failure = error.message;
-	}
+	});
 	file.stop();
 	return JSON.stringify(all);
 })`
