@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"text/tabwriter"
 
@@ -204,16 +205,23 @@ func describeBuild(b index.Build) string {
 }
 
 func listIndexesCommand(o *indexStorage) *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
+	var workspace string
+	cmd := &cobra.Command{
+		Use:   "list [--workspace NAME]",
 		Short: "Show the indexed attributes and how far their indexes are built",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireValues(cmd, "workspace"); err != nil {
+				return err
+			}
 			s, where, err := o.open(cmd)
 			if err != nil {
 				return err
 			}
 			all, err := s.List(cmd.Context())
+			if workspace != "" {
+				all = slices.DeleteFunc(all, func(d index.Declaration) bool { return d.Workspace != workspace })
+			}
 			switch {
 			case err != nil:
 				return err
@@ -226,13 +234,15 @@ func listIndexesCommand(o *indexStorage) *cobra.Command {
 			return printIndexes(cmd.OutOrStdout(), all)
 		},
 	}
+	cmd.Flags().StringVar(&workspace, "workspace", "", "only indexes of this workspace")
+	return cmd
 }
 
 func printIndexes(w io.Writer, all []index.Declaration) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "WORKSPACE\tTYPE\tATTRIBUTE\tKIND\tSTATE\tDONE\tINDEXED\tABSENT\tUNFIT")
+	fmt.Fprintln(table, "WORKSPACE\tTYPE\tATTRIBUTE\tKIND\tPLACE\tSTATE\tDONE\tINDEXED\tABSENT\tUNFIT")
 	for _, d := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.0f %%\t%d\t%d\t%d\n", d.Workspace, d.Type, d.Attribute, d.ValueType, d.State, 100*d.Done(), d.Build.Indexed, d.Build.Absent, d.Build.Unfit)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%.0f %%\t%d\t%d\t%d\n", d.Workspace, d.Type, d.Attribute, d.ValueType, d.Place, d.State, 100*d.Done(), d.Build.Indexed, d.Build.Absent, d.Build.Unfit)
 	}
 	return table.Flush()
 }

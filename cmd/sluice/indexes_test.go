@@ -79,9 +79,12 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	find(0, "grace", "email", "--prefix", "grace@")
 	find(0, "No entity matches", "email", "nobody@example.com")
 	find(2, "give a value", "email")
-	if out, _ := wantRun(t, inEnv(t, s.env, "indexes", "list"), 0, "WORKSPACE", ""); !strings.Contains(out, "email      text    ready  100 %  1        0       1\n") {
-		t.Error(out)
+	for _, args := range [][]string{{"indexes", "list"}, {"indexes", "list", "--workspace", "default"}} {
+		if out, _ := wantRun(t, inEnv(t, s.env, args...), 0, "WORKSPACE", ""); !strings.Contains(out, "email      text    1      ready  100 %  1        0       1\n") {
+			t.Error(out)
+		}
 	}
+	wantRun(t, inEnv(t, s.env, "indexes", "list", "--workspace", "other"), 0, "", "No attribute is indexed")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "The index of person.email is ready", "")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already indexed, as text")
 	for _, attribute := range []string{"c", "d"} {

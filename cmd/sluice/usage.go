@@ -29,14 +29,14 @@ func usageCommand(getenv func(string) string) *cobra.Command {
 of the last 60 seconds. A bar has its full height if the limit was reached in that
 second. The command sends one request per second to the route usage. Ctrl-C ends it.
 
-If the output is not a terminal, the command writes one line for each second, with a
-delay of two seconds. With --json it writes the responses of the service, one per line.
+If the output is not a terminal, or with --once, the command shows the usage once and
+ends. With --json it prints the service's responses, one per line.
 
 The key needs the scope dashboard, and with --of the scope operator too.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp,
 		Example: `  sluice usage
-  sluice usage --of 192.0.2.1 --once
+  sluice usage --of 192.0.2.1 | tail -n +3
   sluice usage --of key:7m3kq2xw9abc
   sluice usage --json | jq '.seconds[-2].imports'`,
 		Args: cobra.NoArgs,
@@ -49,24 +49,23 @@ The key needs the scope dashboard, and with --of the scope operator too.
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&o.of, "of", "", "address, or key:ID, to watch (default: what counts the requests of this machine)")
-	cmd.Flags().BoolVar(&o.once, "once", false, "show the usage once and exit")
+	cmd.Flags().BoolVar(&o.once, "once", false, "show the usage once and end, also on a terminal")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the service's responses as JSON")
 	return cmd
 }
 
-// watchUsage shows the usage every second until ctx is done, or only once if o.once is set.
+// watchUsage shows the usage every second until ctx is done, or only once.
 func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 	c, err := o.client(client.Config{})
 	if err != nil {
 		return err
 	}
-	show := usageview.Lines(stdout)
+	once := o.once || !progress.IsTerminal(stdout)
+	show := func(u client.Usage) error { return usageview.Bars(stdout, u) }
 	switch {
 	case o.json:
 		show = func(u client.Usage) error { return json.NewEncoder(stdout).Encode(u) }
-	case o.once:
-		show = func(u client.Usage) error { return usageview.Bars(stdout, u) }
-	case progress.IsTerminal(stdout):
+	case !once:
 		var leave func()
 		show, leave = usageview.Screen(stdout)
 		defer leave()
@@ -78,10 +77,10 @@ func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 		if err == nil {
 			err = show(u)
 		}
-		if ctx.Err() != nil && !o.once {
+		if ctx.Err() != nil && !once {
 			return nil // a signal is the usual way to stop, not an error
 		}
-		if err != nil || o.once {
+		if err != nil || once {
 			return err
 		}
 		select {

@@ -26,17 +26,20 @@ func usageServer(t *testing.T) (url string, asked chan string) {
 	return server.URL, asked
 }
 
+// Without a terminal, the command ends too.
 func TestUsageOnce(t *testing.T) {
 	t.Parallel()
 	url, asked := usageServer(t)
-	out, stderr, code := run(t, sluiceCommand(t, url, "usage", "--once", "--of", "2001:db8::1"))
-	if code != 0 || !strings.HasPrefix(out, "key 7m3kq2xw9abc, the last 55 seconds\n\nrecords ") || strings.Contains(out, "\x1b") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	for _, args := range [][]string{{"usage", "--of", "2001:db8::1"}, {"usage", "--once", "--of", "2001:db8::1"}} {
+		out, stderr, code := run(t, sluiceCommand(t, url, args...))
+		if code != 0 || !strings.HasPrefix(out, "key 7m3kq2xw9abc, the last 55 seconds\n\nrecords ") || strings.Contains(out, "\x1b") {
+			t.Errorf("exit code %d, %s%s", code, out, stderr)
+		}
+		if got := <-asked; got != "/usage?address=2001%3Adb8%3A%3A1" || len(asked) > 0 {
+			t.Errorf("asked for %s", got)
+		}
 	}
-	if got := <-asked; got != "/usage?address=2001%3Adb8%3A%3A1" {
-		t.Errorf("asked for %s", got)
-	}
-	out, stderr, code = run(t, sluiceCommand(t, url, "usage", "--once", "--json"))
+	out, stderr, code := run(t, sluiceCommand(t, url, "usage", "--json"))
 	var u client.Usage
 	if err := json.Unmarshal([]byte(out), &u); err != nil || code != 0 || len(u.Seconds) != 60 {
 		t.Errorf("exit code %d, %s%s, %v", code, out, stderr, err)

@@ -1,5 +1,5 @@
 // Package usageview shows how much of its limits an address or API key uses: as bars, which
-// are drawn once or kept up to date on a terminal, or as one line per second.
+// are drawn once, or kept up to date on a terminal.
 package usageview
 
 import (
@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"sluice/cmd/sluice/internal/progress"
@@ -54,7 +53,7 @@ type meter struct {
 
 // meters returns a meter for "records", one for "imports", and one for each route called in
 // these seconds.
-func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
+func meters(limits client.UsageLimits, seconds []client.UsageSecond) []meter {
 	list := []meter{
 		{"records", limits.Records, func(s client.UsageSecond) int64 { return s.Records }},
 		{"imports", limits.Imports, func(s client.UsageSecond) int64 { return s.Imports }},
@@ -99,7 +98,7 @@ const (
 // bars returns lines of at most width-1 columns, because some terminals begin a new line after
 // the last column.
 func bars(u client.Usage, width int) []string {
-	list := meters(u.Limits, u.Seconds...)
+	list := meters(u.Limits, u.Seconds)
 	names := 0
 	for _, m := range list {
 		names = max(names, len(m.name)+1)
@@ -139,34 +138,5 @@ func bar(used, limit int64) rune {
 		return levels[8]
 	default:
 		return levels[1+used*7/limit]
-	}
-}
-
-// unsettled is how many of the latest seconds can still change.
-const unsettled = 2
-
-// Lines returns a function that writes one line for each second whose counts are final. The first
-// call writes only the latest of these seconds, and later calls only new ones.
-func Lines(w io.Writer) func(client.Usage) error {
-	var shown int64
-	return func(u client.Usage) error {
-		done := u.Seconds[:max(0, len(u.Seconds)-unsettled)]
-		if shown == 0 && len(done) > 1 {
-			done = done[len(done)-1:]
-		}
-		for _, s := range done {
-			if s.Second <= shown {
-				continue
-			}
-			shown = s.Second
-			line := time.Unix(s.Second, 0).UTC().Format(time.RFC3339)
-			for _, m := range meters(u.Limits, s) {
-				line += fmt.Sprintf(", %s %d/%d", m.name, m.used(s), m.limit)
-			}
-			if _, err := fmt.Fprintln(w, line); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
 }

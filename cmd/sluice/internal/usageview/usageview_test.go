@@ -1,7 +1,6 @@
 package usageview
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -74,24 +73,5 @@ func TestTheHeightOfABar(t *testing.T) {
 		if got := bar(used, 200); got != want {
 			t.Errorf("%d of 200: %c, want %c", used, got, want)
 		}
-	}
-}
-
-func TestLinesShowEachSecondOnce(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	show := Lines(&out)
-	u := used(5, 6, 7, 8)
-	for range 2 {
-		if err := show(u); err != nil {
-			t.Fatal(err)
-		}
-	}
-	u.Seconds = append(u.Seconds[1:], client.UsageSecond{Second: 1_800_000_060})
-	if err := show(u); err != nil {
-		t.Fatal(err)
-	}
-	if want := "2027-01-15T08:00:57Z, records 6/200, imports 0/20, requests list-entity 1/100\n2027-01-15T08:00:58Z, records 7/200, imports 0/20, requests list-entity 1/100\n"; out.String() != want {
-		t.Errorf("got %s, want %s", out.String(), want)
 	}
 }
