@@ -255,7 +255,7 @@ func (c *changer) change(id string, n int) (counted bool, err error) {
 		if read, err = c.store.GetEach(ctx, workspace, []string{id}); err == nil {
 			time.Sleep(between(c.rng, time.Second))
 			latest := read[id]
-			d := entity.Draft{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"w%d":%d}`, c.number, n+1))}
+			d := entity.Draft{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"w%d":%d}`, c.number, n+1)), Deleted: c.rng.IntN(4) == 0}
 			err = entity.Upsert(ctx, c.store, workspace, id, []entity.Draft{d}, &latest).Errs[0]
 		}
 	}

@@ -9,6 +9,7 @@
 package copier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,8 +98,8 @@ func (c *copier) rounds(ctx context.Context) error {
 			return journal.Continues(context.Cause(ctx), where)
 		case c.Every > 0 && failure != nil && failure.Retryable():
 			fmt.Fprintf(c.stderr, "%v. The next round continues.\n", err)
-			if c.state, err = load(c.State); err != nil {
-				return err
+			if c.state, err = load(c.State); c.state == nil {
+				return cmp.Or(err, fmt.Errorf("%s is gone", c.State))
 			}
 		case err != nil:
 			return journal.Continues(err, where)

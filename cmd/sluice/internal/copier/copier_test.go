@@ -185,7 +185,6 @@ func TestACopyIsEqual(t *testing.T) {
 		"DynamoDB":          func(t *testing.T) (from, to *service) { s := newDynamo(t); return s, s },
 		"bbolt to DynamoDB": func(t *testing.T) (from, to *service) { return newBolt(t, time.Millisecond), newDynamo(t) },
 		"one file of bbolt": func(t *testing.T) (from, to *service) { s := newBolt(t, time.Millisecond); return s, s },
-		"DynamoDB to bbolt": func(t *testing.T) (from, to *service) { return newDynamo(t), newBolt(t, time.Millisecond) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
