@@ -136,7 +136,7 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if f.Description, err = f.shape.description(cmd, f.Path); err != nil {
 		return err
 	}
-	f.Resource, f.Mirror = resource, f.mirror
+	f.Resource, f.Mirror = resource, f.Mirror || f.mirror
 	if err := checkImport(&f.Options, f.format, f.update); err != nil {
 		return err
 	}
