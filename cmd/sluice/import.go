@@ -31,11 +31,11 @@ ignored. --dry-run checks every record without a call, and prints what the impor
 reject and the first record that it would send; an id of zeros stands for a new one.
 
 CSV has a column attributes.<name> for each attribute, or one column attributes with
-JSON. In a column attributes.<name>, objects, arrays, and unquoted numbers, true,
-false and null are JSON. An empty cell without quotes means that the record lacks the
-attribute. All other cells are text. The import removes the apostrophes that an
-export adds. To import exported entities without changes, use --create-only. An empty
-cell in a column of a field means that the record lacks the field.
+JSON. An empty cell without quotes means that the record lacks the attribute, and an
+empty cell in a column of a field that it lacks the field. In an export, unquoted
+numbers, true, false, null, objects and arrays are JSON, and all other cells are text.
+In other files, a column has one type: see --types. The import removes the apostrophes
+that an export adds. To import exported entities without changes, use --create-only.
 
 ` + shapeHelp + `
 
@@ -46,11 +46,12 @@ allows. A call with a temporary error is retried up to 40 times within two minut
 If an import is stopped or killed, run the same command again to continue it. Each
 record is stored once. To make this possible, the import keeps a journal beside the
 file, FILE.sluice-import. With the journal, a record without an id gets the same id in
-every run. The journal stays after the import is complete. After that, the same command
-imports only what was appended to the file, if anything. --again starts over, with new
-ids: records without an id are then stored a second time, as they are if you remove the
-journal. A symbolic link is treated as the file that it points to. Standard input has no
-journal.
+every run: it depends on the line and on the content that the file had when the import
+began. The journal stays after the import is complete. After that, the same command
+imports only what was appended to the file, if anything. --again starts over, and stores
+records without an id a second time only if the file has changed, as it does if you
+remove the journal. A symbolic link is treated as the file that it points to. Standard input has no
+journal; it is read to its end first.
 
 If an entity already exists, the import merges the attributes into it (RFC 7396: null
 removes an attribute, even from a new entity) and replaces its type if the file has
@@ -107,6 +108,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 	f.addShare(cmd)
 	f.shape.add(cmd)
 	cmd.Flags().StringVar(&f.format, "format", "", "ndjson, csv or json (default: the format of the file name)")
+	cmd.Flags().StringVar(&f.SaveAs, "save-as", "", "file for a description of the file, for --as and the dashboard")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check every record, print what would be created and rejected, and do nothing")
 	cmd.Flags().BoolVar(&f.OneByOne, "one-by-one", false, "create each event in a separate call")
 	cmd.Flags().BoolVar(&f.CreateOnly, "create-only", false, "create each entity in a separate call, and reject it if it exists with other content")
@@ -129,16 +131,27 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	f.Path, f.Stdin = args[1], cmd.InOrStdin()
+	f.Path = args[1]
 	if f.rate < 1 && cmd.Flags().Changed("rate") {
 		return usageError("--rate must be at least 1")
 	}
-	if f.Description, err = f.shape.description(cmd, f.Path); err != nil {
+	if f.Description, err = f.shape.description(cmd, resource); err != nil {
 		return err
 	}
-	f.Resource, f.Mirror = resource, f.Mirror || f.mirror
+	f.Mirror = f.Mirror || f.mirror
 	if err := checkImport(&f.Options, f.format, f.update); err != nil {
 		return err
+	}
+	if f.Path == "-" {
+		if f.File, err = importer.Spool(cmd.InOrStdin()); err != nil {
+			return fmt.Errorf("copy standard input: %w", err)
+		}
+		defer os.Remove(f.File) //nolint:errcheck // it is in the directory for temporary files
+	}
+	if f.shape.as == "" {
+		if f.Description, err = importer.Complete(cmp.Or(f.File, f.Path), f.Description); err != nil {
+			return err
+		}
 	}
 	if f.dryRun {
 		return tryImport(cmd, f.Options, f.json)
@@ -210,8 +223,10 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 	case update && o.CreateOnly:
 		return usageError("--update and --create-only cannot be used together")
 	}
-	if o.Format, err = importFormat(format, o.Path); err != nil {
-		return err
+	if o.Format == "" {
+		if o.Format, err = importFormat(format, o.Path); err != nil {
+			return err
+		}
 	}
 	if err := o.Check(); err != nil {
 		return usageError("%w", err)

@@ -377,10 +377,12 @@ func packed(t *testing.T, text string) string {
 func TestImportFromStandardInput(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
-	cmd := sluiceCommand(t, s.url, "import", "events", "-")
-	cmd.Stdin = strings.NewReader(eventLines(250))
-	wantRun(t, cmd, 0, "250 events: 250 new", "Standard input has no journal")
-	wantFiles(t, cmd.Dir)
+	for _, want := range []string{"250 events: 250 new", "250 events: 0 new, 250 there already"} {
+		cmd := sluiceCommand(t, s.url, "import", "events", "-")
+		cmd.Stdin = strings.NewReader(eventLines(250))
+		wantRun(t, cmd, 0, want, "")
+		wantFiles(t, cmd.Dir)
+	}
 	wantEachOnce(t, s.client(t), "/event", 250)
 }
 

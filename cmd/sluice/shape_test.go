@@ -64,7 +64,7 @@ func TestFilesAsPeopleHaveThem(t *testing.T) {
 	c := s.client(t)
 	for path, want := range map[string]string{
 		"/event/1001":     `{"id":"1001","name":"order_placed","entity_id":"ada","occurred_at":"2026-02-28T23:00:00.000Z","attributes":{"Betrag":"1.250,50"}`,
-		"/event/1002":     `{"id":"1002","name":"order_placed","entity_id":"charles","occurred_at":"2026-03-28T23:00:00.000Z","attributes":{"Betrag":17,"Bemerkung":"Eilt; bitte\r\nzweimal klingeln"}`,
+		"/event/1002":     `{"id":"1002","name":"order_placed","entity_id":"charles","occurred_at":"2026-03-28T23:00:00.000Z","attributes":{"Betrag":"17","Bemerkung":"Eilt; bitte\r\nzweimal klingeln"}`,
 		"/entity/17":      `{"id":"17","type":"customer","attributes":{"name":"Ada","tags":["a","b"]}`,
 		"/entity/18":      `{"id":"18","type":"customer","attributes":{}`,
 		"/event/v1":       `{"id":"v1","name":"visit"`,
@@ -111,9 +111,9 @@ func TestImportOfAnArchive(t *testing.T) {
 	file := write(t, "backup.zip", string(zipped(t, "orders.csv", orders)))
 	cmd := sluiceCommand(t, nowhere, "import", "events", file, "--dry-run", "--delimiter", ";", "--map", "Datum=occurred_at", "--time-format", "%d.%m.%Y", "--name", "n")
 	wantRun(t, cmd, 0, "2 events: 2 would be sent, 0 would be rejected", "")
-	cmd = sluiceCommand(t, nowhere, "import", "events", "-", "--dry-run")
+	cmd = sluiceCommand(t, nowhere, "import", "events", "-", "--format", "csv", "--dry-run", "--map", "Datum=occurred_at", "--time-format", "%d.%m.%Y", "--name", "n")
 	cmd.Stdin = strings.NewReader(read(t, file))
-	wantRun(t, cmd, exitFailure, "", "zip archive")
+	wantRun(t, cmd, 0, "2 events: 2 would be sent, 0 would be rejected", "")
 }
 
 func zipped(t *testing.T, name, text string) []byte {

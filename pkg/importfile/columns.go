@@ -1,37 +1,76 @@
 package importfile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"sluice/pkg/entity"
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
-// columns turns a file's records into the form that the API accepts.
+// columns says what the columns of a CSV file and the members of JSON objects become.
 type columns struct {
 	Description
-	known    []string          // fields that a column or member can name, except attributes
-	ignored  []string          // of these, the ones that the service sets
-	becomes  map[string]Column // by Source
-	rename   bool              // whether to rename the members of JSON objects; CSV columns are renamed in the header
-	found    map[string]bool   // the Sources that have been found in the file
-	readable bool              // whether at least one record's members could be read
-	times    *times            // nil for RFC 3339
+	fields   []string           // that clients can choose, except attributes
+	ignored  []string           // that the service sets
+	byName   map[string]*column // by Source
+	parents  map[string]bool    // members of which a Source names a part: properties, for properties.time
+	export   bool               // whether a CSV file has the header of an export
+	indexes  []Index
+	times    *times    // nil for RFC 3339
+	order    []*column // found members, in order of the first of each
+	readable bool      // whether at least one record's members could be read
 }
 
-func newColumns(d Description) (*columns, error) {
+// column is a column or member that the description names or that has been found.
+type column struct {
+	Column
+	described bool
+	found     bool
+	values    int64  // cells or members that are neither empty nor null, if surveyed
+	attribute bool   // whether it becomes an attribute
+	name      string // of the field or attribute; empty if the column is left out
+	kinds     kinds
+}
+
+func newColumns(d Description, indexes []Index) (*columns, error) {
 	members := Members(d.Resource)
-	c := &columns{
-		Description: d, known: record.Columns(members), ignored: record.SetByService(members), becomes: make(map[string]Column),
-		rename: len(d.Columns) > 0 && d.Format != record.CSV, found: make(map[string]bool),
-	}
+	c := &columns{Description: d, fields: Fields(d.Resource), ignored: record.SetByService(members), byName: make(map[string]*column), parents: make(map[string]bool), indexes: indexes}
 	if d.Mirror {
-		c.known = append(c.known, inTombstones...)
+		c.fields = append(c.fields, inTombstones...)
 	}
-	if err := c.checkColumns(); err != nil {
-		return nil, err
+	from := make(map[string]string)
+	for _, described := range d.Columns {
+		if _, twice := c.byName[described.Source]; twice {
+			return nil, fmt.Errorf("the column %q is described twice", described.Source)
+		}
+		if field := described.Field; field != "" && !described.Out {
+			if !c.isField(field) {
+				return nil, fmt.Errorf("the column %q cannot become %q, which is not a field; the fields are %s, attributes and %sNAME", described.Source, field, strings.Join(c.fields, ", "), AttributePrefix)
+			}
+			if other, taken := from[field]; taken {
+				return nil, fmt.Errorf("both columns %q and %q become the field %s", other, described.Source, field)
+			}
+			from[field] = described.Source
+		}
+		col := c.resolve(described)
+		col.described = true
+		switch {
+		case described.Type != "" && !slices.Contains(valueTypes, described.Type):
+			return nil, fmt.Errorf("the column %q has the unknown type %q; the types are text, number, boolean, json and auto", described.Source, described.Type)
+		case described.Type != "" && !col.attribute:
+			return nil, fmt.Errorf("the column %q has the type %s, but only attributes have types", described.Source, described.Type)
+		}
+		c.byName[described.Source] = col
+		if d.Format != record.CSV {
+			for i, char := range described.Source {
+				if char == '.' {
+					c.parents[described.Source[:i]] = true
+				}
+			}
+		}
 	}
 	var err error
 	c.times, err = newTimes(d)
@@ -41,94 +80,134 @@ func newColumns(d Description) (*columns, error) {
 // inTombstones are the members that only the changes in walks have.
 var inTombstones = []string{"deleted", "deleted_at", "erased", "erased_at", "reason"}
 
-// checkColumns fails if a Source is there twice, or becomes an unknown field or the same field as
-// another.
-func (c *columns) checkColumns() error {
-	from := make(map[string]string)
-	for _, column := range c.Columns {
-		if _, twice := c.becomes[column.Source]; twice {
-			return fmt.Errorf("the column %q is described twice", column.Source)
-		}
-		c.becomes[column.Source] = column
-		field := column.Field
-		switch {
-		case column.Out || field == "":
-			continue
-		case !c.isField(field) || slices.Contains(c.ignored, field):
-			return fmt.Errorf("the column %q cannot become %q, which is not a field; the fields are %s, attributes and %sNAME", column.Source, field, strings.Join(Fields(c.Resource), ", "), AttributePrefix)
-		}
-		if other, taken := from[field]; taken {
-			return fmt.Errorf("both columns %q and %q become the field %s", other, column.Source, field)
-		}
-		from[field] = column.Source
-	}
-	return nil
-}
-
 func (c *columns) isField(name string) bool {
-	return strings.HasPrefix(name, AttributePrefix) || name == "attributes" || slices.Contains(c.known, name)
+	return strings.HasPrefix(name, AttributePrefix) || name == "attributes" || slices.Contains(c.fields, name)
 }
 
-// field returns the field that a column or member becomes, or "" if it is left out.
-func (c *columns) field(name string) string {
-	column, described := c.becomes[name]
-	if described {
-		c.found[name] = true
-	}
+// resolve says what a column becomes. Without a description, an unknown name stays what it is, so
+// that it is an error.
+func (c *columns) resolve(described Column) *column {
+	col := &column{Column: described}
+	field := described.Field
 	switch {
-	case column.Out:
-		return ""
-	case column.Field != "":
-		return column.Field
-	case len(c.becomes) == 0 || c.isField(name):
-		return name
+	case described.Out, field == "" && slices.Contains(c.ignored, described.Source):
+		return col
+	case field != "":
+	case c.isField(described.Source) || len(c.Columns) == 0:
+		field = described.Source
+	default:
+		field = AttributePrefix + described.Source
 	}
-	return AttributePrefix + name
+	col.name, col.attribute = strings.CutPrefix(field, AttributePrefix)
+	if !col.attribute {
+		col.name = field
+	}
+	return col
 }
 
-// find remembers which Sources are members of a record.
-func (c *columns) find(members []record.Pair) {
-	c.readable = true
-	for _, m := range members {
-		if _, described := c.becomes[m.Name]; described {
-			c.found[m.Name] = true
+// of returns the column with a name in the file.
+func (c *columns) of(name string) *column {
+	col := c.byName[name]
+	if col == nil {
+		col = c.resolve(Column{Source: name})
+		c.byName[name] = col
+	}
+	if !col.found {
+		col.found = true
+		c.order = append(c.order, col)
+	}
+	return col
+}
+
+// ofHeader returns the columns of a CSV file. Columns that it lacks, and those with unknown names,
+// are errors.
+func (c *columns) ofHeader(header []string) (list []*column, err error) {
+	all := record.Columns(Members(c.Resource))
+	c.export = len(header) >= len(all) && slices.Equal(header[:len(all)], all)
+	taken := make(map[string]bool)
+	for i, name := range header {
+		if name == "" && !c.export {
+			name = columnName(i)
+			if c.byName[name] == nil {
+				c.byName[name] = &column{Column: Column{Source: name, Out: true}}
+			}
+		}
+		col := c.of(name)
+		list = append(list, col)
+		field := col.field()
+		switch {
+		case col.out():
+		case taken[field]:
+			return nil, fmt.Errorf("line 1: the column %q occurs twice", name)
+		case col.attribute && taken["attributes"], field == "attributes" && slices.ContainsFunc(list, func(c *column) bool { return c.attribute }):
+			return nil, fmt.Errorf("line 1: the header must not have both the column attributes and the column %q", name)
+		case !c.isField(field):
+			return nil, fmt.Errorf("line 1: the column %q is unknown; the known columns are %s, attributes, %s<name>; say what it becomes, such as %s",
+				name, strings.Join(all, ", "), AttributePrefix, AttributePrefix+name)
+		}
+		taken[field] = true
+	}
+	for _, described := range c.Columns {
+		if !c.byName[described.Source].found {
+			return nil, fmt.Errorf("line 1: the header lacks the column %q of the description", described.Source)
 		}
 	}
+	for _, col := range list {
+		col.Type = c.typeOf(col)
+	}
+	return list, nil
 }
 
-// layout returns the file's layout. After the header is read, checkHeader must be called.
-func (c *columns) layout() recordfile.Layout {
-	l := recordfile.Layout{Columns: c.known, Delimiter: c.Delimiter}
-	if len(c.becomes) > 0 {
-		l.Rename = c.field
+// typeOf returns the type of a CSV column: from the description, from the index on the attribute,
+// or, in an export, by each cell.
+func (c *columns) typeOf(col *column) ValueType {
+	switch {
+	case col.Type != "" && col.Type != Auto || !col.attribute:
+		return col.Type
+	case c.export:
+		return JSON
 	}
-	return l
-}
-
-// checkHeader fails if the file is CSV and lacks a column that the description names.
-func (c *columns) checkHeader(format record.Format) error {
-	if format != record.CSV {
-		return nil
+	found, types := ValueType(""), false
+	for _, other := range c.byName {
+		types = types || other.found && other.name == "type" && !other.attribute
 	}
-	for _, column := range c.Columns {
-		if !c.found[column.Source] {
-			return fmt.Errorf("line 1: the header lacks the column %q of the description", column.Source)
+	for _, x := range c.indexes {
+		if x.Attribute != col.name || c.Resource != record.Entity || !types && x.EntityType != cmp.Or(c.Type, entity.DefaultType) {
+			continue
 		}
+		if found != "" && found != x.Type {
+			return Auto
+		}
+		found = x.Type
 	}
-	return nil
+	if found != "" {
+		return found
+	}
+	return Auto
 }
 
-// checkFound is Reader.Missing.
-func (c *columns) checkFound(attributes bool) error {
+func (c *column) out() bool { return !c.attribute && c.name == "" }
+
+// field returns the field as in a Description, or "" if the column is left out.
+func (c *column) field() string {
+	if c.attribute {
+		return AttributePrefix + c.name
+	}
+	return c.name
+}
+
+// missing is Reader.Missing.
+func (c *columns) missing(attributes bool) error {
 	if !c.readable {
 		return nil
 	}
-	for _, column := range c.Columns {
-		if c.found[column.Source] || column.Out || column.Field == "" {
+	for _, described := range c.Columns {
+		col := c.byName[described.Source]
+		if col.found || described.Out || described.Field == "" {
 			continue
 		}
-		if isAttribute := column.Field == "attributes" || strings.HasPrefix(column.Field, AttributePrefix); attributes || !isAttribute {
-			return fmt.Errorf("no record has the member %q, which becomes %s; write it as in the file, or leave it out of the description", column.Source, column.Field)
+		if isAttribute := col.attribute || col.name == "attributes"; attributes || !isAttribute {
+			return fmt.Errorf("no record has the member %q, which becomes %s; write it as in the file, or leave it out of the description", described.Source, described.Field)
 		}
 	}
 	return nil
@@ -136,5 +215,5 @@ func (c *columns) checkFound(attributes bool) error {
 
 // plain reports whether the file may have records in the form of the API, which need no conversion.
 func (c *columns) plain() bool {
-	return len(c.becomes) == 0 && c.times == nil && c.Name == "" && c.Type == "" && !c.EscapeIDs
+	return len(c.Columns) == 0 && c.times == nil && c.Name == "" && c.Type == "" && !c.EscapeIDs
 }

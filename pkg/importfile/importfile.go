@@ -9,11 +9,14 @@
 package importfile
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,7 +25,6 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
 // Options is what a Reader needs besides the Description.
@@ -32,26 +34,34 @@ type Options struct {
 	ID func(line int64) string
 
 	// Decode returns a reader of r's text in UTF-8. encoding is Description.Encoding. It may be nil
-	// for files in UTF-8. Bytes that are not text become U+FFFD.
+	// for files in UTF-8 and UTF-16. Bytes that are not text become U+FFFD.
 	Decode func(encoding string, r io.Reader) (io.Reader, error)
+
+	Indexes []Index // the indexed attributes of the workspace
 }
 
-// decoder returns a recordfile.Layout.Decode that reports its error in *failed.
-func (o Options) decoder(encoding string, failed *error) func(io.Reader) io.Reader {
-	if encoding == "" {
+// Index is an indexed attribute, which decides the type of a column without a type.
+type Index struct {
+	EntityType string    `json:"type"`
+	Attribute  string    `json:"attribute"`
+	Type       ValueType `json:"value_type"`
+}
+
+// decoder returns nil if nothing is to be decoded.
+func (o Options) decoder(encoding string) func(io.Reader) (io.Reader, error) {
+	switch encoding {
+	case "":
 		return nil
+	case "utf-16", "utf-16le":
+		return decodeUTF16
+	case "utf-16be":
+		return func(r io.Reader) (io.Reader, error) { return newUTF16Reader(r, binary.BigEndian), nil }
 	}
-	return func(in io.Reader) io.Reader {
-		var decoded io.Reader
-		err := fmt.Errorf("the encoding %s is not supported here", encoding)
-		if o.Decode != nil {
-			decoded, err = o.Decode(encoding, in)
+	return func(r io.Reader) (io.Reader, error) {
+		if o.Decode == nil {
+			return nil, fmt.Errorf("the encoding %s is not supported here", encoding)
 		}
-		if err != nil {
-			*failed = err
-			return strings.NewReader("")
-		}
-		return decoded
+		return o.Decode(encoding, r)
 	}
 }
 
@@ -105,40 +115,75 @@ func (r *Row) JSON() []byte {
 // Reader reads the rows of a file in order. It is not safe for concurrent use.
 type Reader struct {
 	description Description
-	file        *recordfile.Reader
 	columns     *columns
 	id          func(line int64) string
+	lines       lineReader
+	csv         *csvReader
+	header      []*column
+	array       *arrayReader
+
+	surveyed bool   // whether to count what the rows have
+	cells    []cell // of the last row of a CSV file, if surveyed
 }
 
 // Open reads the beginning of a file, which may be compressed with gzip and may begin with a byte
 // order mark. It fails if d is not valid, if the file cannot be unpacked or decoded, or if the
 // header of a CSV file is not valid.
+//
+// In a CSV file, it reads each cell of an Auto column by itself. Use the description that
+// ChooseTypes or Survey returns for one type per column.
 func Open(file io.Reader, d Description, o Options) (*Reader, error) {
 	r := &Reader{description: d, id: o.ID}
 	var err error
-	if r.columns, err = newColumns(d); err != nil {
+	if r.columns, err = newColumns(d, o.Indexes); err != nil {
 		return nil, err
 	}
-	var undecodable error
-	layout := r.columns.layout()
-	layout.Decode = o.decoder(d.Encoding, &undecodable)
-	r.file, err = recordfile.NewReader(file, d.Format, layout)
-	if err := errors.Join(undecodable, err); err != nil {
+	if err = r.lines.open(file, o.decoder(d.Encoding)); err != nil {
 		return nil, err
 	}
-	return r, r.columns.checkHeader(d.Format)
+	for range d.SkipLines {
+		if _, err := r.lines.next(nil); err != nil && !errors.Is(err, errLongLine) && err != io.EOF {
+			return nil, err
+		}
+	}
+	switch d.Format {
+	case record.CSV:
+		if r.csv, err = newCSVReader(&r.lines, d); err != nil {
+			return nil, err
+		}
+		var names []string
+		if names, err = r.csv.header(d); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return !utf8.ValidString(name) }) {
+			return nil, errHeaderText
+		}
+		r.header, err = r.columns.ofHeader(names)
+	case record.JSON:
+		r.array = newArrayReader(r.lines.in)
+	}
+	return r, err
 }
+
+var errHeaderText = errors.New("line 1: the header must be text in UTF-8; for other text, say which encoding the file has, such as windows-1252")
 
 // Read returns the next row, or io.EOF after the last one. After any other error, the rest of
 // the file cannot be read. An error of a single row is in Row.Err.
-func (r *Reader) Read() (Row, error) {
-	in, err := r.file.Read()
+func (r *Reader) Read() (row Row, err error) {
+	var text []byte
+	switch {
+	case r.csv != nil:
+		row, text, err = r.readCSV()
+	case r.array != nil:
+		row, text, err = r.readElement()
+	default:
+		row, text, err = r.readLine()
+	}
 	if err != nil {
 		return Row{}, err
 	}
-	row := Row{Line: in.Line, LastLine: in.LastLine, Offset: in.Offset, Text: in.Text, Err: in.Err}
-	if row.Err == nil {
-		r.parse(&row, in.JSON)
+	if row.Offset = r.lines.offset(); row.Err == nil {
+		r.parse(&row, text)
 	}
 	switch {
 	case row.Err != nil && !utf8.ValidString(row.Text):
@@ -152,15 +197,69 @@ func (r *Reader) Read() (Row, error) {
 	return row, nil
 }
 
+// readLine skips blank lines.
+func (r *Reader) readLine() (Row, []byte, error) {
+	for {
+		line, err := r.lines.next(nil)
+		row := Row{Line: r.lines.number, LastLine: r.lines.number}
+		object := bytes.TrimSpace(line)
+		switch {
+		case errors.Is(err, errLongLine):
+			row.Err = err
+			return row, nil, nil
+		case err != nil:
+			return row, nil, err
+		case len(object) > 0:
+			row.Text = trimEnd(string(line))
+			return row, object, nil
+		}
+	}
+}
+
+func (r *Reader) readElement() (Row, []byte, error) {
+	value, err := r.array.next()
+	row := Row{Line: r.array.count, LastLine: r.array.count}
+	if len(value) > MaxRecordBytes {
+		row.Err = errLongElement
+		return row, nil, err
+	}
+	row.Text = strings.TrimSpace(string(value))
+	return row, []byte(row.Text), err
+}
+
+// readCSV returns the record in the form of the API.
+func (r *Reader) readCSV() (row Row, object []byte, err error) {
+	in, err := r.csv.next()
+	if err != nil {
+		return row, nil, err
+	}
+	row = Row{Line: in.line, LastLine: r.lines.number, Text: trimEnd(string(in.text)), Err: in.err}
+	var cells []cell
+	if row.Err == nil {
+		if cells, row.Err = r.csv.fit(in.cells); r.surveyed && row.Err == nil {
+			r.cells = cells
+			r.count(cells)
+		}
+	}
+	if row.Err == nil {
+		object, row.Err = r.columns.ofRow(r.header, cells)
+	}
+	return row, object, nil
+}
+
 // parse sets the record of the row, or Err.
 func (r *Reader) parse(row *Row, object []byte) {
-	if r.columns.plain() {
+	if r.csv != nil {
+		r.decode(row, object)
+		return
+	}
+	if r.columns.plain() && !r.surveyed {
 		r.decode(row, object)
 		if row.Err == nil {
 			return
 		}
 	}
-	if object, row.Err = r.columns.record(object); row.Err == nil {
+	if object, row.Err = r.columns.ofObject(object); row.Err == nil {
 		r.decode(row, object)
 	}
 }
@@ -195,7 +294,7 @@ var errNoTime = errors.New("the event has no time; say what becomes occurred_at,
 // Missing returns an error if the description turns a member into a field, but no row so far has
 // that member. The name is probably misspelled, and without the id, for example, every record would
 // get a new one. If attributes is false, members that become attributes may be missing.
-func (r *Reader) Missing(attributes bool) error { return r.columns.checkFound(attributes) }
+func (r *Reader) Missing(attributes bool) error { return r.columns.missing(attributes) }
 
 // SawMembers reports whether at least one row so far was an object with members.
 func (r *Reader) SawMembers() bool { return r.columns.readable }

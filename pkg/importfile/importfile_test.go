@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/test/importcases"
 	"sluice/pkg/importfile"
+	"sluice/pkg/record"
 )
 
 func decode(label string, r io.Reader) (io.Reader, error) {
@@ -31,6 +32,10 @@ func read(file []byte, d importfile.Description) (rows []importfile.Row, err err
 	seed := hex.EncodeToString(sum[:])
 	o := importfile.Options{ID: func(line int64) string { return importfile.SeededID(seed, line) }, Decode: decode}
 	if err := d.Check(); err != nil {
+		return nil, err
+	}
+	d, err = importfile.ChooseTypes(bytes.NewReader(file), d, o, nil)
+	if err != nil {
 		return nil, err
 	}
 	r, err := importfile.Open(bytes.NewReader(file), d, o)
@@ -116,4 +121,26 @@ func ExampleSurvey() {
 	// Output:
 	// {"id":"1001","name":"order_placed","occurred_at":"2026-02-28T23:00:00.000Z","attributes":{"Betrag":17}} <nil>
 	// 1 occurred_at "31.02.2026" does not fit the time format %d.%m.%Y
+}
+
+func FuzzCSV(f *testing.F) {
+	f.Add("id,name,attributes.a\r\nx,\"y\r\n\",'=1\r\n")
+	f.Add("id,attributes\n\"a\"b,{}\n\"")
+	f.Add("sep=;\nid;type\r\r\n")
+	f.Fuzz(func(t *testing.T, file string) {
+		rows, err := read([]byte(file), importfile.Description{Resource: "entity", Format: "csv"})
+		if err != nil && len(rows) == 0 {
+			return
+		}
+		var line, offset int64
+		for _, row := range rows {
+			if row.Line <= line || row.Offset < offset {
+				t.Fatalf("line %d, offset %d after %d, %d", row.Line, row.Offset, line, offset)
+			}
+			line, offset = row.Line, row.Offset
+			if _, err := record.Pairs(row.JSON()); row.Err == nil && err != nil {
+				t.Fatalf("%s: %v", row.JSON(), err)
+			}
+		}
+	})
 }

@@ -2,6 +2,7 @@ package importfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
 )
 
 // object is a record's JSON object under construction.
@@ -18,55 +20,153 @@ type object struct {
 	attributes []record.Pair // in addition to those in the "attributes" field
 }
 
-// record converts an object in the file to the API's JSON. It returns other text unchanged, so
+// ofRow converts a row of a CSV file to the API's JSON.
+func (c *columns) ofRow(list []*column, cells []cell) ([]byte, error) {
+	c.readable = true
+	var o object
+	for i, cell := range cells {
+		col := list[i]
+		switch {
+		case col.out():
+			continue
+		case !utf8.ValidString(cell.text):
+			return nil, fmt.Errorf("%s must be text in UTF-8", col.field())
+		}
+		cell.text = recordfile.Restore(cell.text)
+		var value []byte
+		var err error
+		switch {
+		case col.attribute:
+			value, err = col.Type.ofCell(cell)
+		case cell.text == "":
+		case col.name == "attributes":
+			if value = []byte(cell.text); !jsontext.Value(value).IsValid() {
+				return nil, errors.New("attributes must be a JSON object")
+			}
+		default:
+			value = quote(cell.text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s %w", col.Source, err)
+		}
+		if value != nil {
+			if err := c.add(&o, col, value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c.finish(&o), nil
+}
+
+// ofObject converts an object in the file to the API's JSON. It returns other text unchanged, so
 // that the API's parser reports the error.
-func (c *columns) record(text []byte) ([]byte, error) {
+func (c *columns) ofObject(text []byte) ([]byte, error) {
 	members, err := record.Pairs(text)
 	if err != nil {
 		return text, nil //nolint:nilerr // as documented
 	}
-	c.find(members)
+	c.readable = true
+	for _, m := range members { // also those after a member that is wrong
+		if col := c.byName[m.Name]; col != nil && col.described {
+			c.of(m.Name)
+		}
+	}
 	var o object
 	for _, m := range members {
-		if err := c.add(&o, m); err != nil {
+		if err := c.addMember(&o, m.Name, m.Value); err != nil {
 			return nil, err
 		}
 	}
+	return c.finish(&o), nil
+}
+
+// addMember adds a member of a record.
+func (c *columns) addMember(o *object, path string, value []byte) (err error) {
+	if c.parents[path] {
+		if value, err = c.addParts(o, path, value); err != nil || value == nil {
+			return err
+		}
+	}
+	col := c.of(path)
+	if string(value) != "null" && string(value) != `""` {
+		col.values++
+	}
+	if col.out() {
+		return nil
+	}
+	if col.attribute {
+		if value, err = col.Type.ofJSON(value); err != nil {
+			return fmt.Errorf("%s %w", col.Source, err)
+		}
+	}
+	if value == nil {
+		return nil
+	}
+	return c.add(o, col, value)
+}
+
+// addParts adds what the description names of an object in a record, such as properties.time, and
+// returns the rest of the object, or nil if nothing is left.
+func (c *columns) addParts(o *object, path string, value []byte) ([]byte, error) {
+	parts, err := record.Pairs(value)
+	if err != nil {
+		return value, nil //nolint:nilerr // it is no object, so it has no parts
+	}
+	var rest []record.Pair
+	for _, part := range parts {
+		inner := path + "." + part.Name
+		if c.parents[inner] {
+			if part.Value, err = c.addParts(o, inner, part.Value); err != nil {
+				return nil, err
+			}
+		}
+		switch named := c.byName[inner]; {
+		case part.Value == nil:
+		case named != nil && named.described:
+			if err := c.addMember(o, inner, part.Value); err != nil {
+				return nil, err
+			}
+		default:
+			rest = append(rest, part)
+		}
+	}
+	if len(rest) == 0 && len(parts) > 0 {
+		return nil, nil
+	}
+	return joined(rest), nil
+}
+
+func (c *columns) add(o *object, col *column, value []byte) (err error) {
+	switch {
+	case col.attribute && !(len(c.Columns) == 0 && c.Format != record.CSV):
+		o.attributes = append(o.attributes, record.Pair{Name: col.name, Value: value})
+		return nil
+	case o.has(col.name):
+		return fmt.Errorf("%s is there twice, the second time from %s", col.name, col.Source)
+	case col.name == "occurred_at" && string(value) == `""`:
+		return nil
+	case col.name == "if_revision" && c.Mirror:
+		return errCondition
+	case col.name == "deleted" && c.Mirror:
+		value = boolean(value)
+	case col.name == "occurred_at" && c.times != nil:
+		value, err = c.times.convert(value)
+	case col.name != "attributes" && slices.Contains(c.fields, col.name):
+		value, err = c.text(col.name, value)
+	}
+	o.fields = append(o.fields, record.Pair{Name: col.field(), Value: value})
+	return err
+}
+
+// finish adds what the description says about records that lack it.
+func (c *columns) finish(o *object) []byte {
 	if c.Name != "" {
 		o.setDefault("name", quote(c.Name))
 	}
 	if c.Type != "" {
 		o.setDefault("type", quote(c.Type))
 	}
-	return o.json(), nil
-}
-
-func (c *columns) add(o *object, m record.Pair) (err error) {
-	field := m.Name
-	if c.rename {
-		field = c.field(m.Name)
-	}
-	switch name, isAttribute := strings.CutPrefix(field, AttributePrefix); {
-	case field == "":
-		return nil
-	case isAttribute && c.rename:
-		o.attributes = append(o.attributes, record.Pair{Name: name, Value: m.Value})
-		return nil
-	case o.has(field):
-		return fmt.Errorf("%s is there twice, the second time from %s", field, m.Name)
-	case field == "occurred_at" && string(m.Value) == `""`:
-		return nil
-	case field == "if_revision" && c.Mirror:
-		return errCondition
-	case field == "deleted" && c.Mirror:
-		m.Value = boolean(m.Value)
-	case field == "occurred_at" && c.times != nil:
-		m.Value, err = c.times.convert(m.Value)
-	case field != "attributes":
-		m.Value, err = c.text(field, m.Value)
-	}
-	o.fields = append(o.fields, record.Pair{Name: field, Value: m.Value})
-	return err
+	return o.json()
 }
 
 // boolean turns a text, as in a cell, into true, false or null.

@@ -11,7 +11,7 @@ import (
 
 type cell struct {
 	text   string
-	quoted bool // in a Reader, whether the cell has quotes; in a CSVWriter, whether it needs them
+	quoted bool // whether it needs quotes
 }
 
 // fieldCell returns the cell for a member that is a string, a number or null.
@@ -32,33 +32,33 @@ func attributeCell(value jsontext.Value) (cell, error) {
 	}
 	unquoted, err := jsontext.AppendUnquote(nil, value)
 	text := string(unquoted)
-	switch jsonKind(strings.TrimLeft(text, "'")) {
+	switch JSONKind(strings.TrimLeft(text, "'")) {
 	case '{', '[':
 		return cell{text: "'" + text}, err
 	}
-	return cell{text: text, quoted: text == "" || jsonKind(text) != 0}, err
+	return cell{text: text, quoted: text == "" || JSONKind(text) != 0}, err
 }
 
-// appendAttribute appends the value of c to b as JSON.
-func appendAttribute(b []byte, c cell) []byte {
-	text := c.text
+// AppendValue appends the value of an attribute's cell to b as JSON. text is as returned by Restore,
+// and quoted says whether the cell has quotes.
+func AppendValue(b []byte, text string, quoted bool) []byte {
 	bare := strings.TrimLeft(text, "'")
-	switch kind := jsonKind(bare); {
+	switch kind := JSONKind(bare); {
 	case kind == '{' || kind == '[':
 		if bare == text {
 			return append(b, text...)
 		}
 		text = text[1:]
-	case kind != 0 && bare == text && !c.quoted:
+	case kind != 0 && bare == text && !quoted:
 		return append(b, text...)
 	}
 	b, _ = jsontext.AppendQuote(b, text) // text is UTF-8
 	return b
 }
 
-// jsonKind returns 0 if text is not JSON, is a JSON string, or begins or ends with white
+// JSONKind returns the kind of a cell's text: 0 if text is not JSON, is a JSON string, or begins or ends with white
 // space.
-func jsonKind(text string) jsontext.Kind {
+func JSONKind(text string) jsontext.Kind {
 	if text == "" || strings.IndexByte("{[-0123456789tfn", text[0]) < 0 || strings.TrimSpace(text) != text {
 		return 0
 	}
@@ -70,7 +70,7 @@ func jsonKind(text string) jsontext.Kind {
 
 // neutralize puts an apostrophe before each part of a cell that a spreadsheet would evaluate as a
 // formula. If keep is true, it does so only for parts that already begin with an apostrophe,
-// which restore would otherwise remove.
+// which Restore would otherwise remove.
 func neutralize(text string, keep bool) string {
 	return eachFormula(text, func(formula string) string {
 		if keep && !strings.HasPrefix(formula, "'") {
@@ -80,8 +80,9 @@ func neutralize(text string, keep bool) string {
 	})
 }
 
-// restore reverses neutralize.
-func restore(text string) string {
+// Restore reverses neutralize: it returns the text of a cell without the apostrophes that a
+// CSVWriter adds.
+func Restore(text string) string {
 	return eachFormula(text, func(formula string) string { return strings.TrimPrefix(formula, "'") })
 }
 
@@ -91,7 +92,7 @@ func restore(text string) string {
 const separators = ";\t\r\n"
 
 // eachFormula replaces each part of text that a spreadsheet would evaluate as a formula. A part
-// ends at the next separator. Leading apostrophes are ignored, so that restore and neutralize
+// ends at the next separator. Leading apostrophes are ignored, so that Restore and neutralize
 // find the same parts.
 func eachFormula(text string, replace func(formula string) string) string {
 	if isNumber(text) {

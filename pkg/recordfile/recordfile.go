@@ -1,15 +1,13 @@
-// Package recordfile reads and writes files of records, such as export files and the files
-// that "sluice import" reads. A record is the JSON object of an entity or an event. Its
-// members are not interpreted.
+// Package recordfile writes files of records, such as export files, and says what the cells of
+// a CSV file mean. A record is the JSON object of an entity or an event. Its members are not
+// interpreted. Package importfile reads such files.
 //
-// An NDJSON file has one record per line. A JSON file, which can only be read, is an array of
-// records.
+// An NDJSON file has one record per line.
 //
 // # CSV
 //
 // A CSV file (RFC 4180, UTF-8) begins with a header: the names of all members except
-// attributes, and "attributes.NAME" for each attribute. A reader also accepts a column
-// "attributes" with all attributes in JSON.
+// attributes, and "attributes.NAME" for each attribute.
 //
 // The cell of a member is text; if it is empty, the member is missing or null. The cell of an
 // attribute is one of these:

@@ -19,9 +19,9 @@ import (
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/api"
 	"sluice/pkg/client"
+	"sluice/pkg/importfile"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
 // cancelTimeout limits how long Run tries to cancel a job after an interrupt.
@@ -262,7 +262,8 @@ func countRecords(j api.ExportJob, part *os.File) (records int64, err error) {
 	if _, err := part.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
-	file, err := recordfile.NewReader(part, j.Format, recordfile.Layout{Columns: record.Columns(api.Members(j.Resource))})
+	d := importfile.Description{Resource: j.Resource, Format: j.Format}
+	file, err := importfile.Open(part, d, importfile.Options{ID: func(int64) string { return "" }})
 	if err != nil {
 		return 0, err
 	}

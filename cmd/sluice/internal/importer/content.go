@@ -15,7 +15,7 @@ import (
 type content struct {
 	io.Reader
 	size  int64        // in bytes; 0 if unknown
-	check func() error // returns errChanged if the file changed while it was read; nil for standard input
+	check func() error // returns errChanged if the file changed while it was read
 }
 
 var errChanged = errors.New("the file changed while it was read")

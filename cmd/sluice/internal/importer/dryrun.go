@@ -1,12 +1,15 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 
+	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/importfile"
+	"sluice/pkg/record"
 )
 
 // DryRun describes what an import would do.
@@ -22,29 +25,29 @@ type DryRun struct {
 // file. A service can still reject a record if it has a different one with the same id.
 func Try(ctx context.Context, o Options) (DryRun, error) {
 	r := DryRun{File: o.Path, DryRun: true, options: o}
-	in := content{Reader: o.Stdin}
-	if o.Path != "-" {
-		opened, err := os.Open(o.Path)
-		if err != nil {
-			return r, err
-		}
-		defer opened.Close() //nolint:errcheck // the file is only read
-		file := inputFile{opened}
-		w, err := newWork(o, file)
-		if err == nil {
-			err = (&importer{Options: o, work: w}).checkMirror(ctx, file)
-		}
-		if err == nil {
-			in, err = file.content(w)
-		}
-		if err != nil {
-			return r, err
-		}
+	opened, err := os.Open(cmp.Or(o.File, o.Path))
+	if err != nil {
+		return r, err
 	}
-	var err error
+	defer opened.Close() //nolint:errcheck // the file is only read
+	file := inputFile{opened}
+	w, err := newWork(o, file)
+	if err == nil {
+		err = (&importer{Options: o, work: w}).checkMirror(ctx, file)
+	}
+	if err != nil {
+		return r, err
+	}
+	in, err := file.content(w)
+	if err != nil {
+		return r, err
+	}
 	each := func(importfile.Row) error { return context.Cause(ctx) }
 	if r.Report, err = importfile.Survey(in, o.Description, importfile.Options{Decode: decode}, each); err != nil {
-		err = fmt.Errorf("read %s: %w", o.Path, err)
+		return r, fmt.Errorf("read %s: %w", o.Path, err)
+	}
+	if o.SaveAs != "" {
+		err = save(r.Description, o.SaveAs)
 	}
 	if o.Whole {
 		r.Notes = append(r.Notes, "entities that the file lacks would then be deleted, once you have been told how many")
@@ -52,17 +55,33 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 	return r, err
 }
 
+// maxShown is how many rows Print shows for each reason.
+const maxShown = 5
+
+// describe says what becomes of a column.
+func (r DryRun) describe(c importfile.ColumnReport) string {
+	text := fmt.Sprintf("column %s: %s", record.Shorten(c.Source), cmp.Or(c.Field, "left out"))
+	if c.Type != "" {
+		text += ", " + string(c.Type)
+	}
+	if c.Kinds != "" {
+		text += " (" + c.Kinds + ")"
+	}
+	return text
+}
+
 func (r DryRun) Print(w io.Writer, count func(int64) string) {
 	fmt.Fprintf(w, "%s: %d would be sent, %d would be rejected. Nothing was sent.\n", count(r.Valid+r.Rejected), r.Valid, r.Rejected)
 	if r.First != nil {
 		fmt.Fprintf(w, "first: %s\n", r.First)
 	}
+	for _, c := range r.Columns {
+		fmt.Fprintln(w, r.describe(c))
+	}
 	for _, rejects := range r.Rejects {
-		for _, rejected := range rejects.Examples {
-			fmt.Fprintf(w, "%s: %s\n", r.options.rowName(rejected.Line), rejected.Reason)
-		}
-		if more := rejects.Count - int64(len(rejects.Examples)); more > 0 {
-			fmt.Fprintf(w, "and %d more\n", more)
+		fmt.Fprintf(w, "%s, such as %s: %s\n", progress.Noun{One: "reject", Many: "rejects"}.Count(rejects.Count), r.options.rowName(rejects.Examples[0].Line), rejects.Reason)
+		for _, rejected := range rejects.Examples[1:min(len(rejects.Examples), maxShown)] {
+			fmt.Fprintf(w, "  %s: %s\n", r.options.rowName(rejected.Line), rejected.Reason)
 		}
 	}
 	for _, note := range r.Notes {

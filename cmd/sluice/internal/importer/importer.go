@@ -3,8 +3,8 @@
 package importer
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,13 +29,14 @@ const perRound = 8
 
 type Options struct {
 	importfile.Description
-	Path       string // input file; "-" for Stdin
-	Stdin      io.Reader
+	Path       string // input file; "-" for standard input, which is in File
+	File       string // copy of standard input; empty for another input
 	OneByOne   bool   // create each event with its own call
 	CreateOnly bool   // create each entity with its own call, instead of merging it into an existing one
 	Workers    int    // concurrent calls, at least 1
-	Journal    string // path of the journal; not used with Stdin
+	Journal    string // path of the journal; not used with standard input
 	Rejects    string // path of the file for rejected records; an existing file must be empty or the reject file of an earlier import
+	SaveAs     string // path of a file for the description; empty for none
 	Again      bool   // import the file even if it was imported before
 	Whole      bool   // with Mirror: also delete the entities that the file lacks, of the Type if there is one
 
@@ -78,15 +79,20 @@ func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.De
 
 // checkpoint says where an import continues. It is saved in the import's journal.
 type checkpoint struct {
-	Line     int64         `json:"line"`     // the results of all records up to this line are saved
-	Rejected bool          `json:"rejected"` // whether the record at Line was rejected
-	Offset   int64         `json:"offset"`   // byte offset of the end of the record at Line
-	Sent     int64         `json:"sent"`     // line of the last record that may have been sent
-	Rejects  rejectContent `json:"rejects"`
-	Counts   Counts        `json:"counts"`
+	Line     int64  `json:"line"`     // the results of all records up to this line are saved
+	Rejected bool   `json:"rejected"` // whether the record at Line was rejected
+	Offset   int64  `json:"offset"`   // byte offset of the end of the record at Line
+	Seed     string `json:"seed"`     // determines the ids of records that have none in the file: the SHA-256 of the file when the import began
+
+	// Description is that of the import, with the types that the file had when the import began.
+	Description importfile.Description `json:"description"`
 
 	// Before is when the import began, by the service's clock: Whole deletes only what was there.
 	Before record.Time `json:"before,omitzero"`
+
+	Sent    int64         `json:"sent"` // line of the last record that may have been sent
+	Rejects rejectContent `json:"rejects"`
+	Counts  Counts        `json:"counts"`
 }
 
 type importer struct {
@@ -97,7 +103,6 @@ type importer struct {
 	lost           atomic.Bool      // whether a failed call in this round may have stored records
 	journal        *journal.Journal // nil for standard input
 	fresh          bool             // whether this run began the journal and has not committed anything yet
-	seed           string           // determines the ids of records that have none in the file
 	began          time.Time        // when the first run began, minus clockSlack
 	sentBefore     int64            // line of the last record that an earlier run may have sent
 	work           work             // zero for standard input
@@ -114,7 +119,7 @@ type importer struct {
 // service. If an earlier run was stopped, Run imports the rest of the file. If an earlier run
 // imported the whole file, Run imports it again only with o.Again. A rejected record does not
 // stop Run, but any other error does. Another call with the same options then continues the
-// import, unless its input is o.Stdin. If an import has begun, Run returns the Result so far,
+// import, unless its input is standard input. If an import has begun, Run returns the Result so far,
 // even with an error; otherwise the Result's Resource is empty.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
@@ -127,14 +132,25 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 		return Result{}, err
 	}
 	began := time.Now()
-	if o.Path == "-" {
-		fmt.Fprintln(stderr, "Standard input has no journal: if this import is stopped, importing the same input again duplicates records without an id.")
-		im.seed, im.began = rand.Text(), time.Now().Add(-clockSlack)
+	opened, err := os.Open(cmp.Or(o.File, o.Path))
+	if err != nil {
+		return Result{}, err
+	}
+	defer opened.Close() //nolint:errcheck // the file is only read
+	file := inputFile{opened}
+	if im.work, err = newWork(o, file); err == nil {
+		err = im.check(ctx, file)
+	}
+	switch {
+	case err != nil:
+		return Result{}, err
+	case o.Path == "-":
+		im.checkpoint.Seed, im.began = im.work.SHA256, time.Now().Add(-clockSlack)
 		if im.rejects, err = newRejects(o.Rejects, rejectContent{}); err == nil {
-			err = im.run(ctx, content{Reader: o.Stdin}, stderr)
+			err = im.run(ctx, file, stderr)
 		}
-	} else {
-		err = im.runFile(ctx, source, stderr)
+	default:
+		err = im.runFile(ctx, file, source, stderr)
 	}
 	if err != nil && im.rejects == nil {
 		return Result{}, err
@@ -165,19 +181,7 @@ func (im *importer) onTry(t client.Try) {
 	}
 }
 
-func (im *importer) runFile(ctx context.Context, journalSource string, stderr io.Writer) (err error) {
-	opened, err := os.Open(im.Path)
-	if err != nil {
-		return err
-	}
-	defer opened.Close() //nolint:errcheck // the file is only read
-	file := inputFile{opened}
-	if im.work, err = newWork(im.Options, file); err != nil {
-		return err
-	}
-	if err := im.check(ctx, file); err != nil {
-		return err
-	}
+func (im *importer) runFile(ctx context.Context, file inputFile, journalSource string, stderr io.Writer) (err error) {
 	var earlier work
 	var known bool // whether the file begins with what the earlier import read
 	task := journal.Task{Command: "import", Source: journalSource, Work: im.work}
@@ -194,17 +198,13 @@ func (im *importer) runFile(ctx context.Context, journalSource string, stderr io
 	defer func() { err = errors.Join(err, im.journal.Close()) }()
 	unknown := im.journal.ID == ""
 	if unknown && known && im.Resource == earlier.Resource && !im.Again {
-		return journal.Refuse("%s was already imported with other options; --again imports it once more, and stores records without an id a second time", im.Path)
+		return journal.Refuse("%s was already imported with other options; --again imports it once more", im.Path)
 	}
 	if finished, err := im.prepare(file, earlier.Size, stderr); finished || err != nil {
 		return err
 	}
-	im.seed, im.began, im.sentBefore = im.journal.ID, begunAt(im.journal.ID), im.checkpoint.Sent
-	in, err := file.content(im.work)
-	if err == nil {
-		im.size = in.size
-		err = im.run(ctx, in, stderr)
-	}
+	im.began, im.sentBefore = begunAt(im.journal.ID), im.checkpoint.Sent
+	err = im.run(ctx, file, stderr)
 	if err == nil && im.Whole {
 		err = im.removeOthers(ctx, file, stderr)
 	}
@@ -232,7 +232,7 @@ func (im *importer) prepare(file inputFile, size int64, stderr io.Writer) (finis
 	switch {
 	case im.journal.ID == "" || at != nil && im.Again:
 		if im.rejects, err = newRejects(im.Rejects, im.checkpoint.Rejects); err == nil {
-			im.checkpoint, im.fresh = checkpoint{Before: im.before()}, true
+			im.checkpoint, im.fresh = checkpoint{Before: im.before(), Seed: im.work.SHA256}, true
 			err = im.journal.Begin()
 		}
 		return false, err
@@ -276,9 +276,17 @@ func begunAt(id string) time.Time {
 
 // run imports the records that have no result yet. In each round it reads records, sends them
 // with concurrent calls, and commits the results in file order.
-func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error {
+func (im *importer) run(ctx context.Context, file inputFile, stderr io.Writer) error {
+	if err := im.chooseTypes(ctx, file, stderr); err != nil {
+		return err
+	}
+	in, err := file.content(im.work)
+	if err != nil {
+		return err
+	}
+	im.size = in.size
 	defer progress.Start(stderr, progress.Noun{One: "record", Many: "records"}, im.state)()
-	records, err := open(in, im.Description, func(line int64) string { return importfile.SeededID(im.seed, line) })
+	records, err := importfile.Open(in, im.checkpoint.Description, importfile.Options{Decode: decode, ID: func(line int64) string { return importfile.SeededID(im.checkpoint.Seed, line) }})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", im.Path, err)
 	}
@@ -304,10 +312,30 @@ func (im *importer) run(ctx context.Context, in content, stderr io.Writer) error
 	if err := records.Missing(true); err != nil {
 		fmt.Fprintf(stderr, "Note: %v. The records are imported without it.\n", err)
 	}
-	if im.journal == nil {
+	return in.check()
+}
+
+// chooseTypes sets the description of an import that begins, and says which types it has chosen.
+func (im *importer) chooseTypes(ctx context.Context, file inputFile, stderr io.Writer) error {
+	if im.checkpoint.Description.Format != "" {
 		return nil
 	}
-	return in.check()
+	in, err := file.content(im.work)
+	if err != nil {
+		return err
+	}
+	d, err := importfile.ChooseTypes(in, im.Description, importfile.Options{Decode: decode}, func() error { return context.Cause(ctx) })
+	if err != nil {
+		return fmt.Errorf("read %s: %w", im.Path, err)
+	}
+	im.checkpoint.Description = d
+	if types := chosen(im.Description, d); types != "" {
+		fmt.Fprintf(stderr, "Types: %s.\n", types)
+	}
+	if im.SaveAs == "" {
+		return nil
+	}
+	return save(d, im.SaveAs)
 }
 
 // read returns the records of the next round. With the last records, it also returns io.EOF.

@@ -10,7 +10,6 @@ import (
 	"reflect"
 
 	"sluice/pkg/importfile"
-	"sluice/pkg/recordfile"
 )
 
 // work identifies an import in its journal.
@@ -68,7 +67,7 @@ func (f inputFile) hash(n int64) (string, error) {
 // compressed file, to which programs append only whole gzip members.
 func (f inputFile) splitsLine(n int64) (bool, error) {
 	var magic, around [2]byte
-	if _, err := f.ReadAt(magic[:], 0); err != nil || magic == recordfile.GzipMagic || n == 0 {
+	if _, err := f.ReadAt(magic[:], 0); err != nil || magic == importfile.GzipMagic || n == 0 {
 		return false, ignoreEOF(err)
 	}
 	if _, err := f.ReadAt(around[:], n-1); err != nil {

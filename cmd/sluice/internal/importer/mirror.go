@@ -15,7 +15,6 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/importfile"
 	"sluice/pkg/record"
-	"sluice/pkg/recordfile"
 )
 
 // check returns an error if the file cannot be imported as it is described.
@@ -69,7 +68,7 @@ func (f inputFile) checkEnd(size int64) error {
 	if _, err := f.ReadAt(last, size-1); err != nil {
 		return err
 	}
-	if magic == recordfile.GzipMagic || bytes.ContainsAny(last, "\n\r\x00") { // a line break in UTF-16 ends with a zero
+	if magic == importfile.GzipMagic || bytes.ContainsAny(last, "\n\r\x00") { // a line break in UTF-16 ends with a zero
 		return nil
 	}
 	return journal.Refuse("the last line of %s has no end, so the file may have been cut: --whole would then delete the rest; if it is complete, add a line break", f.Name())
@@ -81,7 +80,7 @@ func (im *importer) eachRow(ctx context.Context, file inputFile, do func(importf
 	if err != nil {
 		return err
 	}
-	rows, err := open(in, im.Description, func(int64) string { return "" })
+	rows, err := importfile.Open(in, im.Description, importfile.Options{Decode: decode, ID: func(int64) string { return "" }})
 	for err == nil {
 		var row importfile.Row
 		if row, err = rows.Read(); err != nil {

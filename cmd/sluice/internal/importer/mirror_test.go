@@ -100,7 +100,7 @@ func TestARoundOfAMirrorHasAnIDOnce(t *testing.T) {
 		for i := range 100 {
 			fmt.Fprintf(&b, `{"id":"e%d"}`+"\n", i%7*i%31)
 		}
-		records, err := open(strings.NewReader(b.String()), im.Description, nil)
+		records, err := importfile.Open(strings.NewReader(b.String()), im.Description, importfile.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

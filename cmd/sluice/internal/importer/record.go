@@ -23,11 +23,6 @@ type row struct {
 	reject *reject // nil unless the record was rejected
 }
 
-// open accepts a file with or without gzip compression.
-func open(file io.Reader, d importfile.Description, makeID func(line int64) string) (*importfile.Reader, error) {
-	return importfile.Open(file, d, importfile.Options{ID: makeID, Decode: decode})
-}
-
 // Encoding returns the canonical label of an encoding, or "" for UTF-8.
 func Encoding(label string) (string, error) {
 	found, err := htmlindex.Get(label)
@@ -59,7 +54,7 @@ func checkNames(ctx context.Context, file inputFile, w work, o Options) error {
 	if err != nil {
 		return err
 	}
-	records, err := open(in, o.Description, func(int64) string { return "" })
+	records, err := importfile.Open(in, o.Description, importfile.Options{Decode: decode, ID: func(int64) string { return "" }})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", o.Path, err)
 	}

@@ -1,10 +1,9 @@
-package recordfile
+package importfile
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -61,19 +60,4 @@ func (r *arrayReader) next() (jsontext.Value, error) {
 	}
 	r.count++
 	return value, nil
-}
-
-func (r *Reader) readJSON() (Record, error) {
-	value, err := r.array.next()
-	if err != nil {
-		return Record{}, err
-	}
-	rec := Record{Line: r.array.count, LastLine: r.array.count, Offset: r.lines.offset()}
-	if len(value) > MaxRecordBytes {
-		rec.Err = errLongElement
-		return rec, nil
-	}
-	rec.Text = strings.TrimSpace(string(value))
-	rec.JSON = []byte(rec.Text)
-	return rec, nil
 }

@@ -1,0 +1,93 @@
+package importer
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"sluice/pkg/importfile"
+	"sluice/pkg/record"
+)
+
+// Spool copies standard input into a temporary file, which the caller must remove: a file is read
+// more than once.
+func Spool(stdin io.Reader) (path string, err error) {
+	file, err := os.CreateTemp("", "sluice-import-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(file, stdin)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	return file.Name(), err
+}
+
+// Complete sets what the beginning of the file shows and the description lacks, such as the
+// delimiter. path is that of the file, or of the copy of standard input.
+func Complete(path string, d importfile.Description) (importfile.Description, error) {
+	opened, err := os.Open(path)
+	if err != nil {
+		return d, err
+	}
+	defer opened.Close() //nolint:errcheck // the file is only read
+	file := inputFile{opened}
+	size, err := file.size()
+	if err != nil {
+		return d, err
+	}
+	in, err := file.content(work{Size: size})
+	if err != nil {
+		return d, err
+	}
+	beginning := make([]byte, importfile.GuessBytes)
+	n, _ := io.ReadFull(in, beginning) // reading the whole file reports an error
+	if completed, err := importfile.Complete(beginning[:n], path, d, importfile.Options{Decode: decode}); err == nil {
+		d = completed
+	}
+	return d, nil
+}
+
+// Load reads a description that save or the dashboard has written.
+func Load(path string) (importfile.Description, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return importfile.Description{}, err
+	}
+	d, err := importfile.Parse(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return d, err
+}
+
+// save replaces only a file that is a description or empty.
+func save(d importfile.Description, path string) error {
+	if text, err := os.ReadFile(path); err == nil && len(text) > 0 {
+		if _, err := importfile.Parse(text); err != nil {
+			return fmt.Errorf("%s exists, and is not replaced, because it is no description of a file", path)
+		}
+	}
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err == nil {
+		err = os.WriteFile(path, append(text, '\n'), 0o600)
+	}
+	return err
+}
+
+// chosen lists the types that only the completed description has.
+func chosen(asked, completed importfile.Description) string {
+	var list []string
+	for _, c := range completed.Columns {
+		has := func(a importfile.Column) bool {
+			return a.Source == c.Source && a.Type != "" && a.Type != importfile.Auto
+		}
+		if c.Type != "" && !slices.ContainsFunc(asked.Columns, has) {
+			list = append(list, record.Shorten(c.Source)+" "+string(c.Type))
+		}
+	}
+	return strings.Join(list, ", ")
+}
