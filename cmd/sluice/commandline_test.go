@@ -28,9 +28,9 @@ func TestInvalidCommandLines(t *testing.T) {
 			" --map id", " --map =id", " --map a=id,a=name", " --map a=id --map b=id", " --map a=type", " --delimiter ;", " --format csv --delimiter ;;", " --encoding nothing", " --format xml",
 			" --time-format dd.mm.yyyy", " --time-format %H:%M", " --time-format %d.%m.%!", " --time-format %Y-%m-%d,%I:%M", " --time-format %d.%m.%Y,%-I", " --time-format %I:%M:%S",
 			" --time-format %Y-%m-%dT%H:%M:%S%Z", " --time-format %Y-%m-%d%z --time-zone UTC", " --time-zone UTC", " --time-format %d.%m.%Y --time-zone Mars",
-			" --type t", " --update", " --create-only", " --workers 0", " --workers 65", " --rate 0", " --share 0", " --rejects f.ndjson", " --url localhost",
+			" --type t", " --update", " --create-only", " --mirror", " --workers 0", " --workers 65", " --rate 0", " --share 0", " --rejects f.ndjson", " --url localhost",
 		},
-		"import entities f.ndjson": {" --map a=created_at", " --time-format %d.%m.%Y", " --name n", " --create-only --update", " --one-by-one"},
+		"import entities f.ndjson": {" --map a=created_at", " --time-format %d.%m.%Y", " --name n", " --create-only --update", " --one-by-one", " --mirror --update", " --mirror --create-only", " --whole"},
 		"export":                   {"", " things -o -", " event", " event --output=", " event -o file", " event -o file.json", " event -o /tmp"},
 		"export event -o -": {
 			" --format xml", " --format json", " --share NaN", " --json", " --type t", " --from now", " --entity-id=", " --from=", " --to=", // an empty filter, for example from an unset shell variable, must not select everything
@@ -41,6 +41,7 @@ func TestInvalidCommandLines(t *testing.T) {
 			" -o - --format csv" + since, " -o x.csv" + since, " -o - --csv-formulas neutralize" + since, " -o - --entity-id ada" + since,
 		},
 		"sync":  {" events", " entities -", " entities copy.ndjson.gz", " events copy.csv", " people copy.ndjson", " entities copy.ndjson --rate 0", " entities copy.ndjson --share 1.1"},
+		"copy":  {"", " http://a", " http://a b", " localhost:3000 http://b", " http://a http://b --every 5s", " http://a http://b --follow --every 1ms", " http://a http://b --share 0"},
 		"erase": {"", " entity", " event e", " entity a/b", " entity a --url ftp://host"},
 		"limits": {
 			" now", " --once", " list all", " list --data-dir d --table t", " remove", " remove here", " remove key:", " check 192.0.2.1 192.0.2.2", " check 192.0.2.1 key:7m3k", " check 192.0.2.0/24",

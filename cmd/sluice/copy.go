@@ -109,10 +109,10 @@ func copyRecords(cmd *cobra.Command, o *copyOptions) error {
 		return err
 	}
 	o.Waiting = func() string { return cmp.Or(o.from.waiting(), o.to.waiting()) }
-	var differ int
+	var differ int64
 	var shown *record.Time
 	o.Done = func(r copier.Result) {
-		differ += len(r.Differ)
+		differ += int64(len(r.Differ))
 		if shown != nil && *shown == r.SyncedUntil { // nothing has changed
 			return
 		}
@@ -123,7 +123,7 @@ func copyRecords(cmd *cobra.Command, o *copyOptions) error {
 		return failure
 	}
 	if err == nil && differ > 0 {
-		err = &exitError{exitRejected, fmt.Errorf("%d events differ, and no event can be changed", differ)}
+		err = &exitError{exitRejected, fmt.Errorf("%s, and no event can be changed", progress.Noun{One: "event differs", Many: "events differ"}.Count(differ))}
 	}
 	return err
 }

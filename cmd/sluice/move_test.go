@@ -281,6 +281,21 @@ func TestAMoveWithACopy(t *testing.T) {
 	}
 }
 
+func TestACopyReportsEventsThatDiffer(t *testing.T) {
+	t.Parallel()
+	from, to := start(t, t.TempDir()), start(t, t.TempDir())
+	from.client(t).want(t, http.StatusCreated, "POST", "/create_event", `{"id":"v","name":"n"}`)
+	to.client(t).want(t, http.StatusCreated, "POST", "/create_event", `{"id":"v","name":"other"}`)
+	copying := func(more ...string) *exec.Cmd {
+		return sluiceCommand(t, "", append([]string{"copy", from.url, to.url, "--state", filepath.Join(t.TempDir(), "copy")}, more...)...)
+	}
+	wantRun(t, copying(), exitUsage, "", "has records")
+	wantRun(t, copying("--force"), exitRejected, "Equal up to 2", "The destination has another event with the id v.\nsluice: 1 event differs, and no event can be changed\n")
+	wantRun(t, copying("--force", "--json"), exitRejected, `{
+  "entities": 0,
+  "events": 1,`, "")
+}
+
 func TestTheWayToAWS(t *testing.T) {
 	t.Parallel()
 	data, dir := t.TempDir(), t.TempDir()
