@@ -13,7 +13,7 @@ BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d
 pip = python3 -m venv $1 && $1/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r tools/$2/requirements.txt
 npm = mkdir -p $1 && cp tools/$2/package*.json $1 && cd $1 && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
 # Name of a file that exists if .cache/NAME contains what tools/NAME specifies.
-ready = .cache/$1/ready-$(firstword $(shell cat tools/$1/* | cksum))
+ready = .cache/$1/ready-$(firstword $(shell cat tools/$1/* 2>/dev/null | cksum))
 
 PIP_READY := $(foreach name,checkov connectors requests rumdl sam schemathesis uv,$(call ready,$(name)))
 NPM_READY := $(foreach name,axe-core ky rate-limiter-flexible,$(call ready,$(name)))

@@ -103,6 +103,7 @@ func TestDashboard(t *testing.T) {
 		"an import goes on after the page was closed": dashboardImportsAgain,
 		"users pause and cancel imports":              dashboardPausesImports,
 		"a build without importer says so":            dashboardWithoutImporter,
+		"users describe files":                        dashboardUsesDescriptions,
 		"the page reads files as the command does":    dashboardReadsFiles,
 		"a support person finds somebody":             dashboardWalk,
 		"times are in a zone":                         dashboardShowsTimesInAZone,

@@ -63,7 +63,7 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("import-file"))
 	tab.Audit("import-choose")
 	tab.Choose("#import-file", people)
-	tab.Wait(visible("import-setup") + `&& document.activeElement.id === 'import-title' && ` + textOf("import-written") + `.endsWith(': CSV, Semicolon, UTF-8')`)
+	tab.Wait(visible("import-setup") + `&& document.activeElement.id === 'import-title' && ` + textOf("import-written") + `.endsWith(': CSV, Semicolon, Double quotes, UTF-8')`)
 	if got := browsertest.Eval[string](tab, `[...document.querySelectorAll('#import-columns tbody tr')].map((r) => r.querySelector('th').textContent + ' ' + r.querySelector('select').value + ' ' + r.querySelector('input').value).join(', ')`); got != "id id , type type , attributes.email attribute email, born attribute born, zip attribute zip, internal attribute internal" {
 		t.Errorf("the columns become %s", got)
 	}

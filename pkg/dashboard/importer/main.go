@@ -41,6 +41,7 @@ type request struct {
 	Name        string // of the file; for guess
 	Resource    record.Resource
 	Description json.RawMessage
+	Indexes     []importfile.Index // for survey
 }
 
 // session is the file that the page imports. There is one in a worker.
@@ -79,7 +80,7 @@ func (s *session) handle(text string, blob js.Value) (reply any, err error) {
 	case "preview":
 		return s.preview(d)
 	case "survey":
-		return s.survey(d)
+		return s.survey(d, r.Indexes)
 	case "open":
 		return struct{}{}, s.open(d)
 	}

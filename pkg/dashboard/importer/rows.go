@@ -69,7 +69,7 @@ func rejectOf(row importfile.Row) reject {
 // perProgress is how many bytes are read between two calls of session.progress.
 const perProgress = 1 << 20
 
-func (s *session) survey(d importfile.Description) (importfile.Report, error) {
+func (s *session) survey(d importfile.Description, indexes []importfile.Index) (importfile.Report, error) {
 	in, _, err := s.file.content()
 	if err != nil {
 		return importfile.Report{}, err
@@ -84,7 +84,9 @@ func (s *session) survey(d importfile.Description) (importfile.Report, error) {
 		rejects, told = rejects[:0], offset
 		return err
 	}
-	report, err := importfile.Survey(in, d, options(nil), func(row importfile.Row) error {
+	o := options(nil)
+	o.Indexes = indexes
+	report, err := importfile.Survey(in, d, o, func(row importfile.Row) error {
 		if row.Err != nil {
 			rejects = append(rejects, rejectOf(row))
 		}

@@ -96,7 +96,7 @@ class Importer {
   /** Says what is wrong with the description, if anything. */
   async #test() {
     const { wrong = '' } = await this.#source.ask({ do: 'test', description: this.#setup.description });
-    say($('import-error'), sentence(wrong));
+    say($('import-error'), wrong && sentence(wrong));
   }
 
   async #useSaved(input) {
@@ -115,7 +115,7 @@ class Importer {
     say($('import-counts'), '');
     this.#showBar(0);
     this.#rejects = new Rejects();
-    this.#rejects.draw($('import-progress-rejects'));
+    $('import-progress-rejects').replaceChildren();
     this.#step('progress');
   }
 
@@ -126,7 +126,7 @@ class Importer {
     this.#begin('Checking');
     this.#showButtons({ cancel: true });
     try {
-      this.#report = await this.#source.ask({ do: 'survey', description: this.#setup.description }, (read, rejects) => {
+      this.#report = await this.#source.ask({ do: 'survey', description: this.#setup.description, indexes: await knownIndexes() }, (read, rejects) => {
         for (const row of rejects) this.#rejects.add(row);
         this.#showBar(read);
       }, signal);
@@ -187,7 +187,7 @@ class Importer {
   #end(title) {
     say($('import-progress-title'), title);
     this.#showButtons({ again: true });
-    this.#rejects.draw($('import-progress-rejects'));
+    this.#rejects.draw($('import-progress-rejects'), this.#report.description.format);
     $('import-progress-download').hidden = this.#rejects.count === 0;
     $('import-progress-title').focus();
     announce(`${title}: ${$('import-counts').textContent}`);
@@ -222,4 +222,14 @@ class Importer {
     say($('import-pause'), 'Pause');
     say($('import-progress-title'), 'Importing');
   }
+}
+
+/** Returns the indexed attributes, whose types the values of a file then have. */
+async function knownIndexes() {
+  try {
+    await readIndexes();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+  }
+  return indexes;
 }

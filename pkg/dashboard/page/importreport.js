@@ -17,10 +17,10 @@ class Rejects {
     this.#rows = [];
   }
 
-  draw(list) {
+  draw(list, format) {
     this.first.sort((a, b) => a.line - b.line);
     list.replaceChildren(...this.first.map(({ line, reason, text }) => make('li', {},
-      make('strong', {}, `Line ${number(line)}`), make('span', {}, stored(sentence(reason))), make('code', {}, stored(text.slice(0, 200))))));
+      make('strong', {}, rowName(line, format)), make('span', {}, stored(sentence(reason))), make('code', {}, stored(text.slice(0, 200))))));
     if (this.count > shownRejects) list.append(make('li', {}, `and ${number(this.count - shownRejects)} more`));
   }
 
@@ -39,11 +39,20 @@ function saveFile(blob, name) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
+/** Returns the place of a row in a file of the format. */
+const rowName = (line, format) => `${format === 'json' ? 'Element' : 'Line'} ${number(line)}`;
+
 /** Shows what an import would do, by the report of the importer. */
-function drawReport({ valid, rejected, rejects, notes = [] }) {
+function drawReport({ description: { resource, format }, valid, rejected, rejects, columns, notes }) {
   say($('import-report-text'), `${count(valid, 'row')} can be imported, and ${rejected === 0 ? 'none' : number(rejected)} would be rejected. Nothing has been sent yet.`);
   $('import-report-notes').replaceChildren(...notes.map((note) => make('li', {}, stored(sentence(note)))));
+  $('import-report-columns').tBodies[0].replaceChildren(...columns.map(({ source, field, type = '', values, kinds }) => {
+    const { role, name } = roleOf(field);
+    const cells = [role === 'attribute' ? stored(name) : { ...columnFields[resource], ...otherRoles }[role], columnTypes[type] ?? type, number(values), kinds];
+    return make('tr', {}, make('th', { scope: 'row' }, stored(source)), ...cells.map((cell) => make('td', {}, cell)));
+  }));
   $('import-report-rejects').replaceChildren(...rejects.slice(0, shownRejects).map(({ reason, count: rows, examples }) => make('li', {},
     make('strong', {}, count(rows, 'row')), make('span', {}, stored(sentence(reason))),
-    ...examples.slice(0, shownExamples).map(({ line, text }) => make('code', {}, `Line ${number(line)}: `, stored(text.slice(0, 200)))))));
+    ...examples.slice(0, shownExamples).map(({ line, text }) => make('code', {}, `${rowName(line, format)}: `, stored(text.slice(0, 200)))))));
+  if (rejects.length > shownRejects) $('import-report-rejects').append(make('li', {}, `and ${count(rejects.length - shownRejects, 'other reason')}`));
 }

@@ -7,7 +7,7 @@ const columnFields = {
   entity: { id: 'Id', type: 'Type' },
 };
 const otherRoles = { attribute: 'Attribute', attributes: 'All attributes, as JSON', out: 'Left out' };
-const columnTypes = { auto: 'Auto', text: 'Text', number: 'Number', boolean: 'True or false', json: 'JSON' };
+const columnTypes = { '': 'By the values', text: 'Text', number: 'Number', boolean: 'True or false', json: 'JSON' };
 const attributePrefix = 'attributes.';
 
 class ImportSetup {
