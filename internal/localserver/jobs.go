@@ -94,6 +94,11 @@ func (b *background) start(ctx context.Context) error {
 	return nil
 }
 
+// byKind returns the runners by the name of their kind.
+func (b *background) byKind() map[string]*job.Runner {
+	return map[string]*job.Runner{exportjob.Kind.Name: b.runners[0], erasurejob.Kind.Name: b.runners[1]}
+}
+
 func (b *background) wait() {
 	b.building.Wait()
 	for _, r := range b.runners {

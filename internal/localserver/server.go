@@ -62,6 +62,7 @@ type Options struct {
 	Importer string
 
 	Verbose bool   // log every request
+	Metrics string // address at which to serve metrics for Prometheus; "" for none
 	Pprof   string // loopback address at which to serve net/http/pprof; "" for none
 }
 
@@ -92,6 +93,13 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		return fmt.Errorf("%w (choose another address with --addr or ADDR)", err)
 	}
 	defer listener.Close() //nolint:errcheck // the server closes the listener too
+	if o.Metrics != "" {
+		stopMetrics, err := serveMetrics(o.Metrics, b, jobs, stdout)
+		if err != nil {
+			return err
+		}
+		defer stopMetrics()
+	}
 	handler, err := newHandler(cfg, listener.Addr(), b, logger)
 	if err != nil {
 		return err
@@ -176,7 +184,7 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	}
 	stores := b.stores
 	stores.OpenAPI, stores.Dashboard = sluice.OpenAPI, dashboard.Files()
-	return httpapi.New(limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, ServiceID: httpapi.NewServiceID(b.serviceID), LoopbackOnly: cfg.AccessOff && isLoopback(addr), Writable: b.writable, Logger: logger})
+	return httpapi.New(limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, ServiceID: httpapi.NewServiceID(b.serviceID), LoopbackOnly: cfg.AccessOff && isLoopback(addr), Writable: b.writable, Observe: b.observe, Logger: logger})
 }
 
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {

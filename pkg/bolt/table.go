@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"syscall"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -21,9 +22,10 @@ import (
 // If the context is done when a method is called, or when its turn to write comes, the method
 // does nothing and returns an error with code Unavailable. A running transaction is not interrupted.
 type table[R any] struct {
-	db     *bbolt.DB
-	writer *writer
-	name   string
+	db       *bbolt.DB
+	writer   *writer
+	observer *Observer // may be nil
+	name     string
 	schema[R]
 }
 
@@ -91,6 +93,7 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
 	}
+	defer t.observer.read(time.Now())
 	err := t.db.View(func(tx *bbolt.Tx) error {
 		return read(records[R]{t, tx, nested(tx.Bucket([]byte(t.name)), workspace), workspace})
 	})

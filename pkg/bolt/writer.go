@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"go.etcd.io/bbolt"
 )
@@ -13,10 +14,11 @@ import (
 // Later writes share the next transaction. DB.Batch would instead make each write wait for
 // others until a timer ends.
 type writer struct {
-	db      *bbolt.DB
-	turn    chan struct{} // a lock whose holder commits all waiting writes
-	mu      sync.Mutex
-	waiting []write
+	db       *bbolt.DB
+	observer *Observer     // may be nil
+	turn     chan struct{} // a lock whose holder commits all waiting writes
+	mu       sync.Mutex
+	waiting  []write
 }
 
 type write struct {
@@ -45,6 +47,7 @@ func (w *writer) update(apply func(*bbolt.Tx) error) error {
 		err = <-c.done
 	}
 	if err == errSolo {
+		defer w.observer.commit(1, time.Now())
 		return w.db.Update(apply)
 	}
 	return err
@@ -70,6 +73,7 @@ func (w *writer) commit() {
 	}()
 	for failed := 0; failed >= 0 && len(writes) > 0; {
 		failed = -1
+		began := time.Now()
 		err = w.db.Update(func(tx *bbolt.Tx) error {
 			for i := 0; i < len(writes); i++ {
 				if !writes[i].succeeds(tx) {
@@ -82,7 +86,9 @@ func (w *writer) commit() {
 			}
 			return nil
 		})
-		if failed >= 0 {
+		if failed < 0 {
+			w.observer.commit(len(writes), began)
+		} else {
 			writes[failed].done <- errSolo
 			writes = slices.Delete(writes, failed, failed+1)
 		}

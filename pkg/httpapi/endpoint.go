@@ -138,6 +138,9 @@ func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 	}
 	release(r.buffer)
 	e.logRequest(ctx, r)
+	if e.Observe != nil {
+		e.Observe(r.observed())
+	}
 }
 
 // identify finds out which client sent the request, and refreshes the rows of limits.

@@ -60,6 +60,7 @@ type Options struct {
 	RequestID    func(*http.Request) string // id for logs and problems; a new UUID by default
 	Writable     func() error               // returns an error if the disk is not writable; unset if the stores are not on a local disk
 	Fits         func(body []byte) bool     // reports whether a response with this body can be sent; unset if every response can
+	Observe      func(Observed)             // called after each request; may be unset
 	Logger       *slog.Logger               // gets one line per request; slog.Default by default
 	Now          func() time.Time           // for record times and usage; time.Now by default
 }

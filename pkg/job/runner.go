@@ -73,6 +73,27 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
+// Load returns how many jobs wait for a run, and how many are running.
+func (r *Runner) Load() (waiting, running int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.distinctLanes() {
+		running += l.running
+		for _, ids := range l.waiting {
+			waiting += len(ids)
+		}
+	}
+	return waiting, running
+}
+
+// distinctLanes returns one lane if all jobs share their slots.
+func (r *Runner) distinctLanes() []*lane {
+	if r.lanes[Fast] == r.lanes[Slow] {
+		return []*lane{r.lanes[Slow]}
+	}
+	return []*lane{r.lanes[Fast], r.lanes[Slow]}
+}
+
 // Wait waits until all runs have ended. No job may be created during the call.
 func (r *Runner) Wait() { r.group.Wait() }
 

@@ -157,6 +157,9 @@ func TestJobsContinueAfterAStop(t *testing.T) {
 		l := startLocal(t, s, never)
 		l.create("large", 3)
 		time.Sleep(500 * time.Second)
+		if waiting, running := l.Load(); waiting != 1 || running != 2 {
+			t.Errorf("%d jobs wait and %d run, want 1 and 2", waiting, running)
+		}
 		l.stop()
 		keys, _ := s.Unfinished(t.Context())
 		for _, key := range keys {

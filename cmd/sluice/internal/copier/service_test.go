@@ -141,7 +141,11 @@ func (s *service) workspace(t *testing.T) (key string) {
 
 func (s *service) client(t *testing.T, key string, transport http.RoundTripper) *client.Client {
 	t.Helper()
-	c, err := client.New(s.url, client.Config{Key: key, Share: 1, Transport: transport})
+	cfg := client.Config{Key: key, Share: 1, Transport: transport}
+	if f, ok := transport.(*fuse); ok && f.down != nil {
+		cfg.MaxTries = 1
+	}
+	c, err := client.New(s.url, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,34 @@
+package bolt
+
+import "time"
+
+// Observer is told what the stores of records do. Its functions must be safe for concurrent use.
+type Observer struct {
+	Read   func(took time.Duration)             // called after each read transaction
+	Commit func(writes int, took time.Duration) // called after each write transaction; writes is how many writes share it
+}
+
+func (o *Observer) read(began time.Time) {
+	if o != nil {
+		o.Read(time.Since(began))
+	}
+}
+
+func (o *Observer) commit(writes int, began time.Time) {
+	if o != nil {
+		o.Commit(writes, time.Since(began))
+	}
+}
+
+// Observe makes the stores of records call o. It must be called before the stores are used.
+func (s *Stores) Observe(o *Observer) {
+	s.Entities.table.observe(o)
+	s.Events.table.observe(o)
+	s.ExportJobs.table.observe(o)
+	s.ErasureJobs.table.observe(o)
+}
+
+func (t *table[R]) observe(o *Observer) { t.observer, t.writer.observer = o, o }
+
+// FreeBytes returns how much of the file with the records is free for later writes.
+func (s *Stores) FreeBytes() int { return s.db.Stats().FreeAlloc }
