@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"sluice/cmd/sluice/internal/importer"
+	"sluice/cmd/sluice/internal/outage"
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/client"
 	"sluice/pkg/importfile"
@@ -27,8 +28,10 @@ const importHelp = `Import the records of a file, or of standard input (-), into
 The file is NDJSON (one JSON object per line), CSV with a header, or JSON (an array of
 objects). It may be compressed with gzip, or be the only file in a zip archive. Its
 fields are those of the API. created_at and updated_at, which exports contain, are
-ignored. --dry-run checks every record without a call, and prints what the import would
-reject and the first record that it would send; an id of zeros stands for a new one.
+ignored. --dry-run checks every record and sends none. It prints what becomes of each
+column, what the import would reject and the first record that it would send; an id of
+zeros stands for a new one. For a CSV file of entities, it asks the service which
+attributes are indexed.
 
 CSV has a column attributes.<name> for each attribute, or one column attributes with
 JSON. An empty cell without quotes means that the record lacks the attribute, and an
@@ -154,7 +157,7 @@ func (f *importFlags) run(cmd *cobra.Command, args []string) (err error) {
 		}
 	}
 	if f.dryRun {
-		return tryImport(cmd, f.Options, f.json)
+		return f.try(cmd)
 	}
 	f.Waiting = f.waiting
 	f.Confirm = func(others map[string]int) error { return f.confirm(cmd, others) }
@@ -280,13 +283,17 @@ func importFormat(flag, path string) (format record.Format, err error) {
 
 var importFormats = []record.Format{record.NDJSON, record.CSV, record.JSON}
 
-// tryImport runs "sluice import --dry-run".
-func tryImport(cmd *cobra.Command, o importer.Options, asJSON bool) error {
-	r, err := importer.Try(cmd.Context(), o)
+// try runs "sluice import --dry-run". It waits for the service only briefly.
+func (f *importFlags) try(cmd *cobra.Command) error {
+	c, err := f.connect(client.Config{MaxTries: 1}, outage.New(io.Discard, f.baseURL(), true))
+	if err != nil {
+		return err
+	}
+	r, err := importer.Try(cmd.Context(), f.Options, c)
 	switch {
 	case err != nil && r.Valid+r.Rejected == 0:
 		return err
-	case asJSON:
+	case f.json:
 		err = errors.Join(err, printJSON(cmd.OutOrStdout(), r))
 	default:
 		r.Print(cmd.OutOrStdout(), noun(r.Description.Resource).Count)

@@ -17,7 +17,8 @@ attributes; --map note= leaves one out. --map properties.time=occurred_at takes 
 out of the object in another one. --name and --type are for records that have none.
 
 --types zip=text,amount=number sets the types of columns that become attributes. Without
-it, a CSV column has the type that all its cells have: number (as in JSON, so 02134 is
+it, a CSV column has the type of the index on the attribute, if there is one. Otherwise,
+it has the type that all its cells have: number (as in JSON, so 02134 is
 none), boolean (true or false) or json (objects and arrays), without quotes, besides null
 and empty cells. If they differ, all are text, as they are, null included. The import says
 what it has chosen. json reads each cell by itself, as in an export. In JSON files, values

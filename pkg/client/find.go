@@ -75,9 +75,12 @@ func (c *Client) Found(ctx context.Context, q FindQuery) iter.Seq2[entity.Entity
 	})
 }
 
+// IndexesRoute is the Try.Route of the requests that EntityIndexes sends.
+const IndexesRoute = "list-entity-index"
+
 // EntityIndexes returns the indexed attributes of the workspace.
 func (c *Client) EntityIndexes(ctx context.Context) ([]api.EntityIndex, error) {
 	var all api.List[api.EntityIndex]
-	_, err := c.do(ctx, call{route: route{"list-entity-index", http.MethodGet, classGeneral}, path: "/entity_index"}, &all)
+	_, err := c.do(ctx, call{route: route{IndexesRoute, http.MethodGet, classGeneral}, path: "/entity_index"}, &all)
 	return all.Data, err
 }

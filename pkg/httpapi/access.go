@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"sluice/pkg/access"
@@ -51,12 +52,12 @@ func (e *endpoint) authenticate(ctx context.Context, r *request) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.admit(ctx, r, key, e.route.Scope)
+	return e.admit(ctx, r, key, e.route.Scopes()...)
 }
 
-// admit accepts an API key that is valid and has the required scope. If only the scope is missing,
+// admit accepts an API key that is valid and has one of the scopes. If only the scope is missing,
 // admit returns an error but still sets r.key.
-func (s *service) admit(ctx context.Context, r *request, key string, scope access.Scope) error {
+func (s *service) admit(ctx context.Context, r *request, key string, scopes ...access.Scope) error {
 	client, err := netip.ParseAddr(r.address)
 	if err != nil {
 		return err
@@ -78,18 +79,20 @@ func (s *service) admit(ctx context.Context, r *request, key string, scope acces
 	}
 	r.key = d.Key
 	s.setSource(ctx, r, d.Key.Workspace)
-	if err := r.require(scope); err != nil {
+	if err := r.require(scopes...); err != nil {
 		return err
 	}
 	r.workspace = d.Key.Workspace
 	return nil
 }
 
-func (r *request) require(scope access.Scope) error {
-	if r.key.Has(scope) {
+// require accepts a key with one of the scopes.
+func (r *request) require(scopes ...access.Scope) error {
+	if slices.ContainsFunc(scopes, r.key.Has) {
 		return nil
 	}
 	r.log.refused = refusedScope
+	scope := scopes[0]
 	return &apiError{
 		status: http.StatusForbidden, code: "missing_scope",
 		header: http.Header{"Www-Authenticate": {fmt.Sprintf(`%s, error="insufficient_scope", scope=%q`, challenge, scope)}},

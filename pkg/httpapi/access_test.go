@@ -132,7 +132,7 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {
-		others := slices.DeleteFunc(access.Scopes(), func(s access.Scope) bool { return s == route.Scope })
+		others := slices.DeleteFunc(access.Scopes(), func(s access.Scope) bool { return slices.Contains(route.Scopes(), s) })
 		right := []access.Scope{route.Scope}
 		if route.Scope == access.Public {
 			right = access.Scopes()
@@ -201,6 +201,12 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 			})
 		}
 		t.Run(route.Name+"/right", func(t *testing.T) {
+			for _, scope := range route.Scopes()[1:] {
+				g := newGuarded(t)
+				if resp := g.invoke(t, route.Name, g.key(t, "default", scope), sample(t, route.Name)); resp.StatusCode != 200 {
+					t.Errorf("with the scope %s: %v", scope, resp)
+				}
+			}
 			g, off := newGuarded(t), newAPI(t)
 			key := g.keyLike(t, access.Key{Workspace: "default", Scopes: right, ExpiresAt: now().Add(time.Millisecond)}, func(*access.Key) {})
 			got, want := g.invoke(t, route.Name, key, sample(t, route.Name)), off.invoke(t, route.Name, sample(t, route.Name))
@@ -490,7 +496,11 @@ func TestScopesAreDescribed(t *testing.T) {
 		}
 	}
 	for _, r := range httpapi.Routes() {
-		want := fmt.Sprintf("[map[key:[%[1]s]] map[session:[%[1]s]]]", r.Scope)
+		var needs []string
+		for _, scope := range r.Scopes() {
+			needs = append(needs, fmt.Sprintf("map[key:[%[1]s]] map[session:[%[1]s]]", scope))
+		}
+		want := "[" + strings.Join(needs, " ") + "]"
 		if r.Scope == access.Public {
 			want = "[]"
 		}

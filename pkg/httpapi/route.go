@@ -37,6 +37,15 @@ func (r Route) Key() string {
 // String returns the method and the path, such as "GET /entity", or "$default".
 func (r Route) String() string { return strings.TrimSpace(r.Method + " " + r.Path) }
 
+// Scopes lists the scopes of which an API key needs one, Scope first. A program that imports also
+// reads which attributes are indexed, for the types of columns.
+func (r Route) Scopes() []access.Scope {
+	if r.Path == "/entity_index" {
+		return []access.Scope{r.Scope, access.Import}
+	}
+	return []access.Scope{r.Scope}
+}
+
 // methods returns the methods that r serves. A GET route also serves HEAD.
 func (r Route) methods() []string {
 	if r.Method == http.MethodGet {

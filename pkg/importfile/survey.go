@@ -218,10 +218,10 @@ func (s *survey) finish(indexes []Index) {
 	s.noteTypes(indexes)
 	s.noteIDs()
 	if s.EmptyRows > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d rows are empty and are skipped", s.EmptyRows))
+		s.Notes = append(s.Notes, fmt.Sprintf("empty rows, which are skipped: %d", s.EmptyRows))
 	}
 	if s.WithoutTime > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d events have no time and occur when they are imported", s.WithoutTime))
+		s.Notes = append(s.Notes, fmt.Sprintf("events without a time, which occur when they are imported: %d", s.WithoutTime))
 	}
 	if err := s.rows.Missing(true); err != nil {
 		s.Notes = append(s.Notes, err.Error())
@@ -298,6 +298,6 @@ func (s *survey) noteIDs() {
 		}
 	}
 	if s.DuplicateIDs > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d records have an id that an earlier one has, first those at %d and %d; which of them is stored last is undefined", s.DuplicateIDs, first[0], first[1]))
+		s.Notes = append(s.Notes, fmt.Sprintf("records with an id that an earlier one has: %d, first those at %d and %d; which of them is stored last is undefined", s.DuplicateIDs, first[0], first[1]))
 	}
 }

@@ -150,13 +150,13 @@ func TestADryRunSaysWhatAnImportWouldDo(t *testing.T) {
 	large := `{"name":"n","attributes":{"a":"` + strings.Repeat("x", record.MaxAttributesBytes-26) + `"}}`
 	write(t, path, lines(0, 3)+large+"\n"+strings.Repeat("{}\n", 25)+`{"id":"a","name":"n"}`, 0)
 	shape := importfile.Description{Columns: columnsOf(map[string]string{"note": "", "attributes": "attributes"})}
-	r, err := Try(t.Context(), events(path, record.NDJSON, shape))
+	r, err := Try(t.Context(), events(path, record.NDJSON, shape), nil)
 	if err != nil || r.Valid != 4 || r.Rejected != 26 || len(r.Rejects) != 2 || len(r.Rejects[1].Examples) != 20 || !strings.Contains(string(r.First), `{"i":0}`) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	var out bytes.Buffer
 	r.Print(&out, func(int64) string { return "30 events" })
-	for _, want := range []string{"30 events: 4 would be sent, 26 would be rejected. Nothing was sent.\n", "\n1 reject, such as line 4: the record is larger than 262144 bytes\n", "\n25 rejects, such as line 5: the record has", "\nNote: 4 events have no time"} {
+	for _, want := range []string{"30 events: 4 would be sent, 26 would be rejected. Nothing was sent.\n", "\n1 reject, such as line 4: the record is larger than 262144 bytes\n", "\n25 rejects, such as line 5: the record has", "\nNote: events without a time, which occur when they are imported: 4"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s lacks %q", out.String(), want)
 		}
@@ -176,7 +176,7 @@ func TestAMemberThatNoRecordHas(t *testing.T) {
 		s, path := newService(t), filepath.Join(t.TempDir(), "events")
 		o := events(path, format, shape)
 		write(t, path, text, 0)
-		if _, err := Try(t.Context(), o); err == nil || !strings.HasSuffix(err.Error(), says) {
+		if _, err := Try(t.Context(), o, nil); err == nil || !strings.HasSuffix(err.Error(), says) {
 			t.Errorf("%s, a dry run: %v", format, err)
 		}
 		if _, _, err := s.importAs(t.Context(), o); err == nil || err.Error() != says || s.calls > 0 {
@@ -226,7 +226,7 @@ func TestAMemberThatNoRecordMustHave(t *testing.T) {
 			o := events(path, record.NDJSON, importfile.Description{
 				Columns: columnsOf(map[string]string{"ts": "occurred_at", "no": "id", "tel": "attributes.phone"}), TimeFormats: []string{"%d.%m.%Y"}, Name: "n",
 			})
-			if r, err := Try(t.Context(), o); err != nil || r.Rejected != tt.rejected || strings.Join(r.Notes, "") != tt.note {
+			if r, err := Try(t.Context(), o, nil); err != nil || r.Rejected != tt.rejected || strings.Join(r.Notes, "") != tt.note {
 				t.Errorf("a dry run: %v, %d rejected, notes %q", err, r.Rejected, r.Notes)
 			}
 			r, stderr, err := s.importAs(t.Context(), o)

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/pkg/client"
 	"sluice/pkg/importfile"
 	"sluice/pkg/record"
 )
@@ -49,6 +51,20 @@ func Complete(path string, d importfile.Description) (importfile.Description, er
 		d = completed
 	}
 	return d, nil
+}
+
+// Indexes returns the indexed attributes of the workspace if they matter for the types of columns.
+func Indexes(ctx context.Context, c *client.Client, d importfile.Description) (list []importfile.Index, err error) {
+	if d.Format != record.CSV || d.Resource != record.Entity {
+		return nil, nil
+	}
+	all, err := c.EntityIndexes(ctx)
+	for _, x := range all {
+		if x.State != "removing" {
+			list = append(list, importfile.Index{EntityType: x.Type, Attribute: x.Attribute, Type: importfile.ValueType(x.ValueType)})
+		}
+	}
+	return list, err
 }
 
 // Load reads a description that save or the dashboard has written.

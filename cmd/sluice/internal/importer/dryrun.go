@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/client"
 	"sluice/pkg/importfile"
 	"sluice/pkg/record"
 )
@@ -23,7 +24,9 @@ type DryRun struct {
 
 // Try reads a file as Run does and checks every record, but calls no service and writes no
 // file. A service can still reject a record if it has a different one with the same id.
-func Try(ctx context.Context, o Options) (DryRun, error) {
+//
+// Only for a CSV file of entities does it ask c, once, which attributes are indexed; c may be nil.
+func Try(ctx context.Context, o Options, c *client.Client) (DryRun, error) {
 	r := DryRun{File: o.Path, DryRun: true, options: o}
 	opened, err := os.Open(cmp.Or(o.File, o.Path))
 	if err != nil {
@@ -43,8 +46,16 @@ func Try(ctx context.Context, o Options) (DryRun, error) {
 		return r, err
 	}
 	each := func(importfile.Row) error { return context.Cause(ctx) }
-	if r.Report, err = importfile.Survey(in, o.Description, importfile.Options{Decode: decode}, each); err != nil {
+	var indexes []importfile.Index
+	var unknown error
+	if c != nil {
+		indexes, unknown = Indexes(ctx, c, o.Description)
+	}
+	if r.Report, err = importfile.Survey(in, o.Description, importfile.Options{Decode: decode, Indexes: indexes}, each); err != nil {
 		return r, fmt.Errorf("read %s: %w", o.Path, err)
+	}
+	if unknown != nil {
+		r.Notes = append(r.Notes, fmt.Sprintf("the service did not say which attributes are indexed, and so have a type: %v", unknown))
 	}
 	if o.SaveAs != "" {
 		err = save(r.Description, o.SaveAs)

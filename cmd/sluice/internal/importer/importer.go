@@ -166,7 +166,7 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 }
 
 func (im *importer) onTry(t client.Try) {
-	if t.Route == client.SourceRoute {
+	if t.Route == client.SourceRoute || t.Route == client.IndexesRoute {
 		return
 	}
 	im.calls.Add(1)
@@ -324,7 +324,11 @@ func (im *importer) chooseTypes(ctx context.Context, file inputFile, stderr io.W
 	if err != nil {
 		return err
 	}
-	d, err := importfile.ChooseTypes(in, im.Description, importfile.Options{Decode: decode}, func() error { return context.Cause(ctx) })
+	indexes, err := Indexes(ctx, im.client, im.Description)
+	if err != nil {
+		return err
+	}
+	d, err := importfile.ChooseTypes(in, im.Description, importfile.Options{Decode: decode, Indexes: indexes}, func() error { return context.Cause(ctx) })
 	if err != nil {
 		return fmt.Errorf("read %s: %w", im.Path, err)
 	}
