@@ -104,6 +104,7 @@ func TestDashboard(t *testing.T) {
 		"users pause and cancel imports":              dashboardPausesImports,
 		"a build without importer says so":            dashboardWithoutImporter,
 		"users describe files":                        dashboardUsesDescriptions,
+		"users import nested members":                 dashboardImportsNestedMembers,
 		"the page reads files as the command does":    dashboardReadsFiles,
 		"a support person finds somebody":             dashboardWalk,
 		"times are in a zone":                         dashboardShowsTimesInAZone,

@@ -35,6 +35,31 @@ func setInput(selector, value string) string {
 	return fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.value = %q; return e.dispatchEvent(new Event('change', { bubbles: true })); })()`, selector, value)
 }
 
+// The members of nested objects become fields, which the user names.
+func dashboardImportsNestedMembers(t *testing.T, b *browsertest.Browser) {
+	s := startWithImporter(t)
+	path := filepath.Join(t.TempDir(), "visits.json")
+	userFile(t, path, `[{"name":"visit","properties":{"time":1798131600,"page":"/a"}},`+"\n"+`{"name":"visit","properties":{"page":"/b"}}]`)
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("import-file"))
+	tab.Choose("#import-file", path)
+	tab.Wait(visible("import-member"))
+	browsertest.Eval[bool](tab, `(document.getElementById('import-member').value = 'properties.time') !== ''`)
+	tab.Click("#import-member-add")
+	browsertest.Eval[bool](tab, setInput(`[data-column="2"][data-part=role]`, "occurred_at"))
+	tab.Wait(visible("import-times"))
+	browsertest.Eval[bool](tab, setInput("#import-time-formats", "unix"))
+	tab.Audit("import-nested")
+	tab.Click("#import-check")
+	tab.Wait(visible("import-report") + `&& ` + textOf("import-report-text") + `.startsWith('1 row can be imported, and 1 would be rejected.') && ` + textOf("import-report-rejects") + `.includes('Element 2: ')`)
+	tab.Click("#import-start")
+	tab.Wait(textOf("import-counts") + ` === '1 new · 0 there already · 1 rejected'`)
+	if got := s.client(t).want(t, http.StatusOK, "GET", "/event", "").body; !strings.Contains(got, `"occurred_at":"2026-12-24T17:00:00.000Z"`) {
+		t.Errorf("stored %s", got)
+	}
+}
+
 // A file of another program, in a zip archive, is imported with a description that the command has
 // saved. The page changes it and saves it again.
 func dashboardUsesDescriptions(t *testing.T, b *browsertest.Browser) {

@@ -65,7 +65,7 @@ func (s *session) handle(text string, blob js.Value) (reply any, err error) {
 	case "guess":
 		return s.guess(r)
 	case "next":
-		return s.next()
+		return s.next(), nil
 	}
 	d, err := importfile.Parse(r.Description)
 	switch {

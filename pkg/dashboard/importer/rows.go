@@ -128,8 +128,8 @@ type row struct {
 }
 
 // next returns the next batch, which ends early enough for one more record of the largest size.
-func (s *session) next() (b batch, err error) {
-	b = batch{Rows: []row{}, Rejects: []reject{}}
+func (s *session) next() batch {
+	b := batch{Rows: []row{}, Rejects: []reject{}}
 	size := 0
 	for len(b.Rows) < maxBatch && len(b.Rejects) < maxBatch && size < maxBatchBytes-record.MaxAttributesBytes {
 		in, err := s.rows.Read()
@@ -153,5 +153,5 @@ func (s *session) next() (b batch, err error) {
 		size += len(text) + 1
 		b.Rows = append(b.Rows, row{in.Line, in.Text, string(text)})
 	}
-	return b, nil
+	return b
 }

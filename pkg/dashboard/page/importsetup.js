@@ -19,11 +19,15 @@ class ImportSetup {
     this.#onLayout = onLayout;
     $('import-zones').replaceChildren(...Intl.supportedValuesOf('timeZone').map((value) => make('option', { value })));
     $('import-setup').addEventListener('change', ({ target }) => {
-      if (target.id === 'import-saved') return;
+      if (target.id === 'import-saved' || target.id === 'import-member') return;
       if (target.dataset.column) this.#setColumn(this.#columns[target.dataset.column], target);
       this.#arrange();
       if (target.name === 'resource' || $('import-layout').contains(target)) this.#onLayout();
       else this.#onChange();
+    });
+    $('import-member-add').addEventListener('click', () => {
+      this.#addMember($('import-member').value.trim());
+      $('import-member').value = '';
     });
   }
 
@@ -36,9 +40,24 @@ class ImportSetup {
     document.querySelector(`#import-setup [value=${description.resource}]`).checked = true;
     for (const input of this.#inputs) this.#fill(input, description[input.name]);
     const described = Object.fromEntries((description.columns ?? []).map((column) => [column.source, column]));
-    this.#columns = columns.map(({ source, field, values }) => ({ ...described[source], source, field, values, ...roleOf(field) }));
+    this.#columns = columns.map(({ source, field, values }) => ({ type: described[source]?.type, source, values, ...roleOf(field) }));
+    for (const { source, field = source, out, type } of this.#unseen) if (description.format !== 'csv') this.#columns.push({ source, type, values: [], ...roleOf(out ? '' : field) });
     $('import-columns').tBodies[0].replaceChildren(...this.#columns.map((column, i) => this.#row(column, i)));
     this.#arrange();
+  }
+
+  /** The columns that the description names but the table does not. */
+  get #unseen() { return (this.#description.columns ?? []).filter(({ source }) => !this.#columns.some((column) => column.source === source)); }
+
+  /** Adds a member of a nested object, such as properties.time, to the columns. */
+  #addMember(source) {
+    if (!source || this.#columns.some((column) => column.source === source)) return;
+    this.#columns.push({ source, values: [], role: 'attribute', name: source });
+    const row = this.#row(this.#columns.at(-1), this.#columns.length - 1);
+    $('import-columns').tBodies[0].append(row);
+    this.#arrange();
+    this.#onChange();
+    row.querySelector('select').focus();
   }
 
   #fill(input, value = '') {
@@ -61,8 +80,7 @@ class ImportSetup {
   }
 
   get description() {
-    const unseen = (this.#description.columns ?? []).filter(({ source }) => !this.#columns.some((column) => column.source === source));
-    return { ...this.layout, columns: [...unseen, ...this.#columns.map(({ source, role, name, type }) => {
+    return { ...this.layout, columns: [...this.#unseen, ...this.#columns.map(({ source, role, name, type }) => {
       if (role === 'out') return { source, out: true };
       if (role !== 'attribute') return { source, field: role };
       return { source, field: attributePrefix + name, ...(type && { type }) };
