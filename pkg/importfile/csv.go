@@ -147,7 +147,7 @@ func (r *csvReader) next() (*csvRow, error) {
 }
 
 func (r *csvReader) row() (*csvRow, error) {
-	row := new(csvRow)
+	row := &csvRow{cells: make([]cell, 0, r.named+1)}
 	for row.open || row.line == 0 {
 		quotes := 0 // in a line that is too long
 		line, err := r.lines.next(func(piece []byte) { quotes += r.quotes(piece) })
@@ -161,7 +161,11 @@ func (r *csvReader) row() (*csvRow, error) {
 		case err != nil:
 			return nil, err
 		}
-		row.text = append(row.text, line...)
+		if row.text == nil {
+			row.text = line
+		} else {
+			row.text = append(row.text, line...)
+		}
 		row.add(string(line), r.delimiter, r.quote)
 	}
 	return row, nil

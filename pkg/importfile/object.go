@@ -1,7 +1,6 @@
 package importfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,7 +22,7 @@ type object struct {
 // ofRow converts a row of a CSV file to the API's JSON.
 func (c *columns) ofRow(list []*column, cells []cell) ([]byte, error) {
 	c.readable = true
-	var o object
+	o := object{fields: make([]record.Pair, 0, len(c.fields)+1), attributes: make([]record.Pair, 0, len(list))}
 	for i, cell := range cells {
 		col := list[i]
 		switch {
@@ -193,7 +192,8 @@ func (c *columns) text(field string, value []byte) ([]byte, error) {
 	default:
 		return value, nil // null, or for the API's parser to reject
 	}
-	if field != "id" && field != "entity_id" {
+	plain := value[1 : len(value)-1] // quoted
+	if field != "id" && field != "entity_id" || !c.EscapeIDs && strings.TrimLeft(string(plain), idCharacters) == "" {
 		return value, nil
 	}
 	id, err := jsontext.AppendUnquote(nil, value)
@@ -210,8 +210,10 @@ func (c *columns) text(field string, value []byte) ([]byte, error) {
 	return quote(string(id)), nil
 }
 
+const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
+
 func isIDCharacter(r rune) bool {
-	return 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("._:-", r)
+	return strings.ContainsRune(idCharacters, r)
 }
 
 // escapeID replaces each byte that an id cannot have, and each colon, by a colon and the byte's two
@@ -246,23 +248,30 @@ func (o *object) json() []byte {
 	if len(o.attributes) > 0 {
 		o.setDefault("attributes", []byte("{}"))
 		i := slices.IndexFunc(o.fields, func(m record.Pair) bool { return m.Name == "attributes" })
-		if inner, err := record.Pairs(o.fields[i].Value); err == nil {
-			o.fields[i].Value = joined(append(inner, o.attributes...))
+		inner, err := o.attributes, error(nil)
+		if string(o.fields[i].Value) != "{}" {
+			inner, err = record.Pairs(o.fields[i].Value)
+			inner = append(inner, o.attributes...)
+		}
+		if err == nil {
+			o.fields[i].Value = joined(inner)
 		}
 	}
 	return joined(o.fields)
 }
 
 func joined(members []record.Pair) []byte {
-	b := bytes.NewBufferString("{")
+	size := len("{}")
+	for _, m := range members {
+		size += len(m.Name) + len(m.Value) + len(`"":,`)
+	}
+	b := append(make([]byte, 0, size), '{')
 	for i, m := range members {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
-		b.Write(quote(m.Name))
-		b.WriteByte(':')
-		b.Write(m.Value)
+		b, _ = jsontext.AppendQuote(b, m.Name) // a name that is not UTF-8 is rejected in the header
+		b = append(append(b, ':'), m.Value...)
 	}
-	b.WriteByte('}')
-	return b.Bytes()
+	return append(b, '}')
 }

@@ -83,6 +83,9 @@ func neutralize(text string, keep bool) string {
 // Restore reverses neutralize: it returns the text of a cell without the apostrophes that a
 // CSVWriter adds.
 func Restore(text string) string {
+	if !strings.Contains(text, "'") {
+		return text
+	}
 	return eachFormula(text, func(formula string) string { return strings.TrimPrefix(formula, "'") })
 }
 

@@ -1,6 +1,7 @@
 # Prints local times and their instants for every zone, as Python's zoneinfo knows them. A local
 # time that clocks skip has the instant "".
 import json
+import os
 import random
 import zoneinfo
 from datetime import datetime, timedelta, timezone
@@ -46,8 +47,19 @@ def changes(zone):
         at += step
 
 
-def locals_of(zone):
-    found = list(changes(zone))
+known = {}  # changes by the content of the zone's file, which many names share
+
+
+def changes_of(name, zone):
+    with open(os.path.join(zoneinfo.TZPATH[0], name), "rb") as file:
+        content = file.read()
+    if content not in known:
+        known[content] = list(changes(zone))
+    return known[content]
+
+
+def locals_of(name, zone):
+    found = changes_of(name, zone)
     for change in random.sample(found, min(len(found), 6)):
         before = (change - timedelta(seconds=1)).astimezone(zone).replace(tzinfo=None)
         after = change.astimezone(zone).replace(tzinfo=None)
@@ -61,7 +73,7 @@ def locals_of(zone):
 
 for name in sorted(zoneinfo.available_timezones()):
     zone = zoneinfo.ZoneInfo(name)
-    times = [at.replace(microsecond=0) for at in locals_of(zone)]
+    times = [at.replace(microsecond=0) for at in locals_of(name, zone)]
     for number, form in enumerate(FORMATS):
         pairs = []
         for at in times[number::len(FORMATS)] if len(times) > 60 else times[number % 5::5]:
