@@ -109,6 +109,50 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 	if got := c.want(t, http.StatusOK, "GET", "/event?entity_id=ada", "").body; !strings.Contains(got, `{"n":1.50,"big":12345678901234567890}`) || strings.Count(got, `"visit"`) != 1 {
 		t.Errorf("stored %s", got)
 	}
+	tab.Click("#import-again")
+	mirrorsFile(t, tab, c, dir)
+}
+
+// mirrorsFile imports a list of changes, once as the user describes it, and once with the description
+// that this saves.
+func mirrorsFile(t *testing.T, tab *browsertest.Tab, c *caller, dir string) {
+	t.Helper()
+	changes := filepath.Join(dir, "changes.ndjson")
+	userFile(t, changes, `{"id":"ada","type":"person","attributes":{"plan":null},"revision":2}`+"\n"+
+		`{"id":"grace","type":"person","deleted":true,"deleted_at":"2026-01-02T15:04:05.678Z","erased":true}`+"\n"+
+		`{"id":"ada-2","deleted":true,"reason":"filter"}`+"\n")
+	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"ada-2"}`)
+	tab.Choose("#import-file", changes)
+	tab.Wait(visible("import-mirror"))
+	tab.Click("#import-mirror")
+	tab.Wait(`['id', 'type', 'attributes', 'out', 'deleted', 'out', 'out', 'reason'].every((role, i) => document.querySelector('[data-column="' + i + '"][data-part=role]').value === role) && ` + visible("import-type"))
+	tab.Audit("import-mirror")
+	tab.Click("#import-check")
+	tab.Wait(visible("import-report") + `&& ` + textOf("import-report-notes") + `.includes('delete their entity: 1; that create or replace a whole one: 1')`)
+	tab.Wait(textOf("import-report-rejects") + `.includes('has left the filter')`)
+	tab.Click("#import-change")
+	browsertest.Eval[bool](tab, setInput("#import-type", "person"))
+	next := tab.DownloadInto(t.TempDir())
+	tab.Click("#import-save")
+	saved := next().Path
+	for range 2 {
+		tab.Click("#import-check")
+		tab.Wait(visible("import-report") + `&& ` + textOf("import-report-notes") + `.includes('delete their entity: 2; that create or replace a whole one: 1')`)
+		tab.Click("#import-start")
+		tab.Wait(textOf("import-progress-title") + ` === 'Imported' && ` + textOf("import-counts") + ` === '0 new · 1 updated or there already · 2 deleted · 0 rejected'`)
+		for _, id := range []string{"grace", "ada-2"} {
+			c.want(t, http.StatusNotFound, "GET", "/entity/"+id, "")
+		}
+		if got := c.want(t, http.StatusOK, "GET", "/entity/ada", "").body; !strings.Contains(got, `"attributes":{"plan":null}`) {
+			t.Errorf("stored %s", got)
+		}
+		c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"grace"}`)
+		tab.Click("#import-again")
+		tab.Choose("#import-file", changes)
+		tab.Wait(visible("import-setup"))
+		tab.Choose("#import-saved", saved)
+		tab.Wait(`document.getElementById('import-mirror').checked && document.getElementById('import-type').value === 'person'`)
+	}
 }
 
 // Without the importer, the page says so.

@@ -39,7 +39,8 @@ func newColumns(d Description, indexes []Index) (*columns, error) {
 	members := Members(d.Resource)
 	c := &columns{Description: d, fields: Fields(d.Resource), ignored: record.SetByService(members), byName: make(map[string]*column), parents: make(map[string]bool), indexes: indexes}
 	if d.Mirror {
-		c.fields = append(c.fields, inTombstones...)
+		c.fields = append(c.fields, "deleted", "reason")
+		c.ignored = append(c.ignored, "deleted_at", "erased", "erased_at")
 	}
 	from := make(map[string]string)
 	for _, described := range d.Columns {
@@ -76,9 +77,6 @@ func newColumns(d Description, indexes []Index) (*columns, error) {
 	c.times, err = newTimes(d)
 	return c, err
 }
-
-// inTombstones are the members that only the changes in walks have.
-var inTombstones = []string{"deleted", "deleted_at", "erased", "erased_at", "reason"}
 
 func (c *columns) isField(name string) bool {
 	return strings.HasPrefix(name, AttributePrefix) || name == "attributes" || slices.Contains(c.fields, name)

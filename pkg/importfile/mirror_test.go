@@ -58,6 +58,11 @@ func TestAMirrorReplacesAndDeletes(t *testing.T) {
 			}
 		}
 	}
+	report, err := importfile.Survey(strings.NewReader(walk+"\n"+`{"id":"bob"}`), importfile.Description{Resource: record.Entity, Format: record.NDJSON, Mirror: true, Type: "person"}, importfile.Options{}, nil)
+	notes := strings.Join(report.Notes, "\n")
+	if err != nil || report.Valid != 5 || report.Deleted != 2 || !strings.Contains(notes, "delete their entity: 2; that create or replace a whole one: 3") || !strings.Contains(notes, "first those at 2 and 7; the last of them counts") || !strings.Contains(notes, "created_at, updated_at, erased_at, deleted_at, erased are left out") {
+		t.Errorf("the survey reports %+v, %v", report, err)
+	}
 	if err := (importfile.Description{Resource: record.Event, Format: record.NDJSON, Mirror: true}).Check(); err == nil {
 		t.Error("events can be mirrored")
 	}

@@ -23,6 +23,7 @@ type Report struct {
 	Description Description `json:"description"` // with the types of ChooseTypes, for the import
 
 	Valid    int64           `json:"valid"`    // records that would be sent
+	Deleted  int64           `json:"deleted"`  // of them, those that would delete an entity
 	Rejected int64           `json:"rejected"` // rows that would be rejected
 	First    json.RawMessage `json:"first"`    // first record that would be sent; null if there is none
 	Rejects  []Rejects       `json:"rejects"`  // by reason, in the order of the first row of each
@@ -123,6 +124,9 @@ func (s *survey) add(row *Row) {
 	if s.Valid++; s.First == nil {
 		s.First, s.first = text, s.rows.cells
 	}
+	if row.Entity.Deleted {
+		s.Deleted++
+	}
 	if row.ID != noID {
 		s.ids = append(s.ids, idLine{maphash.String(s.seed, row.ID), row.Line})
 	}
@@ -215,6 +219,9 @@ func (s *survey) finish(indexes []Index) {
 	s.note(service, "is left out, because the service sets it", "are left out, because the service sets them")
 	s.note(unnamed, "has no name and is left out", "have no name and are left out")
 	s.note(taken, "becomes the field of the same name", "become the fields of the same names")
+	if s.Description.Mirror {
+		s.Notes = append(s.Notes, fmt.Sprintf("rows that delete their entity: %d; that create or replace a whole one: %d", s.Deleted, s.Valid-s.Deleted))
+	}
 	s.noteTypes(indexes)
 	s.noteIDs()
 	if s.EmptyRows > 0 {
@@ -298,6 +305,10 @@ func (s *survey) noteIDs() {
 		}
 	}
 	if s.DuplicateIDs > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("records with an id that an earlier one has: %d, first those at %d and %d; which of them is stored last is undefined", s.DuplicateIDs, first[0], first[1]))
+		which := "which of them is stored last is undefined"
+		if s.Description.Mirror {
+			which = "the last of them counts"
+		}
+		s.Notes = append(s.Notes, fmt.Sprintf("records with an id that an earlier one has: %d, first those at %d and %d; %s", s.DuplicateIDs, first[0], first[1], which))
 	}
 }

@@ -9,7 +9,7 @@ class Importer {
   constructor(onSignedOut, onImported) {
     this.#onSignedOut = onSignedOut;
     this.#onImported = onImported;
-    this.#setup = new ImportSetup(() => this.#test(), () => this.#task(() => this.#preview(this.#setup.layout)));
+    this.#setup = new ImportSetup(() => this.#test(), (description) => this.#task(() => this.#preview(description)));
     $('import-choose').hidden = !canImport;
     $('import-missing').hidden = canImport;
     const input = $('import-file'), area = $('import-choose');
@@ -144,10 +144,10 @@ class Importer {
   async #send() {
     const { signal } = this.#run;
     const { description } = this.#report;
-    const counts = { created: 0, existing: 0 };
+    const counts = { created: 0, existing: 0, deleted: 0 };
     this.#paused = undefined;
     this.#cancelled = false;
-    const tell = () => say($('import-counts'), `${number(counts.created)} new · ${number(counts.existing)} ${description.resource === 'event' ? 'there already' : 'updated or there already'} · ${number(this.#rejects.count)} rejected`);
+    const tell = () => say($('import-counts'), `${number(counts.created)} new · ${number(counts.existing)} ${description.resource === 'event' ? 'there already' : 'updated or there already'} · ${description.mirror ? `${number(counts.deleted)} deleted · ` : ''}${number(this.#rejects.count)} rejected`);
     this.#begin('Importing');
     this.#showButtons({ pause: true, cancel: true });
     tell();
@@ -157,8 +157,9 @@ class Importer {
         await this.#paused;
         signal.throwIfAborted();
       },
-      onResult: ({ line, text }, { status, problem }) => {
-        if (status === 201) counts.created++;
+      onResult: ({ line, text }, { status, deleted, problem }) => {
+        if (deleted) counts.deleted++;
+        else if (status === 201) counts.created++;
         else if (status === 200) counts.existing++;
         else this.#rejects.add({ line, text, reason: problem?.detail ?? `status ${status}` });
         tell();

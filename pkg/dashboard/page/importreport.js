@@ -43,16 +43,16 @@ function saveFile(blob, name) {
 const rowName = (line, format) => `${format === 'json' ? 'Element' : 'Line'} ${number(line)}`;
 
 /** Shows what an import would do, by the report of the importer. */
-function drawReport({ description: { resource, format }, valid, rejected, rejects, columns, notes }) {
+function drawReport({ description, valid, rejected, rejects, columns, notes }) {
   say($('import-report-text'), `${count(valid, 'row')} can be imported, and ${rejected === 0 ? 'none' : number(rejected)} would be rejected. Nothing has been sent yet.`);
   $('import-report-notes').replaceChildren(...notes.map((note) => make('li', {}, stored(sentence(note)))));
   $('import-report-columns').tBodies[0].replaceChildren(...columns.map(({ source, field, type = '', values, kinds }) => {
     const { role, name } = roleOf(field);
-    const cells = [role === 'attribute' ? stored(name) : { ...columnFields[resource], ...otherRoles }[role], columnTypes[type] ?? type, number(values), kinds];
+    const cells = [role === 'attribute' ? stored(name) : rolesOf(description)[role], columnTypes[type] ?? type, number(values), kinds];
     return make('tr', {}, make('th', { scope: 'row' }, stored(source)), ...cells.map((cell) => make('td', {}, cell)));
   }));
   $('import-report-rejects').replaceChildren(...rejects.slice(0, shownRejects).map(({ reason, count: rows, examples }) => make('li', {},
     make('strong', {}, count(rows, 'row')), make('span', {}, stored(sentence(reason))),
-    ...examples.slice(0, shownExamples).map(({ line, text }) => make('code', {}, `${rowName(line, format)}: `, stored(text.slice(0, 200)))))));
+    ...examples.slice(0, shownExamples).map(({ line, text }) => make('code', {}, `${rowName(line, description.format)}: `, stored(text.slice(0, 200)))))));
   if (rejects.length > shownRejects) $('import-report-rejects').append(make('li', {}, `and ${count(rejects.length - shownRejects, 'other reason')}`));
 }

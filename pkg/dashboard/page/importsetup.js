@@ -6,6 +6,7 @@ const columnFields = {
   event: { id: 'Id', name: 'Name', entity_id: 'Entity id', occurred_at: 'Time' },
   entity: { id: 'Id', type: 'Type' },
 };
+const mirrorFields = { deleted: 'Whether it is deleted', reason: 'Why a list of changes lacks it' };
 const otherRoles = { attribute: 'Attribute', attributes: 'All attributes, as JSON', out: 'Left out' };
 const columnTypes = { '': 'By the values', text: 'Text', number: 'Number', boolean: 'True or false', json: 'JSON' };
 const attributePrefix = 'attributes.';
@@ -13,7 +14,7 @@ const attributePrefix = 'attributes.';
 class ImportSetup {
   #description = {}; #columns = []; #onChange; #onLayout;
 
-  /** onChange is called when the description has changed, and onLayout if the file must also be read again to find its columns. */
+  /** onChange is called when the description has changed, and onLayout with the description if the file must also be read again to find its columns. */
   constructor(onChange, onLayout) {
     this.#onChange = onChange;
     this.#onLayout = onLayout;
@@ -22,7 +23,8 @@ class ImportSetup {
       if (target.id === 'import-saved' || target.id === 'import-member') return;
       if (target.dataset.column) this.#setColumn(this.#columns[target.dataset.column], target);
       this.#arrange();
-      if (target.name === 'resource' || $('import-layout').contains(target)) this.#onLayout();
+      if (target.name === 'resource' || $('import-layout').contains(target)) this.#onLayout(this.layout);
+      else if (target.name === 'mirror') this.#onLayout({ ...this.layout, columns: this.#chosen });
       else this.#onChange();
     });
     $('import-member-add').addEventListener('click', () => {
@@ -87,6 +89,9 @@ class ImportSetup {
     })] };
   }
 
+  /** The columns that do not become what their names say. What the others become depends on whether rows replace entities. */
+  get #chosen() { return this.description.columns.filter(({ source, field, type }) => type || field !== attributePrefix + source && !(field in mirrorFields)); }
+
   #row(column, i) {
     const choose = (part, options, label) => {
       const select = make('select', { 'data-column': i, 'data-part': part, 'aria-label': `${label} ${column.source}` }, ...Object.entries(options).map(([value, text]) => make('option', { value }, text)));
@@ -96,7 +101,7 @@ class ImportSetup {
     const name = make('input', { 'data-column': i, 'data-part': 'name', 'aria-label': `Name of the attribute from the column ${column.source}`, autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none' });
     name.value = column.name;
     return make('tr', {}, make('th', { scope: 'row' }, stored(column.source)),
-      make('td', {}, choose('role', { ...columnFields[this.resource], ...otherRoles }, 'What becomes of the column')),
+      make('td', {}, choose('role', rolesOf(this.#description), 'What becomes of the column')),
       make('td', {}, name),
       make('td', {}, choose('type', columnTypes, 'Type of the column')),
       make('td', {}, ...column.values.slice(0, previewValues).flatMap((value, n) => [n > 0 ? ' · ' : '', stored(value.slice(0, 60))])));
@@ -116,10 +121,15 @@ class ImportSetup {
     say($('import-written'), `How the file is written: ${written.join(', ')}`);
     const roles = this.#columns.map((column) => column.role);
     $('import-times').hidden = !roles.includes('occurred_at');
-    $(`import-${resource === 'event' ? 'name' : 'type'}-field`).hidden = roles.includes(resource === 'event' ? 'name' : 'type');
+    const replaces = resource === 'entity' && $('import-mirror').checked;
+    $(`import-${resource === 'event' ? 'name' : 'type'}-field`).hidden = !replaces && roles.includes(resource === 'event' ? 'name' : 'type');
+    say($('import-type-hint'), replaces ? 'If the file is a list of changes with a filter, the type of that filter: entities that have left it are deleted.' : '');
     say($('import-ids'), roles.includes('id') ? '' : 'Rows get an id from the content of the file and their line, so importing the file again stores nothing twice.');
   }
 }
+
+/** Returns what a column can become, with the words that the page uses. */
+const rolesOf = ({ resource, mirror }) => ({ ...columnFields[resource], ...(mirror && mirrorFields), ...otherRoles });
 
 function roleOf(field) {
   if (!field) return { role: 'out', name: '' };
