@@ -69,8 +69,9 @@ func (r Request) Check(t *testing.T, perHeaderByte int, prepare func(Request) fu
 	for name, values := range r.header {
 		headers += (len(name)+len(": \r\n"))*len(values) + len(strings.Join(values, ""))
 	}
-	// jsontext and the stores take 44 bytes for each byte of an object with many members.
-	most := slack * (64<<10 + perHeaderByte*min(headers, maxHeaders) + 48*r.body.size + 32<<10*r.body.elements)
+	// jsontext and the stores take 44 bytes for each byte of an object with many members. On a busy
+	// machine, writes share fewer transactions, and an element takes up to 40 KB.
+	most := slack * (64<<10 + perHeaderByte*min(headers, maxHeaders) + 48*r.body.size + 48<<10*r.body.elements)
 	send := func() (allocated, status int, sent string) {
 		send := prepare(r)
 		var before, after runtime.MemStats
