@@ -18,7 +18,7 @@ import (
 type cors struct {
 	http.Handler
 	origins []string // "*" for all
-	answer  template.Cors
+	headers template.Cors
 }
 
 // withCORS returns a handler for pages of the origins in CORS_ORIGINS, separated by commas. If the
@@ -37,7 +37,7 @@ func withCORS(h http.Handler, getenv func(string) string) (http.Handler, error) 
 		c.origins = append(c.origins, origin)
 	}
 	var err error
-	c.answer, err = template.ParseCors(sluice.Template)
+	c.headers, err = template.ParseCors(sluice.Template)
 	return c, err
 }
 
@@ -48,28 +48,27 @@ func isOrigin(text string) bool {
 }
 
 func (c *cors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if origin := r.Header.Get("Origin"); origin != "" {
-		c.allow(w.Header(), r, origin)
-	}
+	c.allow(w.Header(), r)
 	c.Handler.ServeHTTP(w, r)
 }
 
-func (c *cors) allow(h http.Header, r *http.Request, origin string) {
-	all := slices.Contains(c.origins, "*")
+func (c *cors) allow(h http.Header, r *http.Request) {
+	all, origin := slices.Contains(c.origins, "*"), r.Header.Get("Origin")
+	if !all {
+		h.Add("Vary", "Origin") // also without Origin: a cache must not give that response to a page
+	}
+	if origin == "" || !all && !slices.Contains(c.origins, origin) {
+		return
+	}
 	if all {
 		origin = "*"
-	} else {
-		h.Add("Vary", "Origin")
-	}
-	if !all && !slices.Contains(c.origins, origin) {
-		return
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-		h.Set("Access-Control-Allow-Methods", strings.Join(c.answer.AllowMethods, ","))
-		h.Set("Access-Control-Allow-Headers", strings.Join(c.answer.AllowHeaders, ","))
-		h.Set("Access-Control-Max-Age", strconv.Itoa(c.answer.MaxAge))
+		h.Set("Access-Control-Allow-Methods", strings.Join(c.headers.AllowMethods, ","))
+		h.Set("Access-Control-Allow-Headers", strings.Join(c.headers.AllowHeaders, ","))
+		h.Set("Access-Control-Max-Age", strconv.Itoa(c.headers.MaxAge))
 		return
 	}
-	h.Set("Access-Control-Expose-Headers", strings.Join(c.answer.ExposeHeaders, ","))
+	h.Set("Access-Control-Expose-Headers", strings.Join(c.headers.ExposeHeaders, ","))
 }

@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-func TestTheDashboardGetsTheImporterOnceItIsBuilt(t *testing.T) {
-	t.Parallel()
+func openAPI(t *testing.T) *httpapi.API {
+	t.Helper()
 	b, err := openEmbedded(t.TempDir(), entity.Clock{})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,12 @@ func TestTheDashboardGetsTheImporterOnceItIsBuilt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	return handler
+}
+
+func TestTheDashboardGetsTheImporterOnceItIsBuilt(t *testing.T) {
+	t.Parallel()
+	handler, dir := openAPI(t), t.TempDir()
 	followImporter(t.Context(), dir, handler)
 	page := func() string {
 		r, w := httptest.NewRequest(http.MethodGet, "/dashboard", http.NoBody), httptest.NewRecorder()

@@ -135,11 +135,12 @@ func ParseCors(b []byte) (c Cors, err error) {
 	if err := properties.Decode(&api); err != nil {
 		return c, fmt.Errorf("parse template: Api: %w", err)
 	}
-	if choices := api.Cors.Content; len(choices) == 3 {
-		err = choices[1].Decode(&c)
+	choices := api.Cors.Content // condition, value if it holds, value if not
+	if len(choices) != 3 {
+		return c, errors.New("parse template: Api has no CorsConfiguration under a condition")
 	}
-	if err != nil || c.AllowMethods == nil || c.AllowHeaders == nil || c.ExposeHeaders == nil {
-		return c, fmt.Errorf("parse template: Api has no CorsConfiguration: %w", err)
+	if err := choices[1].Decode(&c); err != nil {
+		return c, fmt.Errorf("parse template: CorsConfiguration: %w", err)
 	}
 	return c, nil
 }

@@ -272,7 +272,11 @@ func (r *request) write(w http.ResponseWriter, out response) {
 	if len(out.raw) > 0 {
 		header.Set("Content-Type", "application/json")
 	}
+	vary := append(header["Vary"], out.header["Vary"]...) // a handler around this one may have set it
 	maps.Copy(header, out.header)
+	if vary != nil {
+		header["Vary"] = vary
+	}
 	if out.download != nil {
 		r.send(w, out.download)
 		return
