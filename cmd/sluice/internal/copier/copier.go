@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +39,7 @@ type Options struct {
 	Done    func(Result)     // called after each round that leaves nothing unread
 }
 
-// Result is what a round did.
+// Result is what the rounds since the last call of Done did.
 type Result struct {
 	Entities    int64       `json:"entities"` // changes of entities that were sent
 	Events      int64       `json:"events"`   // events that were sent
@@ -108,9 +109,11 @@ func (c *copier) rounds(ctx context.Context) error {
 		case c.left:
 			fmt.Fprintln(c.stderr, "Changes come faster than this run reads them. The next round continues.")
 		default:
+			slices.Sort(c.result.Differ) // after an error, a page is sent again
+			c.result.Differ = slices.Compact(c.result.Differ)
 			c.Done(c.result)
+			c.result = Result{}
 		}
-		c.result = Result{}
 		if c.Every == 0 {
 			return nil
 		}

@@ -386,3 +386,31 @@ func TestRoundsGoOnAfterAnOutage(t *testing.T) {
 	}
 	w.wantEqual(t)
 }
+
+// What a round found before an outage is in the result of the round that continues it.
+func TestAnOutageForgetsNoEventThatDiffers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newBolt(t, time.Millisecond), newBolt(t, time.Millisecond))
+	w.event("differs", "")
+	w.event("later", "")
+	if _, err := w.to.CreateEvents(t.Context(), []event.Draft{{ID: "differs", Name: "other"}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	var down atomic.Int64
+	sent := 0
+	f := &fuse{down: &down, path: "/create_events", during: func() {
+		if sent++; sent == 2 {
+			down.Store(1)
+		}
+	}}
+	f.left.Store(1e9)
+	var r Result
+	err := w.run(ctx, f, Options{Force: true, PageSize: 1, Every: time.Millisecond, Done: func(done Result) {
+		r = done
+		stop(errKilled)
+	}})
+	if !errors.Is(err, errKilled) || sent < 3 || !slices.Equal(r.Differ, []string{"differs"}) {
+		t.Errorf("%d requests, %+v, error %v", sent, r, err)
+	}
+}
