@@ -173,7 +173,7 @@ func (c *copier) begin(ctx context.Context, source, destination string) error {
 	return c.save()
 }
 
-func (c *copier) save() error { return c.state.save(c.State) }
+func (c *copier) save() error { return journal.SaveState(c.State, c.state) }
 
 // round begins a round, or continues one that was interrupted.
 func (c *copier) round(ctx context.Context) error {

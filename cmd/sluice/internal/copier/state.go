@@ -1,11 +1,7 @@
 package copier
 
 import (
-	"encoding/json"
-	"errors"
-	"io/fs"
 	"maps"
-	"os"
 	"time"
 
 	"sluice/cmd/sluice/internal/changes"
@@ -52,29 +48,8 @@ type position struct {
 
 const stateVersion = 1
 
-// load returns nil if there is no file.
 func load(path string) (*state, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var s state
-	if err := json.Unmarshal(text, &s); err != nil || s.Version != stateVersion {
-		return nil, journal.Refuse("%s is not the state of a copy, or another version of sluice wrote it; name another file with --state", path)
-	}
-	return &s, nil
-}
-
-// save replaces the file at path atomically.
-func (s *state) save(path string) error {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return journal.Replace(path, append(text, '\n'))
+	return journal.LoadState(path, func(s *state) bool { return s.Version == stateVersion }, "name another file with --state")
 }
 
 // startOver makes the next round read everything again.

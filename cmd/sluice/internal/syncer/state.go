@@ -3,7 +3,6 @@ package syncer
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"hash"
 	"io"
@@ -30,29 +29,8 @@ type state struct {
 
 const stateVersion = 3
 
-// loadState returns nil if there is no file.
 func loadState(path string) (*state, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var s state
-	if err := json.Unmarshal(text, &s); err != nil || s.Version != stateVersion {
-		return nil, journal.Refuse("%s is not the state file of a copy, or another version of sluice wrote it; begin a new copy with --force", path)
-	}
-	return &s, nil
-}
-
-// save replaces the state file atomically.
-func (s *state) save(path string) error {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return journal.Replace(path, append(text, '\n'))
+	return journal.LoadState(path, func(s *state) bool { return s.Version == stateVersion }, "begin a new copy with --force")
 }
 
 // fileAt returns nil if there is no file.

@@ -244,7 +244,7 @@ func (s *syncer) continuesForce(files []digest) bool {
 func (s *syncer) startOver(files []digest) error {
 	s.state = s.newState()
 	s.state.Files = files
-	if err := s.state.save(s.statePath); err != nil {
+	if err := journal.SaveState(s.statePath, s.state); err != nil {
 		return err
 	}
 	return s.walk.Begin(s.since())
@@ -309,7 +309,7 @@ func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	}
 	merged.old, merged.applied = old, applied
 	s.state.Files = append(files, merged.digest)
-	return merged, s.state.save(s.statePath)
+	return merged, journal.SaveState(s.statePath, s.state)
 }
 
 // finish records in the state file that the copy is complete.
@@ -319,5 +319,5 @@ func (s *syncer) finish(merged copyFile) error {
 	if merged.path != "" {
 		s.state.Files = []digest{merged.digest}
 	}
-	return s.state.save(s.statePath)
+	return journal.SaveState(s.statePath, s.state)
 }
