@@ -72,8 +72,10 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	counters := memory.NewCounters()
 	b := &backend{
 		counters: counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
-		stores:    httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, BatchWriters: httpapi.MaxBatch},
-		erasures:  func(jobs *job.Runner) erasurejob.Requester { return queuing{s.Erasures, jobs} },
+		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, BatchWriters: httpapi.MaxBatch},
+		erasures: func(jobs *job.Runner) erasurejob.Requester {
+			return erasurejob.Queuing{Requester: s.Erasures, Jobs: jobs}
+		},
 		serviceID: func(context.Context) (string, error) { return s.ServiceID, nil },
 		settle:    time.Millisecond, // stamps follow the order of transactions and are truncated to the millisecond
 		indexes:   newIndexes(s.Indexes, s.Entities, s.Indexed),
@@ -84,20 +86,6 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return b, nil
-}
-
-// queuing queues the jobs that the embedded store has stored in its own transaction.
-type queuing struct {
-	erasurejob.Requester
-	jobs *job.Runner
-}
-
-func (q queuing) Request(ctx context.Context, workspace, id string) (job.Job, error) {
-	j, err := q.Requester.Request(ctx, workspace, id)
-	if err == nil {
-		q.jobs.Queue(j)
-	}
-	return j, err
 }
 
 // probeFile exists only during a health check.

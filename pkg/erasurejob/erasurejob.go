@@ -80,6 +80,21 @@ func (s Requests) Request(ctx context.Context, workspace, id string) (job.Job, e
 	return j, nil
 }
 
+// Queuing is a Requester for jobs that Requester stores without Jobs, which then runs them.
+type Queuing struct {
+	Requester
+	Jobs *job.Runner
+}
+
+// Request implements Requester.
+func (q Queuing) Request(ctx context.Context, workspace, id string) (job.Job, error) {
+	j, err := q.Requester.Request(ctx, workspace, id)
+	if err == nil {
+		q.Jobs.Queue(j)
+	}
+	return j, err
+}
+
 // Get returns a job that has not expired, or a *record.Error with code NotFound.
 func Get(ctx context.Context, s job.Store, workspace, id string, now time.Time) (api.ErasureJob, error) {
 	j, err := Kind.Get(ctx, s, workspace, id, now)

@@ -48,22 +48,10 @@ func newBolt(t *testing.T, settle time.Duration) *service {
 	}
 	t.Cleanup(func() { s.Close() }) //nolint:errcheck // a temporary file
 	stores := httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, ExportJobs: s.ExportJobs}
-	requests := func(jobs *job.Runner) erasurejob.Requester { return queuing{s.Erasures, jobs} }
-	return newService(t, stores, s.Keys, s.ErasureJobs, requests, s.ServiceID, settle)
-}
-
-// queuing queues the jobs that the store has stored in its own transaction.
-type queuing struct {
-	erasurejob.Requester
-	jobs *job.Runner
-}
-
-func (q queuing) Request(ctx context.Context, workspace, id string) (job.Job, error) {
-	j, err := q.Requester.Request(ctx, workspace, id)
-	if err == nil {
-		q.jobs.Queue(j)
+	requests := func(jobs *job.Runner) erasurejob.Requester {
+		return erasurejob.Queuing{Requester: s.Erasures, Jobs: jobs}
 	}
-	return j, err
+	return newService(t, stores, s.Keys, s.ErasureJobs, requests, s.ServiceID, settle)
 }
 
 func newDynamo(t *testing.T) *service {
