@@ -134,8 +134,12 @@ func (m *metrics) watch(b *backend, jobs *background) {
 	m.gauge("store_free_bytes", "Part of the file that is free for later writes.", nil, func() float64 { return float64(b.embedded.FreeBytes()) })
 }
 
-// serveMetrics serves metrics at addr until stop is called. It must be called before b is used.
-func serveMetrics(addr string, b *backend, jobs *background, stdout io.Writer) (stop func(), err error) {
+// startMetrics serves metrics at addr, unless it is empty, until stop is called. It must be called
+// before b is used.
+func startMetrics(addr string, b *backend, jobs *background, stdout io.Writer) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
 	m := newMetrics()
 	m.watch(b, jobs)
 	b.observe = m.observe

@@ -93,13 +93,11 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		return fmt.Errorf("%w (choose another address with --addr or ADDR)", err)
 	}
 	defer listener.Close() //nolint:errcheck // the server closes the listener too
-	if o.Metrics != "" {
-		stopMetrics, err := serveMetrics(o.Metrics, b, jobs, stdout)
-		if err != nil {
-			return err
-		}
-		defer stopMetrics()
+	stopMetrics, err := startMetrics(o.Metrics, b, jobs, stdout)
+	if err != nil {
+		return err
 	}
+	defer stopMetrics()
 	handler, err := newHandler(cfg, listener.Addr(), b, logger)
 	if err != nil {
 		return err
