@@ -77,21 +77,13 @@ func (r *Runner) Start(ctx context.Context) error {
 func (r *Runner) Load() (waiting, running int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, l := range r.distinctLanes() {
+	for _, l := range slices.Compact([]*lane{r.lanes[Fast], r.lanes[Slow]}) { // both may be the same
 		running += l.running
 		for _, ids := range l.waiting {
 			waiting += len(ids)
 		}
 	}
 	return waiting, running
-}
-
-// distinctLanes returns one lane if all jobs share their slots.
-func (r *Runner) distinctLanes() []*lane {
-	if r.lanes[Fast] == r.lanes[Slow] {
-		return []*lane{r.lanes[Slow]}
-	}
-	return []*lane{r.lanes[Fast], r.lanes[Slow]}
 }
 
 // Wait waits until all runs have ended. No job may be created during the call.
