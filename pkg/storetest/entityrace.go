@@ -52,13 +52,7 @@ func EntityRaces(t *testing.T, open OpenEntities) {
 		_, _, err := entity.Create(t.Context(), s, workspace, entity.Draft{ID: id, Attributes: record.Attributes(`{"new":1}`)})
 		return err
 	}
-	for i, tt := range []struct {
-		exists      bool
-		call, other func(entity.Store, string) error
-		code        record.Code
-		want        string
-		revision    int64
-	}{
+	for i, tt := range []race{
 		{true, update(`{"b":2}`), update(`{"a":null,"c":3}`), 0, `{"c":3,"b":2}`, 3},
 		{true, update(`{"b":2}`), update(`{"b":2}`), 0, `{"a":1,"b":2}`, 2},
 		{true, update(`{"b":2}`), remove, record.NotFound, ``, 0},
@@ -74,24 +68,37 @@ func EntityRaces(t *testing.T, open OpenEntities) {
 		{true, remove, update(`{"c":3}`), 0, ``, 0},
 		{false, create, upsert, record.Conflict, `{"b":2}`, 1},
 	} {
-		id := fmt.Sprint("race-", i)
-		if tt.exists {
-			entityKind.fillPlain(t, s, workspace, id)
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			tt.run(t, s, fmt.Sprint("race-", i))
+		})
+	}
+}
+
+type race struct {
+	exists      bool
+	call, other func(entity.Store, string) error
+	code        record.Code
+	want        string // attributes afterwards; "" for no entity
+	revision    int64
+}
+
+func (r race) run(t *testing.T, s entityStore, id string) {
+	if r.exists {
+		entityKind.fillPlain(t, s, workspace, id)
+	}
+	other := func() {
+		if err := r.other(s.Store, id); err != nil {
+			t.Errorf("the other: %v", err)
 		}
-		other := func() {
-			if err := tt.other(s.Store, id); err != nil {
-				t.Errorf("race %d: %v", i, err)
-			}
-		}
-		if err := tt.call(racing{s.Store, other}, id); record.CodeOf(err) != tt.code || (err == nil) != (tt.code == 0) {
-			t.Errorf("race %d: error %v, want code %d", i, err, tt.code)
-		}
-		got, err := s.Get(t.Context(), workspace, id)
-		if err != nil {
-			got = entity.Entity{}
-		}
-		if string(got.Attributes) != tt.want || got.Revision != tt.revision || (err == nil) != (tt.want != "") {
-			t.Errorf("race %d: %s, revision %d, error %v; want %s, %d", i, got.Attributes, got.Revision, err, tt.want, tt.revision)
-		}
+	}
+	if err := r.call(racing{s.Store, other}, id); record.CodeOf(err) != r.code || (err == nil) != (r.code == 0) {
+		t.Errorf("error %v, want code %d", err, r.code)
+	}
+	got, err := s.Get(t.Context(), workspace, id)
+	if err != nil {
+		got = entity.Entity{}
+	}
+	if string(got.Attributes) != r.want || got.Revision != r.revision || (err == nil) != (r.want != "") {
+		t.Errorf("%s, revision %d, error %v; want %s, %d", got.Attributes, got.Revision, err, r.want, r.revision)
 	}
 }
