@@ -16,8 +16,9 @@ import (
 	"sluice/pkg/job"
 )
 
-// The server is killed at times spread over the first 20 ms of an erasure. Then either nothing has happened, or a job
-// completes the erasure; what was acknowledged is done. ERASURE_KILLS is the number of kills.
+// The server is killed at times spread over the first 20 ms of an erasure. Then either nothing has
+// happened, or a job completes the erasure; what was acknowledged is done. ERASURE_KILLS is the
+// number of kills.
 func TestNothingSaysErasedWithoutAJob(t *testing.T) {
 	t.Parallel()
 	kills, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_KILLS"), "4"))

@@ -95,7 +95,7 @@ func followed(t *testing.T, cmd *exec.Cmd) *child.Process {
 			secrettest.Check(t, "sluice copy", p.Log())
 		})
 		if kill {
-			time.Sleep(rand.N(700 * time.Millisecond)) // at any moment
+			<-time.After(rand.N(700 * time.Millisecond)) // at any moment
 			p.Kill()
 			continue
 		}
@@ -140,11 +140,11 @@ func startWriter(t *testing.T, url, key, address string) *writer {
 	w := &writer{client: c, ended: make(chan struct{})}
 	go func() {
 		defer close(w.ended)
-		for n := 0; t.Context().Err() == nil; n++ {
-			if w.refused = w.write(t.Context(), n); w.refused != nil {
-				return
-			}
-			time.Sleep(5 * time.Millisecond) // a client among others
+		next := time.NewTicker(5 * time.Millisecond) // a client among others
+		defer next.Stop()
+		for n := 0; w.refused == nil; n++ {
+			w.refused = w.write(t.Context(), n)
+			<-next.C
 		}
 	}()
 	t.Cleanup(func() { <-w.ended })
@@ -178,11 +178,16 @@ func (w *writer) confirmed() int {
 // wait waits until the writer has stored n more events.
 func (w *writer) wait(t *testing.T, n int) {
 	t.Helper()
-	for enough := w.confirmed() + n; w.confirmed() < enough; time.Sleep(10 * time.Millisecond) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	deadline := time.After(time.Minute)
+	for enough := w.confirmed() + n; w.confirmed() < enough; {
 		select {
 		case <-w.ended:
 			t.Fatalf("the writer ended early: %v", w.refused)
-		default:
+		case <-deadline:
+			t.Fatalf("the writer has stored %d events, want %d", w.confirmed(), enough)
+		case <-again.C:
 		}
 	}
 }
