@@ -16,7 +16,7 @@ const ifMatch = "If-Match"
 func etag(revision int64) string { return fmt.Sprintf("%q", strconv.FormatInt(revision, 10)) }
 
 // condition returns the condition of a change: what If-Match says, or ifRevision, the member of the
-// body, which may be nil; nil if there is none.
+// body; nil if both are absent.
 func (r *request) condition(ifRevision *int64) (*entity.Condition, error) {
 	values := r.Header.Values(ifMatch)
 	switch {

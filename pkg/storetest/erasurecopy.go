@@ -194,7 +194,7 @@ type erasureWalk struct {
 	fixed bool
 }
 
-// page reads the next page of the walk, and begins one if there is none.
+// page reads the next page of the walk, or the first page of a new one.
 func (c *erasureCopy) page(rt *rapid.T, m *erasureModel, limit int) {
 	if c.walk == nil {
 		c.walk = &erasureWalk{q: record.SyncQuery{Since: c.since[c.noun]}}

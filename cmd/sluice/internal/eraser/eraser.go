@@ -105,7 +105,7 @@ func (r Result) List(w io.Writer) {
 // Ask reports whether the user wants the files to be deleted.
 func Ask(in io.Reader, out io.Writer) bool {
 	fmt.Fprint(out, "Delete these files? [y/N] ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // without a line, the answer is no
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no input means no
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }
