@@ -286,7 +286,7 @@ func (im *importer) run(ctx context.Context, file inputFile, stderr io.Writer) e
 	}
 	im.size = in.size
 	defer progress.Start(stderr, progress.Noun{One: "record", Many: "records"}, im.state)()
-	records, err := importfile.Open(in, im.checkpoint.Description, importfile.Options{Decode: decode, ID: func(line int64) string { return importfile.SeededID(im.checkpoint.Seed, line) }})
+	records, err := importfile.Open(in, im.checkpoint.Description, importfile.Options{Decode: decode, ID: im.id})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", im.Path, err)
 	}
@@ -314,6 +314,9 @@ func (im *importer) run(ctx context.Context, file inputFile, stderr io.Writer) e
 	}
 	return in.check()
 }
+
+// id is importfile.Options.ID.
+func (im *importer) id(line int64) string { return importfile.SeededID(im.checkpoint.Seed, line) }
 
 // chooseTypes sets the description of an import that begins, and says which types it has chosen.
 func (im *importer) chooseTypes(ctx context.Context, file inputFile, stderr io.Writer) error {

@@ -39,11 +39,11 @@ func (im *importer) checkMirror(ctx context.Context, file inputFile) error {
 	err := im.eachRow(ctx, file, func(row importfile.Row) error {
 		switch {
 		case row.Filtered && im.Type == "":
-			return journal.Refuse("line %d of %s says that an entity has left a filter, so the file is a walk with a filter: name its type with --type, and such entities are deleted", row.Line, im.Path)
+			return journal.Refuse("%s of %s says that an entity has left a filter, so the file is a walk with a filter: name its type with --type, and such entities are deleted", im.rowName(row.Line), im.Path)
 		case row.Err != nil || row.Entity.Deleted:
 			return nil
 		case im.Whole && im.Type != "" && row.Entity.Type != im.Type:
-			return journal.Refuse("the entity %s of %s has the type %s: with --whole and --type %s, the file must have only entities of that type", row.ID, im.Path, row.Entity.Type, im.Type)
+			return journal.Refuse("%s of %s has the type %s: with --whole and --type %s, the file must have only entities of that type", im.rowName(row.Line), im.Path, row.Entity.Type, im.Type)
 		}
 		found++
 		return nil
@@ -80,7 +80,7 @@ func (im *importer) eachRow(ctx context.Context, file inputFile, do func(importf
 	if err != nil {
 		return err
 	}
-	rows, err := importfile.Open(in, im.Description, importfile.Options{Decode: decode, ID: func(int64) string { return "" }})
+	rows, err := importfile.Open(in, im.Description, importfile.Options{Decode: decode, ID: im.id})
 	for err == nil {
 		var row importfile.Row
 		if row, err = rows.Read(); err != nil {

@@ -231,3 +231,23 @@ func TestAnInterruptedWholeMirrorDeletesOnlyAtItsEnd(t *testing.T) {
 		t.Errorf("again: %s, error %v", stderr, err)
 	}
 }
+
+// A row without an id gets the same id whenever the file is imported, so the file has that entity.
+func TestWholeKeepsEntitiesOfRowsWithoutAnID(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	path := fileOf(t, "people.ndjson", `{"type":"person"}`+"\n"+`{"type":"robot"}`+"\n")
+	s.fill(t, entity.Draft{ID: "other"})
+	s.behind = time.Minute // so that the second import finds them older than itself
+	o := Options{Path: path, Whole: true, Confirm: yes, Again: true, Description: importfile.Description{Resource: record.Entity, Format: record.NDJSON, Mirror: true}}
+	for run, removed := range []int64{1, 0} {
+		if r, _, err := s.importAs(t.Context(), o); err != nil || r.Removed != removed {
+			t.Errorf("run %d: %+v, error %v; want %d removed", run, r, err, removed)
+		}
+		s.behind = 0
+	}
+	page, err := s.entities.List(t.Context(), "default", entity.Query{Limit: 10})
+	if err != nil || len(page.Records) != 2 {
+		t.Errorf("%d entities are left, error %v; want those of the file", len(page.Records), err)
+	}
+}
