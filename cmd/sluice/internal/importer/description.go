@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,18 +15,18 @@ import (
 	"sluice/pkg/record"
 )
 
-// Spool copies standard input into a temporary file, which the caller must remove: a file is read
-// more than once.
+// Spool copies standard input into a temporary file, because a file is read more than once. The
+// caller must remove it, unless there is an error.
 func Spool(stdin io.Reader) (path string, err error) {
 	file, err := os.CreateTemp("", "sluice-import-*")
 	if err != nil {
 		return "", err
 	}
 	_, err = io.Copy(file, stdin)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
 	}
-	return file.Name(), err
+	return file.Name(), nil
 }
 
 // Complete sets what the beginning of the file shows and the description lacks, such as the
