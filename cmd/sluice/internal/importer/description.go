@@ -68,6 +68,33 @@ func Indexes(ctx context.Context, c *client.Client, d importfile.Description) (l
 	return list, err
 }
 
+// chooseTypes sets the description of an import that begins, and says which types it has chosen.
+func (im *importer) chooseTypes(ctx context.Context, file inputFile, stderr io.Writer) error {
+	if im.checkpoint.Description.Format != "" {
+		return nil
+	}
+	in, err := file.content(im.work)
+	if err != nil {
+		return err
+	}
+	indexes, err := Indexes(ctx, im.client, im.Description)
+	if err != nil {
+		return err
+	}
+	d, err := importfile.ChooseTypes(in, im.Description, importfile.Options{Decode: decode, Indexes: indexes}, func() error { return context.Cause(ctx) })
+	if err != nil {
+		return fmt.Errorf("read %s: %w", im.Path, err)
+	}
+	im.checkpoint.Description = d
+	if types := chosen(im.Description, d); types != "" {
+		fmt.Fprintf(stderr, "Types: %s.\n", types)
+	}
+	if im.SaveAs == "" {
+		return nil
+	}
+	return save(d, im.SaveAs)
+}
+
 // Load reads a description that save or the dashboard has written.
 func Load(path string) (importfile.Description, error) {
 	text, err := os.ReadFile(path)
