@@ -137,60 +137,80 @@ func (f *timeFormat) parse(text string) (at time.Time, local, ok bool) {
 	if groups == nil {
 		return at, false, false
 	}
-	year, month, day, hour, minute, second := 0, 1, 1, 0, 0, 0
-	var fraction, offset time.Duration
-	if local = f.offset == nil; !local {
-		offset = *f.offset
+	p := timeParts{month: 1, day: 1, local: f.offset == nil}
+	if !p.local {
+		p.offset = *f.offset
 	}
-	yearDay, half, ok := 0, "", true
 	for i, directive := range f.directives {
-		value := groups[i+1]
-		n, _ := strconv.Atoi(strings.TrimLeft(value, " ")) // what is no number is not used as one
-		switch directive {
-		case 'Y':
-			year = n
-		case 'y':
-			if year = 1900 + n; n < 69 { // as in POSIX
-				year += 100
-			}
-		case 'm':
-			month = n
-		case 'b', 'B':
-			month = 1 + strings.Index("janfebmaraprmayjunjulaugsepoctnovdec", strings.ToLower(value[:3]))/3
-		case 'd', 'e':
-			day = n
-		case 'j':
-			yearDay = n
-		case 'H', 'I':
-			hour = n
-		case 'M':
-			minute = n
-		case 'S':
-			whole, decimals, _ := strings.Cut(strings.Replace(value, ",", ".", 1), ".")
-			second, _ = strconv.Atoi(whole)
-			fraction, ok = fractionOf(decimals, time.Second)
-		case 'f':
-			fraction, ok = fractionOf(value, time.Second)
-		case 'p':
-			half = strings.ToLower(value)
-		case 'z':
-			offset, ok = parseOffset(value)
-			local = false
-		}
-		if !ok {
+		if !p.set(directive, groups[i+1]) {
 			return at, false, false
 		}
 	}
-	if half != "" {
+	at, ok = p.time()
+	return at, p.local, ok
+}
+
+// timeParts is what a text says about a time.
+type timeParts struct {
+	year, month, day, hour, minute, second int
+
+	yearDay          int    // from 1; 0 for none
+	half             string // of the day: "am" or "pm"; empty if hour counts to 23
+	fraction, offset time.Duration
+	local            bool // whether there is no offset
+}
+
+// set reports whether the value of a directive can exist.
+func (p *timeParts) set(directive rune, value string) (ok bool) {
+	n, _ := strconv.Atoi(strings.TrimLeft(value, " ")) // what is no number is not used as one
+	ok = true
+	switch directive {
+	case 'Y':
+		p.year = n
+	case 'y':
+		if p.year = 1900 + n; n < 69 { // as in POSIX
+			p.year += 100
+		}
+	case 'm':
+		p.month = n
+	case 'b', 'B':
+		p.month = 1 + strings.Index("janfebmaraprmayjunjulaugsepoctnovdec", strings.ToLower(value[:3]))/3
+	case 'd', 'e':
+		p.day = n
+	case 'j':
+		p.yearDay = n
+	case 'H', 'I':
+		p.hour = n
+	case 'M':
+		p.minute = n
+	case 'S':
+		whole, decimals, _ := strings.Cut(strings.Replace(value, ",", ".", 1), ".")
+		p.second, _ = strconv.Atoi(whole)
+		p.fraction, ok = fractionOf(decimals, time.Second)
+	case 'f':
+		p.fraction, ok = fractionOf(value, time.Second)
+	case 'p':
+		p.half = strings.ToLower(value)
+	case 'z':
+		p.offset, ok = parseOffset(value)
+		p.local = false
+	}
+	return ok
+}
+
+// time reports whether the day exists. A local time is as if it were UTC.
+func (p *timeParts) time() (at time.Time, ok bool) {
+	month, day, hour := p.month, p.day, p.hour
+	if p.half != "" {
 		hour %= 12
 	}
-	if half == "pm" {
+	if p.half == "pm" {
 		hour += 12
 	}
-	if yearDay > 0 {
-		month, day = 1, yearDay
+	if p.yearDay > 0 {
+		month, day = 1, p.yearDay
 	}
-	at = time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	ok = at.Year() == year && (yearDay > 0 || at.Day() == day)
-	return at.Add(fraction - offset), local, ok
+	at = time.Date(p.year, time.Month(month), day, hour, p.minute, p.second, 0, time.UTC)
+	ok = at.Year() == p.year && (p.yearDay > 0 || at.Day() == day)
+	return at.Add(p.fraction - p.offset), ok
 }
