@@ -136,18 +136,18 @@ func (c *columns) ofHeader(header []string) (list []*column, err error) {
 		switch {
 		case col.out():
 		case taken[field]:
-			return nil, fmt.Errorf("line 1: the column %q occurs twice", name)
+			return nil, fmt.Errorf("the column %q occurs twice", name)
 		case col.attribute && taken["attributes"], field == "attributes" && slices.ContainsFunc(list, func(c *column) bool { return c.attribute }):
-			return nil, fmt.Errorf("line 1: the header must not have both the column attributes and the column %q", name)
+			return nil, fmt.Errorf("the header must not have both the column attributes and the column %q", name)
 		case !c.isField(field):
-			return nil, fmt.Errorf("line 1: the column %q is unknown; the known columns are %s, attributes, %s<name>; say what it becomes, such as %s",
+			return nil, fmt.Errorf("the column %q is unknown; the known columns are %s, attributes, %s<name>; say what it becomes, such as %s",
 				name, strings.Join(all, ", "), AttributePrefix, AttributePrefix+name)
 		}
 		taken[field] = true
 	}
 	for _, described := range c.Columns {
 		if !c.byName[described.Source].found {
-			return nil, fmt.Errorf("line 1: the header lacks the column %q of the description", described.Source)
+			return nil, fmt.Errorf("the header lacks the column %q of the description", described.Source)
 		}
 	}
 	for _, col := range list {

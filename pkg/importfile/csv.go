@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"sluice/pkg/recordfile"
 )
@@ -27,6 +29,7 @@ type csvReader struct {
 	quote     string  // a character; empty if the file has no quotes
 	named     int     // how many columns there are, without unnamed ones at the end
 	first     *csvRow // a row to return again; nil for none
+	headerAt  int64   // line of the header
 	blank     int64   // how many rows were skipped because they have no cell that is not empty
 }
 
@@ -46,7 +49,7 @@ var separatorLine = regexp.MustCompile(`^"?sep=(.)"?$`)
 // newCSVReader skips a line such as sep=;, which Excel writes and which sets the delimiter unless
 // the description does.
 func newCSVReader(lines *lineReader, d Description) (*csvReader, error) {
-	r := &csvReader{lines: lines, delimiter: d.Delimiter, quote: cmp.Or(d.Quote, `"`)}
+	r := &csvReader{lines: lines, delimiter: d.Delimiter, quote: cmp.Or(d.Quote, `"`), headerAt: int64(d.SkipLines) + 1}
 	if d.Quote == NoQuote {
 		r.quote = ""
 	}
@@ -63,7 +66,7 @@ func newCSVReader(lines *lineReader, d Description) (*csvReader, error) {
 	case err == io.EOF:
 		err = nil
 	case errors.Is(err, errLongLine):
-		err = fmt.Errorf("line 1: %w", errLongRow)
+		err = r.atHeader(errLongRow)
 	}
 	return r, err
 }
@@ -71,15 +74,14 @@ func newCSVReader(lines *lineReader, d Description) (*csvReader, error) {
 // header returns the names of the columns, and "" for one that is left without a name.
 func (r *csvReader) header(d Description) (names []string, err error) {
 	row, err := r.next()
-	at := "line 1"
 	if row != nil {
-		at = fmt.Sprint("line ", row.line)
+		r.headerAt = row.line
 	}
 	switch {
 	case err == io.EOF && d.NoHeader:
 		return nil, nil
 	case err == io.EOF:
-		return nil, errors.New("line 1: there is no header")
+		return nil, r.atHeader(errors.New("there is no header"))
 	case err != nil:
 		return nil, err
 	case d.NoHeader:
@@ -90,18 +92,27 @@ func (r *csvReader) header(d Description) (names []string, err error) {
 		r.first = row
 		return names, nil
 	case row.err != nil:
-		return nil, fmt.Errorf("%s: %w", at, row.err)
+		return nil, r.atHeader(row.err)
 	}
 	if err := checkDelimiter(row.cells, r.delimiter); err != nil {
-		return nil, fmt.Errorf("%s: %w", at, err)
+		return nil, r.atHeader(err)
 	}
 	for i, c := range row.cells {
 		if names = append(names, recordfile.Restore(c.text)); c.text != "" {
 			r.named = i + 1
 		}
 	}
-	return names[:r.named], nil
+	names = names[:r.named]
+	if slices.ContainsFunc(names, func(name string) bool { return !utf8.ValidString(name) }) {
+		return nil, r.atHeader(errHeaderText)
+	}
+	return names, nil
 }
+
+var errHeaderText = errors.New("the header must be text in UTF-8; for other text, say which encoding the file has, such as windows-1252")
+
+// atHeader says in which line the error is.
+func (r *csvReader) atHeader(err error) error { return fmt.Errorf("line %d: %w", r.headerAt, err) }
 
 // columnName is the name of a column without one. i counts from 0.
 func columnName(i int) string { return strconv.Itoa(i + 1) }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -227,9 +226,6 @@ func (g *Guessed) sample(text []byte, d Description) error {
 		for i, name := range names {
 			if name == "" {
 				name = columnName(i)
-			}
-			if !utf8.ValidString(name) {
-				return errHeaderText
 			}
 			g.Columns = append(g.Columns, Sample{Source: name})
 		}

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -155,17 +154,14 @@ func Open(file io.Reader, d Description, o Options) (*Reader, error) {
 		if names, err = r.csv.header(d); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(names, func(name string) bool { return !utf8.ValidString(name) }) {
-			return nil, errHeaderText
+		if r.header, err = r.columns.ofHeader(names); err != nil {
+			return nil, r.csv.atHeader(err)
 		}
-		r.header, err = r.columns.ofHeader(names)
 	case record.JSON:
 		r.array = newArrayReader(r.lines.in)
 	}
-	return r, err
+	return r, nil
 }
-
-var errHeaderText = errors.New("line 1: the header must be text in UTF-8; for other text, say which encoding the file has, such as windows-1252")
 
 // Read returns the next row, or io.EOF after the last one. After any other error, the rest of
 // the file cannot be read. An error of a single row is in Row.Err.
