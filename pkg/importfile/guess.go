@@ -240,7 +240,7 @@ func (g *Guessed) sample(text []byte, d Description) error {
 		}
 		return nil
 	}
-	rows, err := Open(bytes.NewReader(text), Description{Resource: record.Entity, Format: d.Format, SkipLines: d.SkipLines}, Options{ID: func(int64) string { return "" }})
+	rows, err := Open(bytes.NewReader(text), Description{Resource: record.Entity, Format: d.Format, SkipLines: d.SkipLines}, Options{})
 	at := make(map[string]int)
 	for n := 0; err == nil && n < sampleRows; n++ {
 		var row Row

@@ -28,8 +28,8 @@ import (
 
 // Options is what a Reader needs besides the Description.
 type Options struct {
-	// ID returns the id of a record that has none in the file. line is Row.Line. Usually it is
-	// SeededID.
+	// ID returns the id of a record that has none in the file; if nil, an id of zeros stands for it.
+	// line is Row.Line. Usually it is SeededID.
 	ID func(line int64) string
 
 	// Decode returns a reader of r's text in UTF-8. encoding is Description.Encoding. It may be nil
@@ -78,6 +78,19 @@ type Row struct {
 	Filtered bool // whether the row says that its entity has left the filter of a walk
 
 	Err error // why the row is not a record, for users
+}
+
+// Encode returns JSON for a request, or nil if Err is set. It sets Err if the record is too large.
+func (r *Row) Encode() []byte {
+	if r.Err != nil {
+		return nil
+	}
+	text := r.JSON()
+	if len(text) > record.MaxAttributesBytes {
+		r.Err = fmt.Errorf("the record is larger than %d bytes", record.MaxAttributesBytes)
+		return nil
+	}
+	return text
 }
 
 // JSON returns the record as the API accepts it.
@@ -133,6 +146,9 @@ type Reader struct {
 // ChooseTypes or Survey returns for one type per column.
 func Open(file io.Reader, d Description, o Options) (*Reader, error) {
 	r := &Reader{description: d, id: o.ID}
+	if r.id == nil {
+		r.id = func(int64) string { return noID }
+	}
 	var err error
 	if r.columns, err = newColumns(d, o.Indexes); err != nil {
 		return nil, err
@@ -294,6 +310,8 @@ func (r *Reader) Missing(attributes bool) error { return r.columns.missing(attri
 
 // SawMembers reports whether at least one row so far was an object with members.
 func (r *Reader) SawMembers() bool { return r.columns.readable }
+
+const noID = "00000000-0000-0000-0000-000000000000"
 
 // SeededID returns the id for a record without one: a UUIDv8 (RFC 9562) that depends only on
 // the seed and on the line where the record begins.

@@ -1,6 +1,7 @@
 package importfile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
@@ -25,7 +26,7 @@ type Report struct {
 	Valid    int64           `json:"valid"`    // records that would be sent
 	Deleted  int64           `json:"deleted"`  // of them, those that would delete an entity
 	Rejected int64           `json:"rejected"` // rows that would be rejected
-	First    json.RawMessage `json:"first"`    // first record that would be sent; null if there is none
+	First    json.RawMessage `json:"first"`    // first record that would be sent; null if none would be
 	Rejects  []Rejects       `json:"rejects"`  // by reason, in the order of the first row of each
 	Columns  []ColumnReport  `json:"columns"`  // in the order in which they were found
 	Notes    []string        `json:"notes"`    // what the user should know: sentences without a capital and a period
@@ -59,7 +60,7 @@ type Rejected struct {
 	Line     int64  `json:"line"` // as in Row
 	LastLine int64  `json:"last_line"`
 	Reason   string `json:"reason"`
-	Text     string `json:"text"` // shortened
+	Text     string `json:"text"` // as in Row; shortened in a Report
 }
 
 // survey collects a Report.
@@ -77,12 +78,12 @@ type idLine struct {
 	line int64
 }
 
-// Survey reads a whole file and reports what an import would do. It makes no ids, so o.ID may be
-// nil; an id of zeros stands for a new one. each may be nil; it is called after every row, and its
-// error ends the survey. The report is also returned with an error, for the rows before it.
+// Survey reads a whole file and reports what an import would do. It ignores o.ID. each may be nil;
+// it is called after every row, and its error ends the survey. The report is also returned with an
+// error, for the rows before it.
 func Survey(file io.Reader, d Description, o Options, each func(Row) error) (Report, error) {
 	s := &survey{Report: Report{Description: d, Rejects: []Rejects{}, Columns: []ColumnReport{}, Notes: []string{}}, attributes: make(map[string]*kinds), seed: maphash.MakeSeed()}
-	o.ID = func(int64) string { return noID }
+	o.ID = nil
 	var err error
 	if s.rows, err = Open(file, d, o); err != nil {
 		return s.Report, err
@@ -107,15 +108,8 @@ func Survey(file io.Reader, d Description, o Options, each func(Row) error) (Rep
 	return s.Report, s.rows.Missing(false)
 }
 
-const noID = "00000000-0000-0000-0000-000000000000"
-
 func (s *survey) add(row *Row) {
-	var text []byte
-	if row.Err == nil {
-		if text = row.JSON(); len(text) > record.MaxAttributesBytes {
-			row.Err = fmt.Errorf("the record is larger than %d bytes", record.MaxAttributesBytes)
-		}
-	}
+	text := row.Encode()
 	if row.Err != nil {
 		s.Rejected++
 		s.reject(row)
@@ -285,15 +279,7 @@ func (s *survey) noteTypes(indexes []Index) {
 }
 
 func (s *survey) noteIDs() {
-	slices.SortFunc(s.ids, func(a, b idLine) int {
-		if a.hash != b.hash {
-			if a.hash < b.hash {
-				return -1
-			}
-			return 1
-		}
-		return int(a.line - b.line)
-	})
+	slices.SortFunc(s.ids, func(a, b idLine) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.line, b.line)) })
 	first := [2]int64{}
 	for i := 1; i < len(s.ids); i++ {
 		a, b := s.ids[i-1], s.ids[i]

@@ -37,7 +37,7 @@ func main() {
 
 // request is what the page asks.
 type request struct {
-	Do          string // guess, preview, survey, open or next
+	Do          string // guess, test, preview, survey, open or next
 	Name        string // of the file; for guess
 	Resource    record.Resource
 	Description json.RawMessage

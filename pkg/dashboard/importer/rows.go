@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	"sluice/pkg/importfile"
@@ -54,16 +53,9 @@ func options(id func(line int64) string) importfile.Options {
 	return importfile.Options{ID: id, Decode: decoder}
 }
 
-// reject is a row that is not sent, for the page.
-type reject struct {
-	Line     int64  `json:"line"`
-	LastLine int64  `json:"last_line"`
-	Reason   string `json:"reason"`
-	Text     string `json:"text"`
-}
-
-func rejectOf(row importfile.Row) reject {
-	return reject{row.Line, row.LastLine, row.Err.Error(), row.Text}
+// rejectOf returns a row that is not sent, with its whole text.
+func rejectOf(row importfile.Row) importfile.Rejected {
+	return importfile.Rejected{Line: row.Line, LastLine: row.LastLine, Reason: row.Err.Error(), Text: row.Text}
 }
 
 // perProgress is how many bytes are read between two calls of session.progress.
@@ -74,7 +66,7 @@ func (s *session) survey(d importfile.Description, indexes []importfile.Index) (
 	if err != nil {
 		return importfile.Report{}, err
 	}
-	rejects := []reject{}
+	rejects := []importfile.Rejected{}
 	var told int64
 	tell := func(offset int64) error {
 		text, err := json.Marshal(rejects)
@@ -114,11 +106,11 @@ const (
 
 // batch is the reply to next: the next rows of the file.
 type batch struct {
-	Rows    []row    `json:"rows"` // that fit into one call
-	Rejects []reject `json:"rejects"`
-	Read    int64    `json:"read"`              // how many bytes of the file have been read
-	Last    bool     `json:"last"`              // whether no rows follow
-	Failure string   `json:"failure,omitempty"` // why the rest of the file cannot be read
+	Rows    []row                 `json:"rows"` // that fit into one call
+	Rejects []importfile.Rejected `json:"rejects"`
+	Read    int64                 `json:"read"`              // how many bytes of the file have been read
+	Last    bool                  `json:"last"`              // whether no rows follow
+	Failure string                `json:"failure,omitempty"` // why the rest of the file cannot be read
 }
 
 type row struct {
@@ -129,7 +121,7 @@ type row struct {
 
 // next returns the next batch, which ends early enough for one more record of the largest size.
 func (s *session) next() batch {
-	b := batch{Rows: []row{}, Rejects: []reject{}}
+	b := batch{Rows: []row{}, Rejects: []importfile.Rejected{}}
 	size := 0
 	for len(b.Rows) < maxBatch && len(b.Rejects) < maxBatch && size < maxBatchBytes-record.MaxAttributesBytes {
 		in, err := s.rows.Read()
@@ -142,10 +134,7 @@ func (s *session) next() batch {
 			break
 		}
 		b.Read = in.Offset
-		text := in.JSON()
-		if in.Err == nil && len(text) > record.MaxAttributesBytes {
-			in.Err = fmt.Errorf("the record is larger than %d bytes", record.MaxAttributesBytes)
-		}
+		text := in.Encode()
 		if in.Err != nil {
 			b.Rejects = append(b.Rejects, rejectOf(in))
 			continue

@@ -54,7 +54,7 @@ func checkNames(ctx context.Context, file inputFile, w work, o Options) error {
 	if err != nil {
 		return err
 	}
-	records, err := importfile.Open(in, o.Description, importfile.Options{Decode: decode, ID: func(int64) string { return "" }})
+	records, err := importfile.Open(in, o.Description, importfile.Options{Decode: decode})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", o.Path, err)
 	}
