@@ -1,6 +1,7 @@
 package importfile
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -68,7 +69,7 @@ const AttributePrefix = "attributes."
 // Parse reads a saved description. An unknown member is an error.
 func Parse(text []byte) (Description, error) {
 	var d Description
-	in := json.NewDecoder(strings.NewReader(string(text)))
+	in := json.NewDecoder(bytes.NewReader(text))
 	in.DisallowUnknownFields()
 	err := in.Decode(&d)
 	if err == nil {

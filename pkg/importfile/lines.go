@@ -161,7 +161,7 @@ func (g *gzipReader) Read(p []byte) (n int, err error) {
 	return n, g.err
 }
 
-// nextMember returns io.EOF if there is none.
+// nextMember returns io.EOF after the last member.
 func (g *gzipReader) nextMember() error {
 	for zeros := false; ; zeros = true {
 		next, err := g.file.ReadByte()

@@ -3,6 +3,8 @@ package importfile
 import (
 	"io"
 	"slices"
+
+	"sluice/pkg/record"
 )
 
 // ChooseTypes reads a CSV file and returns d with a type for each attribute that has none: that of
@@ -12,7 +14,7 @@ import (
 //
 // each may be nil; it is called after each row, and its error ends the reading.
 func ChooseTypes(file io.Reader, d Description, o Options, each func() error) (Description, error) {
-	if d.Format != "csv" {
+	if d.Format != record.CSV {
 		return d, nil
 	}
 	r, err := Open(file, d, o)

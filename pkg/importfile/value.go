@@ -23,7 +23,7 @@ const (
 
 var valueTypes = []ValueType{Text, Number, Boolean, JSON, Auto}
 
-// ofCell returns the value of a cell as JSON, or nil if there is none.
+// ofCell returns the value of a cell as JSON, or nil for no value.
 func (t ValueType) ofCell(c cell) ([]byte, error) {
 	text := strings.TrimSpace(c.text)
 	switch {
@@ -80,14 +80,13 @@ func (t ValueType) ofJSON(value []byte) ([]byte, error) {
 }
 
 // kinds counts the values of a column that have each type.
-type kinds struct{ empty, null, text, number, boolean, json int64 }
+type kinds struct{ null, text, number, boolean, json int64 }
 
 // addCell counts a cell as an import of type JSON would read it.
 func (k *kinds) addCell(c cell) {
 	kind := jsontext.Kind(0)
 	switch {
 	case c.text == "" && !c.quoted:
-		k.empty++
 		return
 	case !c.quoted || strings.HasPrefix(c.text, "{") || strings.HasPrefix(c.text, "["):
 		kind = recordfile.JSONKind(c.text)
