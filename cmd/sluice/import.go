@@ -34,11 +34,11 @@ zeros stands for a new one. For a CSV file of entities, it asks the service whic
 attributes are indexed.
 
 CSV has a column attributes.<name> for each attribute, or one column attributes with
-JSON. An empty cell without quotes means that the record lacks the attribute, and an
-empty cell in a column of a field that it lacks the field. In an export, unquoted
-numbers, true, false, null, objects and arrays are JSON, and all other cells are text.
-In other files, a column has one type: see --types. The import removes the apostrophes
-that an export adds. To import exported entities without changes, use --create-only.
+JSON. An empty cell means that the record lacks the field or, without quotes, the
+attribute. In an export, unquoted numbers, true, false, null, objects and arrays are
+JSON, and all other cells are text. In other files, a column has one type: see --types.
+The import removes the apostrophes that an export adds. To import exported entities
+without changes, use --create-only.
 
 ` + shapeHelp + `
 
@@ -51,10 +51,10 @@ record is stored once. To make this possible, the import keeps a journal beside 
 file, FILE.sluice-import. With the journal, a record without an id gets the same id in
 every run: it depends on the line and on the content that the file had when the import
 began. The journal stays after the import is complete. After that, the same command
-imports only what was appended to the file, if anything. --again starts over, and stores
-records without an id a second time only if the file has changed, as it does if you
-remove the journal. A symbolic link is treated as the file that it points to. Standard input has no
-journal; it is read to its end first.
+imports only what was appended to the file, if anything. --again starts over, as removing
+the journal does: records without an id are then stored a second time only if the file
+has changed. A symbolic link is treated as the file that it points to. Standard input has
+no journal; it is read to its end first.
 
 If an entity already exists, the import merges the attributes into it (RFC 7396: null
 removes an attribute, even from a new entity) and replaces its type if the file has
@@ -65,9 +65,9 @@ With --mirror, the file is the truth for its entities: each one takes the place 
 stored, and a tombstone, such as {"id":"ada","deleted":true}, deletes it. So an export of
 changes with --include-deleted makes another workspace equal. If that export had a filter,
 --type names it, and entities that have left the filter are deleted, whoever stored them.
---whole also deletes entities that the file lacks (of the type of --type, if it is there)
-and that were there before the import: only if the file has entities, and no row was
-rejected, and after it has asked (--yes does not ask).
+--whole also deletes entities that the file lacks and that were there before the import,
+with --type only those of that type. It deletes only if the file has entities and no row
+was rejected, and asks first (--yes does not ask).
 
 Rejected records are written to FILE.rejects.ndjson with their line numbers (in a JSON
 file, their positions in the array), the reasons and their text (in base64 if it is not
@@ -116,7 +116,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().BoolVar(&f.OneByOne, "one-by-one", false, "create each event in a separate call")
 	cmd.Flags().BoolVar(&f.CreateOnly, "create-only", false, "create each entity in a separate call, and reject it if it exists with other content")
 	cmd.Flags().BoolVar(&f.mirror, "mirror", false, "replace entities instead of merging into them, and delete those with a tombstone")
-	cmd.Flags().BoolVar(&f.Whole, "whole", false, "with --mirror: also delete the entities that the file lacks, of the type of --type if it is there")
+	cmd.Flags().BoolVar(&f.Whole, "whole", false, "with --mirror: also delete the entities that the file lacks; with --type, only those of that type")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before --whole deletes")
 	cmd.Flags().BoolVar(&f.update, "update", false, "merge into existing entities (the default)")
 	cmd.Flags().IntVar(&f.Workers, "workers", 4, "concurrent calls, 1 to 64")
@@ -188,12 +188,12 @@ func (f *importFlags) confirm(cmd *cobra.Command, others map[string]int) error {
 		return nil
 	}
 	if in, ok := cmd.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
-		return errors.New("nothing of that is deleted without --yes")
+		return errors.New("none of them is deleted without --yes")
 	}
 	fmt.Fprint(cmd.ErrOrStderr(), "Delete them? Type yes: ")
 	var reply string
 	if _, err := fmt.Fscanln(cmd.InOrStdin(), &reply); err != nil || reply != "yes" {
-		return errors.New("nothing of that is deleted")
+		return errors.New("none of them is deleted")
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func TestImportMirror(t *testing.T) {
 
 	file = write(t, "whole.ndjson", `{"id":"0000200","attributes":{"n":null}}`+"\n"+`{"id":"new"}`+"\n")
 	args := []string{"import", "entities", file, "--mirror", "--whole"}
-	_, stderr := wantRun(t, sluiceCommand(t, s.url, args...), exitFailure, "", "nothing of that is deleted without --yes")
+	_, stderr := wantRun(t, sluiceCommand(t, s.url, args...), exitFailure, "", "none of them is deleted without --yes")
 	if !strings.Contains(stderr, "49 entities that "+file+" lacks: 49 of the type ") || !strings.Contains(stderr, "The same command continues after line 2") {
 		t.Errorf("it says %s", stderr)
 	}

@@ -18,11 +18,11 @@ out of the object in another one. --name and --type are for records that have no
 
 --types zip=text,amount=number sets the types of columns that become attributes. Without
 it, a CSV column has the type of the index on the attribute, if there is one. Otherwise,
-it has the type that all its cells have: number (as in JSON, so 02134 is
-none), boolean (true or false) or json (objects and arrays), without quotes, besides null
-and empty cells. If they differ, all are text, as they are, null included. The import says
-what it has chosen. json reads each cell by itself, as in an export. In JSON files, values
-keep their types unless --types names the member. A value that does not fit is rejected.
+it has the type that all its cells have: number (as in JSON, so not 02134), boolean (true
+or false) or json (objects and arrays), without quotes, besides null and empty cells. If
+they differ, all are text, as they are, null included. The import says what it has chosen.
+json reads each cell by itself, as in an export. In JSON files, values keep their types
+unless --types names the member. A value that does not fit is rejected.
 
 --delimiter ';' or tab separates the cells of a CSV file; without it, the first lines
 decide, or a line sep=; at the beginning. --quote is the character around cells, or none.
@@ -38,8 +38,8 @@ dashboard does.
 hour, %p AM or PM, %M minute, %S second with any fraction, %z offset from UTC, %a name of
 the day, such as %d.%m.%Y or "%m/%d/%Y %I:%M %p". Numbers may lack a leading zero, except
 next to another number. An offset after the time of day may also be text, as in %H:%M+01.
-unix and unix_ms are seconds and milliseconds since 1970, and rfc3339 is the default. If
---time-format is there several times, the first one that fits counts.
+unix and unix_ms are seconds and milliseconds since 1970, and rfc3339 is the default. Of
+several --time-format, the first one that fits counts.
 
 --time-zone is the zone of times without an offset, such as Europe/Berlin (default UTC). A
 time that occurs twice there, when clocks are set back, is the first of both, and one that

@@ -34,7 +34,7 @@ type Options struct {
 	Rejects    string // path of the file for rejected records; an existing file must be empty or the reject file of an earlier import
 	SaveAs     string // path of a file for the description; empty for none
 	Again      bool   // import the file even if it was imported before
-	Whole      bool   // with Mirror: also delete the entities that the file lacks, of the Type if there is one
+	Whole      bool   // with Mirror: also delete the entities that the file lacks; with Type, only those of that type
 
 	// Confirm asks whether to delete what Whole found, with the number of entities by type.
 	Confirm func(others map[string]int) error
