@@ -14,6 +14,7 @@ import (
 
 type content struct {
 	io.Reader
+	name  string       // of the file, or of the archived file
 	size  int64        // in bytes; 0 if unknown
 	check func() error // returns errChanged if the file changed while it was read
 }
@@ -36,10 +37,10 @@ func (f inputFile) content(w work) (content, error) {
 	if entry == nil {
 		hash := sha256.New()
 		in := io.TeeReader(f.part(w.Size), hash)
-		return content{in, w.Size, func() error { return check(hex.EncodeToString(hash.Sum(nil)), nil) }}, nil
+		return content{in, f.Name(), w.Size, func() error { return check(hex.EncodeToString(hash.Sum(nil)), nil) }}, nil
 	}
 	in, err := entry.Open()
-	return content{in, int64(entry.UncompressedSize64), func() error { return check(f.hash(w.Size)) }}, err
+	return content{in, entry.Name, int64(entry.UncompressedSize64), func() error { return check(f.hash(w.Size)) }}, err
 }
 
 // growable reports whether an import can continue with data that is appended to the file

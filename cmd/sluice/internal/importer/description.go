@@ -48,7 +48,7 @@ func Complete(path string, d importfile.Description) (importfile.Description, er
 	}
 	beginning := make([]byte, importfile.GuessBytes)
 	n, _ := io.ReadFull(in, beginning) // reading the whole file reports an error
-	if completed, err := importfile.Complete(beginning[:n], path, d, importfile.Options{Decode: decode}); err == nil {
+	if completed, err := importfile.Complete(beginning[:n], in.name, d, importfile.Options{Decode: decode}); err == nil {
 		d = completed
 	}
 	return d, nil

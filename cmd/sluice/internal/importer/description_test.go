@@ -1,11 +1,15 @@
 package importer
 
 import (
+	"archive/zip"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"sluice/pkg/importfile"
 )
 
 func TestSpoolLeavesNoFileBehindIfItFails(t *testing.T) {
@@ -24,5 +28,25 @@ func TestSpoolLeavesNoFileBehindIfItFails(t *testing.T) {
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "text" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestTheNameOfAnArchivedFileShowsItsDelimiter(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "people.zip")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := zip.NewWriter(file)
+	w, err := archive.Create("people.tsv")
+	if err == nil {
+		_, err = w.Write([]byte("id\tb,c,d\na\tx,y,z\n"))
+	}
+	if err = errors.Join(err, archive.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := Complete(path, importfile.Description{Resource: "entity", Format: "csv"}); err != nil || d.Delimiter != "\t" {
+		t.Errorf("%+v, %v; want a tab", d, err)
 	}
 }
