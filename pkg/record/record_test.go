@@ -85,6 +85,7 @@ func TestSameAttributes(t *testing.T) {
 		{`{}`, `{}`, true},
 		{`{"a":1,"b":[1,2]}`, `{"b":[1,2],"a":1}`, true},
 		{`{"a":"A"}`, `{"a":"\u0041"}`, true},
+		{`{"a":"\u0041\u0041","b":1}`, `{"b":1,"a":"AA"}`, true},
 		{`{"a":1}`, `{"a":1.0}`, false},
 		{`{"a":12345678901234567890}`, `{"a":12345678901234567891}`, false},
 		{`{"a":[1,2]}`, `{"a":[2,1]}`, false},
@@ -93,6 +94,13 @@ func TestSameAttributes(t *testing.T) {
 		if got := record.SameAttributes(record.Attributes(tt.a), record.Attributes(tt.b)); got != tt.same {
 			t.Errorf("%s and %s: same %v", tt.a, tt.b, got)
 		}
+	}
+}
+
+func TestALargeRecordIsComparedWithASmallOneByItsLength(t *testing.T) {
+	small, large := record.Attributes(`{"a":1}`), record.Attributes(`{"a":"`+strings.Repeat("a", 1<<18)+`"}`)
+	if n := testing.AllocsPerRun(10, func() { record.SameAttributes(small, large); record.SameAttributes(large, small) }); n > 0 {
+		t.Errorf("%v allocations, want none", n)
 	}
 }
 
