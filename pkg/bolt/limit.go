@@ -51,16 +51,16 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 		for _, other := range rows {
 			switch {
 			case other.Name() == r.Name():
-			case !other.Expired(r.UpdatedAt):
-				others++
-			default:
+			case other.Expired(r.UpdatedAt):
 				if err := b.Delete([]byte(other.Name())); err != nil {
 					return err
 				}
+			case other.Blocks() == r.Blocks():
+				others++
 			}
 		}
-		if others >= ratelimit.MaxRows {
-			return ratelimit.ErrTooManyRows
+		if err := r.CheckRoom(others); err != nil {
+			return err
 		}
 		return putRecord(b, r.Name(), r)
 	})

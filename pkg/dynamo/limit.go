@@ -35,6 +35,9 @@ type LimitsClient interface {
 //	note        S  absent if empty
 //	expires_at  N  Unix time in seconds, for the TTL; absent if the row does not expire
 type Limits struct {
+	// Eventual makes List take half the units. It may then miss what was written a moment ago.
+	Eventual bool
+
 	client LimitsClient
 	table  string
 }
@@ -47,12 +50,11 @@ func NewLimits(client LimitsClient, table string) (*Limits, error) {
 	return &Limits{client: client, table: table}, nil
 }
 
-// List implements ratelimit.RowStore with a strongly consistent Scan. It takes one read unit
-// per 4 KB, at least one.
+// List implements ratelimit.RowStore with a Scan. It takes one read unit per 4 KB, at least one.
 func (s *Limits) List(ctx context.Context) ([]ratelimit.Row, error) {
 	var rows []ratelimit.Row
 	var invalid ratelimit.InvalidRows
-	_, err := scanItems(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, func(item attributeValues) (struct{}, error) {
+	_, err := scanItems(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(!s.Eventual)}, func(item attributeValues) (struct{}, error) {
 		if r, err := rowFromItem(item); err != nil {
 			invalid = append(invalid, err)
 		} else {
@@ -76,8 +78,8 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	if err != nil {
 		return fmt.Errorf("count limits: %w", err)
 	}
-	if others >= ratelimit.MaxRows {
-		return ratelimit.ErrTooManyRows
+	if err := r.CheckRoom(others); err != nil {
+		return err
 	}
 	if _, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: rowToItem(r)}); err != nil {
 		return fmt.Errorf("put limits: %w", err)
@@ -85,15 +87,21 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	return nil
 }
 
-// countOthers counts the rows with other names, without those that had expired at r.UpdatedAt.
+// countOthers counts the rows with other names that block if r does, without those that had expired
+// at r.UpdatedAt.
 func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err error) {
+	kind := "<>"
+	if r.Blocks() {
+		kind = "="
+	}
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
-		TableName:        &s.table,
-		ConsistentRead:   aws.Bool(true),
-		Select:           types.SelectCount,
-		FilterExpression: aws.String("cidr <> :cidr AND (attribute_not_exists(expires_at) OR expires_at > :now)"),
+		TableName:                &s.table,
+		ConsistentRead:           aws.Bool(true),
+		Select:                   types.SelectCount,
+		FilterExpression:         aws.String("cidr <> :cidr AND #action " + kind + " :block AND (attribute_not_exists(expires_at) OR expires_at > :now)"),
+		ExpressionAttributeNames: map[string]string{"#action": "action"},
 		ExpressionAttributeValues: attributeValues{
-			":cidr": text(r.Name()), ":now": number(r.UpdatedAt.Unix()),
+			":cidr": text(r.Name()), ":block": text(string(ratelimit.ActionBlock)), ":now": number(r.UpdatedAt.Unix()),
 		},
 	})
 	for pages.HasMorePages() {

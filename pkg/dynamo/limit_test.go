@@ -29,9 +29,26 @@ func openLimits(t *testing.T, client LimitsClient, table string) *Limits {
 	return s
 }
 
+type fillableLimits struct{ *Limits }
+
+func (s fillableLimits) Fill(t *testing.T, rows []ratelimit.Row) {
+	t.Helper()
+	const batch = 25
+	for part := range slices.Chunk(rows, batch) {
+		var requests []types.WriteRequest
+		for _, r := range part {
+			requests = append(requests, types.WriteRequest{PutRequest: &types.PutRequest{Item: rowToItem(r)}})
+		}
+		out, err := dynamolocal.Client(t).BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{s.table: requests}})
+		if err != nil || len(out.UnprocessedItems) > 0 {
+			t.Fatalf("%d unprocessed, error %v", len(out.UnprocessedItems), err)
+		}
+	}
+}
+
 func TestLimits(t *testing.T) {
-	storetest.Limits(t, func(t *testing.T) ratelimit.RowManager {
-		return openLimits(t, dynamolocal.Client(t), dynamolocal.Table(t, "LimitsTable"))
+	storetest.Limits(t, func(t *testing.T) storetest.FillableLimits {
+		return fillableLimits{openLimits(t, dynamolocal.Client(t), dynamolocal.Table(t, "LimitsTable"))}
 	})
 }
 
@@ -45,11 +62,19 @@ func (r *limitReader) Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...
 	return r.Client.Scan(ctx, in, opts...)
 }
 
-func TestRowsAreReadStronglyConsistently(t *testing.T) {
+// "sluice limits list" shows what "sluice limits set" has just written. Instances read every minute.
+func TestOnlyCommandsReadRowsStronglyConsistently(t *testing.T) {
 	t.Parallel()
-	client := &limitReader{Client: dynamolocal.Client(t)}
-	if _, err := openLimits(t, client, dynamolocal.Table(t, "LimitsTable")).List(t.Context()); err != nil || !client.consistent {
-		t.Errorf("consistent %v, error %v", client.consistent, err)
+	client, table := &limitReader{Client: dynamolocal.Client(t)}, dynamolocal.Table(t, "LimitsTable")
+	if _, err := openLimits(t, client, table).List(t.Context()); err != nil || !client.consistent {
+		t.Errorf("of a command: consistent %v, error %v", client.consistent, err)
+	}
+	ofInstance, err := OpenLimits(client, func(string) string { return table })
+	if err == nil {
+		_, err = ofInstance.List(t.Context())
+	}
+	if err != nil || client.consistent {
+		t.Errorf("of an instance: consistent %v, error %v", client.consistent, err)
 	}
 }
 
@@ -59,27 +84,29 @@ func TestReadUnitsOfAList(t *testing.T) {
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	table := dynamolocal.Table(t, "LimitsTable")
 	client := dynamolocal.Client(t, func(o *dynamodb.Options) { o.BaseEndpoint = &proxy.URL })
-	s, filler := openLimits(t, client, table), dynamolocal.Client(t)
+	s, err := OpenLimits(client, func(string) string { return table })
+	if err != nil {
+		t.Fatal(err)
+	}
 	call := dynamoproxy.Call{Operation: "Scan", Table: table}
 	count := 0
 	for _, tt := range []struct {
 		rows  int
 		calls int
 		most  float64 // read units
-	}{{0, 1, 1}, {20, 1, 1}, {ratelimit.MaxRows, 1, 30}} {
+	}{{0, 1, 1}, {20, 1, 1}, {2 * ratelimit.MaxRows, 1, 30}} {
+		var rows []ratelimit.Row
 		for ; count < tt.rows; count++ {
-			item := attributeValues{
-				"cidr":   text(fmt.Sprintf("2001:db8:%x::/48", count)),
-				"action": text("limit"),
-				"note":   text(strings.Repeat("n", 30)),
+			r := ratelimit.Row{
+				CIDR: netip.MustParsePrefix(fmt.Sprintf("2001:db8:%x::/48", count)), Action: ratelimit.ActionBlock, Note: strings.Repeat("n", 30),
+				UpdatedAt: time.Unix(1_800_000_000, 0), ExpiresAt: time.Unix(1_900_000_000, 0),
 			}
-			for _, name := range []string{"records", "imports", "requests", "updated_at", "expires_at"} {
-				item[name] = &types.AttributeValueMemberN{Value: fmt.Sprint(count%900 + 1)}
+			if count%2 == 0 {
+				r.Action, r.Records, r.Imports, r.Requests = ratelimit.ActionLimit, int64(count+1), int64(count%900+1), int64(count%900+1)
 			}
-			if _, err := filler.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
-				t.Fatal(err)
-			}
+			rows = append(rows, r)
 		}
+		fillableLimits{s}.Fill(t, rows)
 		before := proxy.Usage()[call]
 		if rows, err := s.List(t.Context()); err != nil || len(rows) != tt.rows {
 			t.Fatalf("%d rows, error %v", len(rows), err)

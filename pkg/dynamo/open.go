@@ -72,8 +72,14 @@ func OpenUsage(client querier, getenv func(string) string) (*Usage, error) {
 	return open("COUNTERS_TABLE", getenv, func(table string) (*Usage, error) { return NewUsage(client, table) })
 }
 
+// OpenLimits returns limits with eventual reads: every instance reads all rows when it starts, and
+// again well before they are too old.
 func OpenLimits(client LimitsClient, getenv func(string) string) (*Limits, error) {
-	return open("LIMITS_TABLE", getenv, func(table string) (*Limits, error) { return NewLimits(client, table) })
+	s, err := open("LIMITS_TABLE", getenv, func(table string) (*Limits, error) { return NewLimits(client, table) })
+	if err == nil {
+		s.Eventual = true
+	}
+	return s, err
 }
 
 func OpenKeys(client KeysClient, getenv func(string) string) (*Keys, error) {

@@ -12,7 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// MaxRows is the most rows that a store may have. Every process keeps all of them in memory.
+// MaxRows is the most rows that block which a store may have, and the most other rows. They are
+// counted apart, so that other rows never stand in the way of a block. Every process keeps all of
+// them in memory.
 const MaxRows = 1000
 
 const (
@@ -25,8 +27,11 @@ const (
 // ErrNoRow is the error for a CIDR block or an API key without a row.
 var ErrNoRow = errors.New("there is no such row")
 
-// ErrTooManyRows is the error for adding a row to a store that already has MaxRows rows.
-var ErrTooManyRows = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
+// The errors for adding a row to a store that already has MaxRows rows of its kind.
+var (
+	ErrTooManyBlocks = fmt.Errorf("there are already %d rows that block, the most possible: put a CIDR block in the place of addresses of one network, or remove some; --expires-in removes a row in time", MaxRows)
+	ErrTooManyRows   = fmt.Errorf("there are already %d rows that do not block, the most possible: remove some", MaxRows)
+)
 
 // Row sets the limits and the action of a CIDR block or an API key. The addresses in a block are
 // still counted separately. A key that has a row is counted as one identity, whatever addresses
@@ -107,6 +112,21 @@ func ParseRowName(s string, ipv6Prefix int) (r Row, err error) {
 	return r, err
 }
 
+// Blocks reports whether the row blocks, and so which rows MaxRows counts together with it.
+func (r Row) Blocks() bool { return r.Action == ActionBlock }
+
+// CheckRoom returns ErrTooManyBlocks or ErrTooManyRows if a store has no room for r, because it has
+// others rows with other names that have not expired and block if r does.
+func (r Row) CheckRoom(others int) error {
+	switch {
+	case others < MaxRows:
+		return nil
+	case r.Blocks():
+		return ErrTooManyBlocks
+	}
+	return ErrTooManyRows
+}
+
 // Compare orders rows: keys by id, then blocks as [netip.Prefix.Compare] orders them.
 func (r Row) Compare(other Row) int {
 	return cmp.Or(r.CIDR.Compare(other.CIDR), strings.Compare(r.KeyID, other.KeyID))
@@ -169,9 +189,9 @@ type RowStore interface {
 type RowManager interface {
 	RowStore
 
-	// Put adds a row, which must be valid, or replaces the row with the same name. If at
-	// least MaxRows other rows have not expired by r.UpdatedAt, Put returns ErrTooManyRows and
-	// changes nothing. Concurrent calls may exceed MaxRows by a few rows.
+	// Put adds a row, which must be valid, or replaces the row with the same name. If there is no
+	// room (see Row.CheckRoom) at r.UpdatedAt, Put returns that error and changes nothing. Concurrent
+	// calls may exceed MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row with that name, or returns ErrNoRow if there is none.

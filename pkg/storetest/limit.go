@@ -41,13 +41,22 @@ func wantRows(t *testing.T, s ratelimit.RowStore, want ...ratelimit.Row) {
 	}
 }
 
+// FillableLimits is a RowManager that adds any number of rows at once, without counting them.
+type FillableLimits interface {
+	ratelimit.RowManager
+	Fill(t *testing.T, rows []ratelimit.Row)
+}
+
 // Limits tests a ratelimit.RowManager. open returns a RowManager without rows.
-func Limits(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
-	runAll(t, open, []test[ratelimit.RowManager]{
+func Limits(t *testing.T, open func(t *testing.T) FillableLimits) {
+	t.Run("there is room for 1,000 rows that block and 1,000 others", func(t *testing.T) {
+		t.Parallel()
+		testMaxRows(t, open(t))
+	})
+	runAll(t, func(t *testing.T) ratelimit.RowManager { return open(t) }, []test[ratelimit.RowManager]{
 		{"a list returns the rows as they were put, in the order of their names", testRowsReadBack},
 		{"a put replaces the row with its name", testRowReplace},
 		{"only the row with the name is removed", testRowRemove},
-		{"there is room for 1,000 rows that have not expired", testMaxRows},
 		{"concurrent changes are all applied", testConcurrentRows},
 		{"a cancelled context is an error and changes nothing", testRowsCancelled},
 	})
@@ -103,26 +112,40 @@ func testRowRemove(t *testing.T, s ratelimit.RowManager) {
 	}
 }
 
-func testMaxRows(t *testing.T, s ratelimit.RowManager) {
-	expiring := rowOf("192.0.2.0/24", 1)
-	expiring.ExpiresAt = rowsAt.Add(time.Hour)
-	putRows(t, s, expiring)
-	for i := range ratelimit.MaxRows - 1 {
-		putRows(t, s, rowOf(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1))
+// fullOf returns MaxRows rows with an action, of which the first expires at expiry.
+func fullOf(action ratelimit.Action, network string, expiry time.Time) []ratelimit.Row {
+	rows := make([]ratelimit.Row, ratelimit.MaxRows)
+	for i := range rows {
+		rows[i] = ratelimit.Row{CIDR: block(fmt.Sprintf("%s.%d.%d.0/24", network, i/256, i%256)), Action: action, UpdatedAt: rowsAt}
 	}
-	next := rowOf("198.51.100.0/24", 1)
-	if err := s.Put(t.Context(), next); !errors.Is(err, ratelimit.ErrTooManyRows) {
-		t.Errorf("row 1,001: %v", err)
+	rows[0].ExpiresAt = expiry
+	return rows
+}
+
+func testMaxRows(t *testing.T, s FillableLimits) {
+	expiry := rowsAt.Add(time.Hour)
+	put := func(cidr string, action ratelimit.Action, at time.Time, want error) {
+		t.Helper()
+		if err := s.Put(t.Context(), ratelimit.Row{CIDR: block(cidr), Action: action, UpdatedAt: at}); !errors.Is(err, want) {
+			t.Errorf("%s %s: error %v, want %v", cidr, action, err, want)
+		}
 	}
-	putRows(t, s, rowOf("10.0.0.0/24", 2)) // replaces a row
-	next.UpdatedAt = expiring.ExpiresAt
-	putRows(t, s, next)
-	next = rowOf("203.0.113.0/24", 1)
-	next.UpdatedAt = expiring.ExpiresAt
-	if err := s.Put(t.Context(), next); !errors.Is(err, ratelimit.ErrTooManyRows) {
-		t.Errorf("row 1,001, after one has expired: %v", err)
+	s.Fill(t, fullOf("limit", "10", expiry))
+	put("198.51.100.0/24", "observe", rowsAt, ratelimit.ErrTooManyRows)
+	put("10.0.1.0/24", "unlimited", rowsAt, nil) // replaces a row
+	put("203.0.113.7/32", "block", rowsAt, nil)
+	if err := s.Remove(t.Context(), "203.0.113.7/32"); err != nil {
+		t.Error(err)
 	}
-	if rows, err := s.List(t.Context()); err != nil || len(rows) < ratelimit.MaxRows || len(rows) > ratelimit.MaxRows+1 {
+	s.Fill(t, fullOf("block", "11", expiry))
+	put("203.0.113.7/32", "block", rowsAt, ratelimit.ErrTooManyBlocks)
+	put("10.0.2.0/24", "block", rowsAt, ratelimit.ErrTooManyBlocks) // would replace a row of the other kind
+	put("11.0.1.0/24", "block", rowsAt, nil)
+	put("203.0.113.7/32", "block", expiry, nil)
+	put("203.0.113.8/32", "block", expiry, ratelimit.ErrTooManyBlocks)
+	put("198.51.100.0/24", "observe", expiry, nil)
+	put("198.51.101.0/24", "observe", expiry, ratelimit.ErrTooManyRows)
+	if rows, err := s.List(t.Context()); err != nil || len(rows) < 2*ratelimit.MaxRows || len(rows) > 2*ratelimit.MaxRows+2 {
 		t.Errorf("%d rows, error %v", len(rows), err)
 	}
 }

@@ -19,7 +19,7 @@ const maxKeys = 40
 const (
 	newInstances = 1_000 // in a second: a new account's quota of concurrent instances (Lambda Developer Guide, "Lambda quotas")
 	connectUnits = 10    // the most write units of CountersTable that an instance consumes when it starts; see package bootstrap
-	rowsUnits    = 30    // read units of a scan of a full LimitsTable, which an instance makes when it starts (TestReadUnitsOfAList in package dynamo)
+	rowsUnits    = 30    // read units of a scan of a full LimitsTable, its blocks and its other rows, which an instance makes when it starts (TestReadUnitsOfAList in package dynamo)
 
 	// Read units of EntitiesTable that an instance consumes when it starts and once a minute: half a
 	// unit for the service's id, and one for the indexed attributes. Both are in one partition
