@@ -78,7 +78,7 @@ test: ## run everything that must pass: check, template and the Go tests
 	@[ -n "$(RACE)" ] || $(call without,the search for data races; it needs a C compiler)
 	@fast=$$($(FAST)) && slow=$$(go list ./... | grep -Fvx -e $(ALONE) -e "$$fast") && \
 	fast=$$fast slow=$$slow go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
-		run() { go test -json -vet=off $(RACE) -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
+		run() { go test -json -vet=off -ldflags "-s -w" $(RACE) -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
 		run $$fast; run -parallel 4 $(ALONE); run -parallel 4 $(LONG) $$slow; \
 		exit $${failed:-0}'
 

@@ -179,7 +179,7 @@ func (g *gate) runAfter(n int, f func()) {
 // Both the import and the server are killed several times. Only some of the records have ids.
 func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	t.Parallel()
-	const kills, serverKills = 10, 3
+	const kills, serverKills = 5, 2
 	for name, tt := range map[string]struct {
 		args    []string
 		lines   func(n int) string
@@ -187,10 +187,10 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 		records int
 		perCall int
 	}{
-		"events one by one":   {[]string{"events", "--one-by-one"}, eventLines, "/event", 1200, 1},
-		"events in batches":   {[]string{"events"}, eventLines, "/event", 12_000, 100},
-		"entities in batches": {[]string{"entities", "--workers", "1"}, entityLines, "/entity", 12_000, 100},
-		"entities one by one": {[]string{"entities", "--create-only"}, entityLines, "/entity", 1200, 1},
+		"events one by one":   {[]string{"events", "--one-by-one"}, eventLines, "/event", 600, 1},
+		"events in batches":   {[]string{"events"}, eventLines, "/event", 6000, 100},
+		"entities in batches": {[]string{"entities", "--workers", "1"}, entityLines, "/entity", 6000, 100},
+		"entities one by one": {[]string{"entities", "--create-only"}, entityLines, "/entity", 600, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -51,7 +51,7 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	program = filepath.Join(dir, "sluice")
-	if out, err := exec.Command("go", "build", fmt.Sprintf("-race=%t", raceDetector()), "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", fmt.Sprintf("-race=%t", raceDetector()), "-ldflags", "-s -w", "-o", program, ".").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
 	}

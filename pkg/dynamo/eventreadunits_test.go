@@ -21,7 +21,7 @@ func units(bytes int) float64 { return max(math.Ceil(float64(bytes)/4096), 1) / 
 //   - ideal: what a single query for exactly the returned items would take.
 //   - least: what one query per shard for exactly the shard's returned items would take.
 func TestWalksAndTheirReadUnits(t *testing.T) {
-	for _, shards := range []int{1, 4, 16} {
+	for _, shards := range []int{1, 16} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			t.Parallel()
 			m := newMeter(t)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -15,41 +14,6 @@ import (
 
 	"sluice"
 )
-
-// command matches a command of sluice in a code block of a page.
-var command = regexp.MustCompile(`(?m)^ {4,}.*?\b(?:go run \./cmd/)?sluice ([a-z][^$#|>)\n]*)`)
-
-// Each command of sluice in the docs exists and has the options that the page uses.
-func TestCommandsOfTheDocsExist(t *testing.T) {
-	t.Parallel()
-	program := filepath.Join(t.TempDir(), "sluice")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/sluice").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := 0
-	for _, page := range append(pages, "README.md") {
-		for _, m := range command.FindAllStringSubmatch(strings.ReplaceAll(read(t, page), "\\\n", " "), -1) {
-			seen++
-			name, _, _ := strings.Cut(m[1]+" ", " -")
-			help, err := exec.CommandContext(t.Context(), program, append(strings.Fields(name), "--help")...).CombinedOutput()
-			if err != nil || !strings.Contains(string(help), "sluice "+strings.Fields(name)[0]) {
-				t.Errorf("%s: sluice %s: %v: %s", page, m[1], err, help)
-			}
-			for _, option := range regexp.MustCompile(` (--?[a-z-]+)`).FindAllStringSubmatch(" "+m[1], -1) {
-				if !regexp.MustCompile(`(^|[ ,])` + option[1] + `[ ,]`).Match(help) {
-					t.Errorf("%s: sluice %s has no option %s", page, name, option[1])
-				}
-			}
-		}
-	}
-	if seen < 40 {
-		t.Errorf("only %d commands were found, so this test reads the wrong thing", seen)
-	}
-}
 
 // tables.yaml is for importing resources into CloudFormation: it has the parameters, the
 // conditions and all retained tables of template.yaml, and nothing that an import does not
