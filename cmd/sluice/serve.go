@@ -40,7 +40,7 @@ API keys.`,
 	cmd.Flags().StringVar(&o.DataDir, "data-dir", cmp.Or(getenv("DATA_DIR"), defaultDataDir), "directory for the records (env DATA_DIR)")
 	cmd.Flags().StringVar(&o.DynamoDB, "dynamodb", "", "URL of a DynamoDB endpoint to use instead of the embedded store")
 	cmd.Flags().StringVar(&o.Importer, "importer", "", "directory in which \"make importer\" builds the dashboard's importer (default: the one in this program)")
-	cmd.Flags().BoolVarP(&o.Verbose, "verbose", "v", false, "log every request")
+	cmd.Flags().StringVar(&o.Log, "log", "", "write a line to standard error for every request, as json or text (default: only for those with status 429 or 5xx, as text)")
 	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "address for metrics of this process in the format of Prometheus, such as 127.0.0.1:9100; anyone who can reach it can read them")
 	cmd.Flags().StringVar(&o.Pprof, "pprof", "", "loopback address for profiles of this process (net/http/pprof), such as 127.0.0.1:6060")
 	return cmd

@@ -61,7 +61,7 @@ type Options struct {
 	// the server runs or before; "" for the importer in this program, if it has one.
 	Importer string
 
-	Verbose bool   // log every request
+	Log     string // format of the log, "json" or "text", with a line for every request; "" for a log without the requests that succeed
 	Metrics string // address at which to serve metrics for Prometheus; "" for none
 	Pprof   string // loopback address at which to serve net/http/pprof; "" for none
 }
@@ -70,11 +70,10 @@ type Options struct {
 // the stores. It uses getenv to read the same environment variables as a deployment. Run prints
 // the address to stdout and logs to stderr.
 func Run(ctx context.Context, getenv func(string) string, o Options, stdout, stderr io.Writer) (err error) {
-	level := slog.LevelWarn
-	if o.Verbose {
-		level = slog.LevelInfo
+	logger, err := newLogger(o.Log, stderr)
+	if err != nil {
+		return err
 	}
-	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	cfg, err := loadConfig(getenv)
 	if err != nil {
 		return err

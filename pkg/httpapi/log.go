@@ -57,7 +57,7 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	switch {
 	case failed:
 		level = slog.LevelError
-	case l.refused != "" || d.Degraded != nil || l.limitsErr != nil || l.sourceErr != nil:
+	case l.status == http.StatusTooManyRequests || l.refused != "" || d.Degraded != nil || l.limitsErr != nil || l.sourceErr != nil:
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
@@ -92,6 +92,9 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	}
 	if d.Observed {
 		optional("would_refuse", strings.Join(d.Violated(), ","))
+	}
+	if s.Service == "" && l.status == http.StatusTooManyRequests { // otherwise metrics say it
+		optional("refused_by", strings.Join(d.Violated(), ","))
 	}
 	if l.limitsErr != nil {
 		optional("limits_error", l.limitsErr.Error())
