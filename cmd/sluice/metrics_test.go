@@ -97,6 +97,8 @@ func TestMetrics(t *testing.T) {
 		{"sluice_records_returned_total", []string{"route=list-entity"}, float64(returned)},
 		{"sluice_refusals_total", []string{"rule=records"}, float64(refused)},
 		{"sluice_decisions_total", []string{"decision=refused"}, float64(refused)},
+		{"sluice_records", []string{"resource=entity"}, writers * each},
+		{"sluice_records", []string{"resource=event"}, 0},
 		{"sluice_jobs", []string{"kind=erasure", "state=waiting"}, 0},
 	} {
 		if v := value(got, want.name, want.labels...); v != want.value {

@@ -131,6 +131,8 @@ func (m *metrics) watch(b *backend, jobs *background) {
 		}
 		return float64(info.Size())
 	})
+	m.gauge("records", "Records in the file.", prometheus.Labels{"resource": "entity"}, func() float64 { n, _, _ := b.embedded.Records(); return float64(n) })
+	m.gauge("records", "Records in the file.", prometheus.Labels{"resource": "event"}, func() float64 { _, n, _ := b.embedded.Records(); return float64(n) })
 	m.gauge("store_free_bytes", "Part of the file that is free for later writes.", nil, func() float64 { return float64(b.embedded.FreeBytes()) })
 }
 

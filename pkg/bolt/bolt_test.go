@@ -23,7 +23,7 @@ func openWords(t *testing.T, path string) (words *table[string], close func()) {
 	}
 	close = func() { _ = db.Close() }
 	t.Cleanup(close)
-	words, err = openTable(db, "words", schema[string]{func(word string) string { return word }, text[string], func(string, string) []entry { return nil }})
+	words, err = openTable(db, "words", schema[string]{key: func(word string) string { return word }, fields: text[string], entries: func(string, string) []entry { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

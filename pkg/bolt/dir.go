@@ -14,7 +14,7 @@ import (
 // layout is the version of a data directory's format: the names of its files and their
 // buckets, keys and values. It must change whenever this build and earlier builds would
 // otherwise misread each other's files.
-const layout = "7"
+const layout = "8"
 
 // layoutFile contains the layout version and is created first. usedFile says that a server has had
 // records in the directory. The other files may be there before the first server runs.

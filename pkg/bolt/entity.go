@@ -43,7 +43,9 @@ func NewEntities(db *bbolt.DB, clock entity.Clock, indexes *index.Current) (*Ent
 	}
 	s := &Entities{clock: clock, indexes: indexes}
 	var err error
-	s.table, err = openTable(db, "entities", schema[entity.Change]{func(c entity.Change) string { return c.ID }, changeFields, s.entries})
+	s.table, err = openTable(db, "entities", schema[entity.Change]{
+		func(c entity.Change) string { return c.ID }, changeFields, s.entries, func(c entity.Change) bool { return !c.Deleted },
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,9 @@ type Events struct {
 
 // NewEvents fails if db is nil. Other stores may share db, which the caller closes.
 func NewEvents(db *bbolt.DB, now func() time.Time) (*Events, error) {
-	t, err := openTable(db, "events", schema[event.Event]{func(e event.Event) string { return e.Position().String() }, eventFields, eventEntries})
+	t, err := openTable(db, "events", schema[event.Event]{
+		func(e event.Event) string { return e.Position().String() }, eventFields, eventEntries, func(event.Event) bool { return true },
+	})
 	if err != nil {
 		return nil, err
 	}

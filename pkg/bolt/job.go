@@ -31,7 +31,7 @@ type Jobs struct {
 
 // NewJobs fails if db is nil. Other stores may share db, which the caller closes.
 func NewJobs(db *bbolt.DB, kind job.Kind) (*Jobs, error) {
-	t, err := openTable(db, kind.Name+"_jobs", schema[job.Job]{func(j job.Job) string { return j.ID }, jobFields, jobEntries})
+	t, err := openTable(db, kind.Name+"_jobs", schema[job.Job]{func(j job.Job) string { return j.ID }, jobFields, jobEntries, nil})
 	if err != nil {
 		return nil, err
 	}

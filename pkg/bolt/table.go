@@ -33,6 +33,7 @@ type schema[R any] struct {
 	key     func(R) string // the id of the record, unless the table has the index by_id
 	fields  func(*fields, *R)
 	entries func(workspace string, r R) []entry // the record's entries in the indexes
+	counts  func(R) bool                        // whether stored counts the record; nil if it counts none
 }
 
 type entry struct {
@@ -213,12 +214,42 @@ func (s records[R]) at(key []byte) (r R, exists bool, err error) {
 // arrive in time order, because such a page gets no more entries. Random keys need some room.
 const fill = 0.7
 
+// stored returns the number of records that count, in all workspaces. It is kept as the sequence of
+// each bucket byKey, a number that bbolt stores with a bucket and does not use.
+func (t *table[R]) stored() (n int64, err error) {
+	err = t.db.View(func(tx *bbolt.Tx) error {
+		all := tx.Bucket([]byte(t.name))
+		if all == nil {
+			return nil
+		}
+		return all.ForEachBucket(func(workspace []byte) error {
+			if b := nested(all, string(workspace), byKey); b != nil {
+				n += int64(b.Sequence())
+			}
+			return nil
+		})
+	})
+	return n, err
+}
+
+// tally adds n to the number of records that count, if r does.
+func (s records[R]) tally(r R, n int64) error {
+	if s.counts == nil || !s.counts(r) {
+		return nil
+	}
+	b := s.index(byKey)
+	return b.SetSequence(uint64(int64(b.Sequence()) + n))
+}
+
 // put stores r, which must not exist yet.
 func (s records[R]) put(r R) error {
 	value, err := s.encode(r)
 	key := s.key(r)
 	if err == nil {
 		err = s.add([]string{byKey}, key, value)
+	}
+	if err == nil {
+		err = s.tally(r, 1)
 	}
 	for _, e := range s.entries(s.workspace, r) {
 		value = []byte(key)
@@ -246,7 +277,7 @@ func (s records[R]) add(path []string, key string, value []byte) (err error) {
 
 // remove requires that r exists.
 func (s records[R]) remove(r R) error {
-	err := s.index(byKey).Delete([]byte(s.key(r)))
+	err := errors.Join(s.index(byKey).Delete([]byte(s.key(r))), s.tally(r, -1))
 	for _, e := range s.entries(s.workspace, r) {
 		if b := s.index(e.index...); b != nil { // nil if the attribute was declared after r was put
 			err = errors.Join(err, b.Delete([]byte(e.key)))
