@@ -40,6 +40,7 @@ help:
 # The server does not wait for the importer, which the dashboard has once it is built. With job
 # control (set -m), Ctrl-C reaches only the server, so make does not report an error.
 run: ## serve the API on this machine
+	@echo "Compiling bin/sluice, which takes minutes the first time"
 	@go build -o bin/sluice ./cmd/sluice
 	@$(MAKE) --no-print-directory importer & [ ! -t 0 ] || set -m; bin/sluice serve --importer $(BUILT)
 
