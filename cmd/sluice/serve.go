@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +34,9 @@ API keys.`,
   AUTH_MODE=api-key sluice serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireValues(cmd, "backup-dir"); err != nil {
+				return err
+			}
 			return localserver.Run(cmd.Context(), getenv, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -41,6 +45,9 @@ API keys.`,
 	cmd.Flags().StringVar(&o.DynamoDB, "dynamodb", "", "URL of a DynamoDB endpoint to use instead of the embedded store")
 	cmd.Flags().StringVar(&o.Importer, "importer", "", "directory in which \"make importer\" builds the dashboard's importer (default: the one in this program)")
 	cmd.Flags().StringVar(&o.Log, "log", "", "write a line to standard error for every request, as json or text (default: only for those with status 429 or 5xx, as text)")
+	cmd.Flags().StringVar(&o.Backups.Dir, "backup-dir", "", "directory for backups, which the server makes regularly; \"sluice restore\" reads them")
+	cmd.Flags().DurationVar(&o.Backups.Every, "backup-every", 24*time.Hour, "time between two backups in --backup-dir")
+	cmd.Flags().IntVar(&o.Backups.Keep, "backup-keep", 7, "how many of its backups the server keeps in --backup-dir")
 	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "address for metrics of this process in the format of Prometheus, such as 127.0.0.1:9100; anyone who can reach it can read them")
 	cmd.Flags().StringVar(&o.Pprof, "pprof", "", "loopback address for profiles of this process (net/http/pprof), such as 127.0.0.1:6060")
 	return cmd

@@ -45,7 +45,7 @@ type backend struct {
 	records     string                 // where the records are; printed at start
 	countersIn  string                 // where the counters are; printed at start
 	keyFlags    string                 // flags for "sluice keys" that select this backend's API keys
-	writable    func() error           // returns an error if the disk takes no more data; the field is nil if the records are not on a local disk
+	writable    func() error           // returns an error if the disk takes no more data or a file is damaged; the field is nil if the records are not on a local disk
 	embedded    *bolt.Stores           // nil with DynamoDB
 	observe     func(httpapi.Observed) // nil without metrics
 	close       func() error
@@ -80,7 +80,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		settle:    time.Millisecond, // stamps follow the order of transactions and are truncated to the millisecond
 		indexes:   newIndexes(s.Indexes, s.Entities, s.Indexed),
 		records:   s.Path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir),
-		writable: func() error { return probe(dir) }, embedded: s, close: s.Close,
+		writable: func() error { return cmp.Or(s.Health(), probe(dir)) }, embedded: s, close: s.Close,
 	}
 	if err := b.indexes.load(context.Background()); err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -47,6 +47,10 @@ func TestHealthOfAFullDisk(t *testing.T) {
 	}
 	health(503, "store_unavailable")
 	health(200, "ok") // there is room again
+	if err := os.Truncate(b.embedded.Path, 8192); err != nil {
+		t.Fatal(err)
+	}
+	health(503, "store_unavailable")
 	if left, err := filepath.Glob(filepath.Join(dir, "health*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -61,6 +61,8 @@ type Options struct {
 	// the server runs or before; "" for the importer in this program, if it has one.
 	Importer string
 
+	Backups Backups
+
 	Log     string // format of the log, "json" or "text", with a line for every request; "" for a log without the requests that succeed
 	Metrics string // address at which to serve metrics for Prometheus; "" for none
 	Pprof   string // loopback address at which to serve net/http/pprof; "" for none
@@ -115,6 +117,11 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	}
 	running, stop := context.WithCancel(ctx)
 	defer func() { stop(); jobs.wait() }() // unfinished jobs continue at the next start
+	stopBackups, err := startBackups(running, o.Backups, b.embedded, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { stop(); stopBackups() }()
 	if err := jobs.start(running); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Allow
 // transaction.
 func decode[R any](value []byte) (r R, err error) {
 	if err := json.Unmarshal(value, &r, stored); err != nil {
-		return r, fmt.Errorf("decode record: %w", err)
+		return r, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return r, nil
 }

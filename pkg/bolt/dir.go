@@ -1,20 +1,26 @@
 package bolt
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.etcd.io/bbolt"
+
+	"sluice/pkg/access"
+	"sluice/pkg/index"
+	"sluice/pkg/ratelimit"
 )
 
 // layout is the version of a data directory's format: the names of its files and their
 // buckets, keys and values. It must change whenever this build and earlier builds would
 // otherwise misread each other's files.
-const layout = "8"
+const layout = "9"
 
 // layoutFile contains the layout version and is created first. usedFile says that a server has had
 // records in the directory. The other files may be there before the first server runs.
@@ -27,37 +33,115 @@ const (
 	indexesFile = "indexes.db"
 )
 
+// sharedFiles are the bbolt files that commands may change while a server runs. Each has one bucket.
+var sharedFiles = []sharedFile{
+	{keysFile, keysBucket, decodable[access.Key]},
+	{limitsFile, limitsBucket, decodable[ratelimit.Row]},
+	{indexesFile, indexesBucket, decodable[index.Declaration]},
+}
+
+type sharedFile struct {
+	name, bucket string
+	check        func(value []byte) error
+}
+
+func decodable[R any](value []byte) error {
+	_, err := decode[R](value)
+	return err
+}
+
+// ExportsDir is the subdirectory for the files of export jobs.
+const ExportsDir = "exports"
+
 // CreateDir creates the data directory if necessary. It fails if dir has a layout that this
 // build does not know, or data without a layout.
 func CreateDir(dir string) error {
-	known, err := checkDir(dir)
-	if err != nil || known {
+	if _, err := checkDir(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the data directory: %w", err)
+	if text, err := os.ReadFile(filepath.Join(dir, layoutFile)); err == nil && string(text) == layout {
+		return nil
 	}
-	return os.WriteFile(filepath.Join(dir, layoutFile), []byte(layout), 0o600)
+	if !exists(dir, "") {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("create the data directory: %w", err)
+		}
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return fmt.Errorf("create the data directory: %w", err)
+		}
+	}
+	return writeFile(filepath.Join(dir, layoutFile), layout)
 }
 
 // checkDir reports whether dir has the layout of this build. It fails if dir has another
 // layout, or data without a layout.
 func checkDir(dir string) (known bool, err error) {
-	// Look at the data first, because another process may be creating the directory.
-	used := HasData(dir) || exists(dir, keysFile) || exists(dir, limitsFile) || exists(dir, indexesFile)
-	version, err := os.ReadFile(filepath.Join(dir, layoutFile))
+	version, err := layoutOf(dir)
 	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return false, fmt.Errorf("read the layout of the data directory: %w", err)
-	case string(version) == layout:
-		return true, nil
-	case len(version) == 0 && !used:
-		return false, nil
-	case len(version) == 0:
-		version = []byte("unknown")
+	case err != nil:
+		return false, err
+	case version == layout, version == "":
+		return version == layout, nil
 	}
 	return false, fmt.Errorf("%s has data of another build of Sluice (layout %.20s, not %s): choose another directory with --data-dir or DATA_DIR; "+
 		"to take the records along, export them with that build and import them with this one", dir, version, layout)
+}
+
+// layoutOf returns the layout of dir, or "" if dir has no data yet. Builds before layout 9 could
+// lose the content of the file when the machine lost power, and since then the file with the records
+// says its layout too.
+func layoutOf(dir string) (version string, err error) {
+	// Look at the data first, because another process may be creating the directory.
+	used := HasData(dir) || slices.ContainsFunc(sharedFiles, func(f sharedFile) bool { return exists(dir, f.name) })
+	text, err := os.ReadFile(filepath.Join(dir, layoutFile))
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("read the layout of the data directory: %w", err)
+	case len(text) > 0:
+		return string(text), nil
+	case !used:
+		return "", nil
+	}
+	created := err == nil
+	path := filepath.Join(dir, recordsFile)
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		err := viewFile(path, func(tx *bbolt.Tx) error {
+			if b := tx.Bucket([]byte(serviceBucket)); b != nil {
+				version = string(b.Get([]byte(layoutKey)))
+			}
+			return nil
+		})
+		return cmp.Or(version, "unknown"), err
+	}
+	if created && !exists(dir, usedFile) { // the process ended before it created the first record
+		return "", nil
+	}
+	return "unknown", nil
+}
+
+// writeFile creates or replaces a file. It survives a loss of power, and is never incomplete.
+func writeFile(path, text string) error {
+	file, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in dir survive a loss of power.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func exists(dir, file string) bool {
@@ -68,6 +152,7 @@ func exists(dir, file string) bool {
 const (
 	serviceBucket = "service" // of the file with the records
 	idKey         = "id"
+	layoutKey     = "layout"
 )
 
 // serviceID returns the id of the service whose records are in db, the file of the directory dir. It
@@ -93,11 +178,11 @@ func serviceID(dir string, db *bbolt.DB) (id string, err error) {
 			if err != nil {
 				return err
 			}
-			return b.Put([]byte(idKey), []byte(id))
+			return errors.Join(b.Put([]byte(idKey), []byte(id)), b.Put([]byte(layoutKey), []byte(layout)))
 		})
 	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, usedFile), nil, 0o600)
+	if err == nil && !exists(dir, usedFile) {
+		err = writeFile(filepath.Join(dir, usedFile), "")
 	}
 	if err != nil {
 		return "", fmt.Errorf("store the id of the service: %w", err)

@@ -19,6 +19,7 @@ func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
 		"a directory of this build":           {map[string]string{layoutFile: layout, recordsFile: "", keysFile: "", limitsFile: ""}, ""},
 		"other files":                         {map[string]string{"notes.txt": "x"}, ""},
 		"a process that was killed early":     {map[string]string{layoutFile: ""}, ""},
+		"one that was killed a little later":  {map[string]string{layoutFile: "", keysFile: "", recordsFile: ""}, ""},
 		"a later layout":                      {map[string]string{layoutFile: layout + "0", recordsFile: ""}, "layout " + layout + "0, not " + layout},
 		"a later layout without data":         {map[string]string{layoutFile: layout + "0"}, "layout " + layout + "0, not " + layout},
 		"records without a layout":            {map[string]string{recordsFile: ""}, "layout unknown, not " + layout},
@@ -59,21 +60,41 @@ func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesDataOfAnotherLayout(t *testing.T) {
+// A machine that lost power, or a careless copy, may leave a directory without the text in the file
+// layout. The file with the records has it too.
+func TestALostLayoutIsKnownFromTheRecords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if s, err := Open(dir, Config{}); err != nil || s.Close() != nil {
+	reopen := func(want string) {
+		t.Helper()
+		s, err := Open(dir, Config{})
+		if err == nil {
+			err = s.Close()
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	reopen("")
+	for _, lose := range []func() error{
+		func() error { return os.Truncate(filepath.Join(dir, layoutFile), 0) },
+		func() error { return os.Remove(filepath.Join(dir, layoutFile)) },
+	} {
+		if err := lose(); err != nil {
+			t.Fatal(err)
+		}
+		reopen("")
+		if text, err := os.ReadFile(filepath.Join(dir, layoutFile)); string(text) != layout {
+			t.Errorf("the layout is %q, error %v", text, err)
+		}
+	}
+	err := updateFile(filepath.Join(dir, recordsFile), func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(serviceBucket)).Put([]byte(layoutKey), []byte(layout+"0"))
+	})
+	if err != nil || os.Truncate(filepath.Join(dir, layoutFile), 0) != nil {
 		t.Fatal(err)
 	}
-	if s, err := Open(dir, Config{}); err != nil || s.Close() != nil {
-		t.Fatal("the same directory again:", err)
-	}
-	if err := os.Remove(filepath.Join(dir, layoutFile)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(dir, Config{}); err == nil || !strings.Contains(err.Error(), "choose another directory with --data-dir") {
-		t.Errorf("error %v", err)
-	}
+	reopen("layout " + layout + "0, not " + layout)
 }
 
 // The id of a service is lost together with its records, and a server does not begin without them.

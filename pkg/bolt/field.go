@@ -2,7 +2,7 @@ package bolt
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"time"
 
 	"sluice/pkg/record"
@@ -18,7 +18,7 @@ type fields struct {
 	err     error // why a field could not be read or written
 }
 
-var errCut = errors.New("decode record: the value is cut off")
+var errCut = fmt.Errorf("%w: it is cut off", errDamaged)
 
 func (f *fields) number(n *uint64) {
 	if f.writing {

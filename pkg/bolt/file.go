@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // lockTimeout is how long an operation on a lockedFile waits for the lock.
@@ -27,40 +30,116 @@ type lockedFile struct {
 
 // view calls read with the bucket, which is nil before the first update.
 func (f lockedFile) view(ctx context.Context, op string, read func(*bbolt.Bucket) error) error {
-	// A process that was killed while creating the file leaves it empty.
-	info, err := os.Stat(f.path)
-	if absent := errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0; absent && ctx.Err() == nil {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	if isEmpty(f.path) {
 		return read(nil)
 	}
-	return f.withDB(ctx, op, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true}, func(db *bbolt.DB) error {
-		return db.View(func(tx *bbolt.Tx) error { return read(tx.Bucket([]byte(f.bucket))) })
-	})
+	if err := viewFile(f.path, func(tx *bbolt.Tx) error { return read(tx.Bucket([]byte(f.bucket))) }); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
 }
 
 // update calls write with the bucket. If necessary, it creates the bucket and the file. If
 // write fails, its changes are rolled back.
 func (f lockedFile) update(ctx context.Context, op string, write func(*bbolt.Bucket) error) error {
-	return f.withDB(ctx, op, &bbolt.Options{Timeout: lockTimeout}, func(db *bbolt.DB) error {
-		return db.Update(func(tx *bbolt.Tx) error {
+	err := ctx.Err()
+	if err == nil {
+		err = verifyLocked(f.path)
+	}
+	if err == nil {
+		err = updateFile(f.path, func(tx *bbolt.Tx) error {
 			b, err := tx.CreateBucketIfNotExists([]byte(f.bucket))
 			if err != nil {
 				return err
 			}
 			return write(b)
 		})
-	})
-}
-
-func (f lockedFile) withDB(ctx context.Context, op string, o *bbolt.Options, use func(*bbolt.DB) error) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%s: %w", op, err)
 	}
-	db, err := bbolt.Open(f.path, 0o600, o)
 	if err != nil {
-		return fmt.Errorf("%s: open %s: %w", op, f.path, err)
-	}
-	if err := errors.Join(use(db), db.Close()); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil
+}
+
+// isEmpty reports whether there is no file at path, or an empty one: a process that was killed while
+// creating the file leaves it empty.
+func isEmpty(path string) bool {
+	info, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
+}
+
+// openBolt opens the bbolt file at path.
+func openBolt(path string, o *bbolt.Options) (db *bbolt.DB, err error) {
+	if info, err := os.Stat(path); err == nil && info.Size() == 0 && o.ReadOnly {
+		return nil, &DamageError{Path: path, What: "it is empty"}
+	}
+	err = guard(path, func() error { db, err = bbolt.Open(path, 0o600, o); return err })
+	if err == nil {
+		return db, nil
+	}
+	_, damaged := errors.AsType[*DamageError](err)
+	_, ofSystem := errors.AsType[*fs.PathError](err)
+	_, alsoOfSystem := errors.AsType[syscall.Errno](err)
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout), ofSystem, alsoOfSystem:
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	case damaged:
+		return nil, err
+	}
+	return nil, &DamageError{Path: path, What: err.Error()}
+}
+
+// viewFile calls read in a transaction of the bbolt file at path, while no other process writes to it.
+func viewFile(path string, read func(*bbolt.Tx) error) error {
+	db, err := openBolt(path, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	err = guard(path, func() error {
+		return db.View(func(tx *bbolt.Tx) error {
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			if info.Size() < tx.Size() {
+				return cutError(path, info.Size(), tx.Size())
+			}
+			return read(tx)
+		})
+	})
+	return errors.Join(err, db.Close())
+}
+
+// updateFile calls write in a transaction of the bbolt file at path, which nobody else can open
+// meanwhile. It creates the file if necessary.
+func updateFile(path string, write func(*bbolt.Tx) error) error {
+	created := isEmpty(path)
+	db, err := openBolt(path, &bbolt.Options{Timeout: lockTimeout})
+	if err != nil {
+		return err
+	}
+	if err = guard(path, func() error { return db.Update(write) }); err == nil && created {
+		err = syncDir(filepath.Dir(path))
+	}
+	if _, damaged := errors.AsType[*DamageError](err); damaged {
+		return err // bbolt may hold its lock for ever
+	}
+	return errors.Join(err, db.Close())
+}
+
+// verifyLocked reads all pages of the bbolt file at path while no other process writes to it.
+func verifyLocked(path string) error {
+	if isEmpty(path) {
+		return nil
+	}
+	return viewFile(path, func(*bbolt.Tx) error {
+		s, err := verifyFile(path)
+		if err == nil && len(s.problems) > 0 {
+			err = &DamageError{Path: path, What: s.problems[0]}
+		}
+		return err
+	})
 }

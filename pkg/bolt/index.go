@@ -10,6 +10,8 @@ import (
 	"sluice/pkg/index"
 )
 
+const indexesBucket = "indexes"
+
 // Indexes is an index.Store that several processes can share. It is safe for concurrent use.
 // The bucket "indexes" of its file maps each Declaration.ID to the declaration as JSON.
 type Indexes struct {
@@ -22,7 +24,7 @@ func NewIndexes(path string) (*Indexes, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
 	}
-	return &Indexes{file: lockedFile{path, "indexes"}}, nil
+	return &Indexes{file: lockedFile{path, indexesBucket}}, nil
 }
 
 func (s *Indexes) List(ctx context.Context) (all []index.Declaration, err error) {

@@ -133,7 +133,7 @@ func (s *Jobs) List(ctx context.Context, workspace string, cursor record.Cursor,
 }
 
 func (s *Jobs) Unfinished(context.Context) (keys []job.Key, err error) {
-	err = s.table.db.View(func(tx *bbolt.Tx) error {
+	err = s.table.viewAll(func(tx *bbolt.Tx) error {
 		all := tx.Bucket([]byte(s.table.name))
 		if all == nil {
 			return nil

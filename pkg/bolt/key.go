@@ -11,6 +11,8 @@ import (
 	"sluice/pkg/access"
 )
 
+const keysBucket = "keys"
+
 // Keys is an access.Manager that several processes can share. It is safe for concurrent use.
 // The bucket "keys" of its file maps the id of each API key to the API key as JSON.
 type Keys struct {
@@ -23,7 +25,7 @@ func NewKeys(path string) (*Keys, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
 	}
-	return &Keys{file: lockedFile{path, "keys"}}, nil
+	return &Keys{file: lockedFile{path, keysBucket}}, nil
 }
 
 func (s *Keys) Get(ctx context.Context, id string) (k access.Key, err error) {

@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+const limitsBucket = "limits"
+
 // Limits is a ratelimit.RowManager that several processes can share. It is safe for concurrent
 // use. The bucket "limits" of its file maps the name of each row to the row as JSON.
 type Limits struct {
@@ -23,7 +25,7 @@ func NewLimits(path string) (*Limits, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
 	}
-	return &Limits{file: lockedFile{path, "limits"}}, nil
+	return &Limits{file: lockedFile{path, limitsBucket}}, nil
 }
 
 func (s *Limits) List(ctx context.Context) (rows []ratelimit.Row, err error) {

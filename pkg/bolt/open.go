@@ -3,8 +3,12 @@ package bolt
 import (
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"path/filepath"
-	"time"
+	"runtime"
+	"strconv"
+	"syscall"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -49,7 +53,10 @@ type Stores struct {
 	ServiceID   string
 	Path        string // of the file with the records
 
-	db *bbolt.DB
+	dir    string
+	db     *bbolt.DB
+	opened os.FileInfo // the file with the records
+	damage damage      // of that file
 }
 
 // Config tunes Open. Its zero value is ready to use.
@@ -67,19 +74,57 @@ func Open(dir string, cfg Config) (*Stores, error) {
 	if !HasData(dir) && exists(dir, usedFile) {
 		return nil, lostRecords(dir)
 	}
-	path := filepath.Join(dir, recordsFile)
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoSync: cfg.NoSync})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("%s is in use by another process; stop it, or choose another directory with --data-dir or DATA_DIR", path)
+	for _, f := range sharedFiles {
+		if err := verifyLocked(filepath.Join(dir, f.name)); err != nil {
+			return nil, err
+		}
+	}
+	db, err := openRecords(dir, cfg.NoSync)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stores{Indexed: new(index.Current), Path: db.Path(), dir: dir, db: db}
+	err = guard(s.Path, func() error { return s.open(dir, cfg.Clock) })
+	if err == nil {
+		s.opened, err = os.Stat(s.Path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	s := &Stores{Indexed: new(index.Current), Path: path, db: db}
-	if err := s.open(dir, cfg.Clock); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
+}
+
+// openRecords opens the file with the records in dir, after it has read all of its pages.
+func openRecords(dir string, noSync bool) (db *bbolt.DB, err error) {
+	path := filepath.Join(dir, recordsFile)
+	if err := verifyLocked(path); err != nil {
+		return nil, inUse(path, err)
+	}
+	o := &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoSync: noSync, InitialMmapSize: mapSize()}
+	if db, err = openBolt(path, o); errors.Is(err, syscall.ENOMEM) { // the process may have a limit
+		o.InitialMmapSize = 0
+		db, err = openBolt(path, o)
+	}
+	if err != nil {
+		return nil, inUse(path, err)
+	}
+	return db, syncDir(dir)
+}
+
+func inUse(path string, err error) error {
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return fmt.Errorf("%s is in use by another process; stop it, or choose another directory with --data-dir or DATA_DIR", path)
+	}
+	return err
+}
+
+// mapSize is how much memory, of virtual addresses, a file may take before bbolt must map it again.
+// That waits for all readers, of which a backup takes long, and everything else would wait with it.
+func mapSize() int {
+	if strconv.IntSize < 64 || runtime.GOOS == "windows" { // Windows would make the file that large
+		return 0
+	}
+	return math.MaxInt32 << 5 // 64 GB
 }
 
 func (s *Stores) open(dir string, clock entity.Clock) (err error) {
@@ -95,6 +140,10 @@ func (s *Stores) open(dir string, clock entity.Clock) (err error) {
 	if s.Indexes, err = OpenIndexes(dir); err != nil {
 		return err
 	}
+	return s.tables(clock)
+}
+
+func (s *Stores) tables(clock entity.Clock) (err error) {
 	if s.Entities, err = NewEntities(s.db, clock, s.Indexed); err != nil {
 		return err
 	}
@@ -108,8 +157,17 @@ func (s *Stores) open(dir string, clock entity.Clock) (err error) {
 		return err
 	}
 	s.Erasures = &Erasures{s.Entities, s.ErasureJobs}
+	s.Entities.table.share(&s.damage)
+	s.Events.table.share(&s.damage)
+	s.ExportJobs.table.share(&s.damage)
+	s.ErasureJobs.table.share(&s.damage)
 	return nil
 }
 
 // Close releases the file with the records. No store may be used afterwards.
-func (s *Stores) Close() error { return s.db.Close() }
+func (s *Stores) Close() error {
+	if e := s.damage.met.Load(); e != nil && e.structure {
+		return nil // bbolt may hold its lock for ever
+	}
+	return s.db.Close()
+}

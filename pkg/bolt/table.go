@@ -3,8 +3,10 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"iter"
 	"syscall"
 	"time"
@@ -25,6 +27,7 @@ type table[R any] struct {
 	db       *bbolt.DB
 	writer   *writer
 	observer *Observer // may be nil
+	damage   *damage
 	name     string
 	schema[R]
 }
@@ -51,7 +54,8 @@ func openTable[R any](db *bbolt.DB, name string, s schema[R]) (*table[R], error)
 	if db == nil {
 		return nil, errors.New("bolt: a database is required")
 	}
-	return &table[R]{db: db, writer: newWriter(db), name: name, schema: s}, nil
+	w := newWriter(db)
+	return &table[R]{db: db, writer: w, damage: w.damage, name: name, schema: s}, nil
 }
 
 // update calls write, perhaps more than once (see writer.update), and commits if write succeeds.
@@ -70,10 +74,18 @@ func (t *table[R]) update(ctx context.Context, op, workspace string, write func(
 		}
 		return write(all)
 	})
-	switch {
-	case late != nil:
+	if late != nil {
 		return record.UnavailableError(op, late)
-	case errors.Is(err, syscall.ENOSPC): // the disk is full
+	}
+	return storeError(op, err)
+}
+
+// storeError says whether an operation can succeed later: when a full disk has room again, or when a
+// damaged file has been restored.
+func storeError(op string, err error) error {
+	_, damaged := errors.AsType[*DamageError](err)
+	switch {
+	case damaged || errors.Is(err, syscall.ENOSPC):
 		return record.UnavailableError(op, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", op, err)
@@ -95,13 +107,13 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 		return record.UnavailableError(op, err)
 	}
 	defer t.observer.read(time.Now())
-	err := t.db.View(func(tx *bbolt.Tx) error {
+	return storeError(op, t.viewAll(func(tx *bbolt.Tx) error {
 		return read(records[R]{t, tx, nested(tx.Bucket([]byte(t.name)), workspace), workspace})
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	return nil
+	}))
+}
+
+func (t *table[R]) viewAll(read func(*bbolt.Tx) error) error {
+	return t.damage.guard(t.db, func() error { return t.db.View(read) })
 }
 
 // get reads a record in its own transaction. If the record does not exist, the error has kind
@@ -171,17 +183,28 @@ func nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
 // index returns nil if the index has no bucket yet.
 func (s records[R]) index(path ...string) *bbolt.Bucket { return nested(s.bucket, path...) }
 
+// castagnoli is the polynomial that processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// encode ends the value with its checksum, because bbolt has none.
 func (t *table[R]) encode(r R) ([]byte, error) {
 	f := fields{writing: true}
 	t.fields(&f, &r)
-	return f.value, f.err
+	return binary.LittleEndian.AppendUint32(f.value, crc32.Checksum(f.value, castagnoli)), f.err
 }
 
 func (t *table[R]) decode(value []byte) (r R, err error) {
-	f := fields{value: value}
+	end := len(value) - crc32.Size
+	if end < 0 {
+		return r, errCut
+	}
+	if crc32.Checksum(value[:end], castagnoli) != binary.LittleEndian.Uint32(value[end:]) {
+		return r, fmt.Errorf("%w: it has another checksum", errDamaged)
+	}
+	f := fields{value: value[:end]}
 	t.fields(&f, &r)
 	if f.err == nil && len(f.value) > 0 {
-		f.err = errors.New("decode record: the value is too long")
+		f.err = fmt.Errorf("%w: it is too long", errDamaged)
 	}
 	return r, f.err
 }
@@ -217,7 +240,7 @@ const fill = 0.7
 // stored returns the number of records that count, in all workspaces. It is kept as the sequence of
 // each bucket byKey, a number that bbolt stores with a bucket and does not use.
 func (t *table[R]) stored() (n int64, err error) {
-	err = t.db.View(func(tx *bbolt.Tx) error {
+	err = t.viewAll(func(tx *bbolt.Tx) error {
 		all := tx.Bucket([]byte(t.name))
 		if all == nil {
 			return nil

@@ -15,7 +15,8 @@ import (
 // others until a timer ends.
 type writer struct {
 	db       *bbolt.DB
-	observer *Observer     // may be nil
+	observer *Observer // may be nil
+	damage   *damage
 	turn     chan struct{} // a lock whose holder commits all waiting writes
 	mu       sync.Mutex
 	waiting  []write
@@ -26,7 +27,9 @@ type write struct {
 	done  chan error
 }
 
-func newWriter(db *bbolt.DB) *writer { return &writer{db: db, turn: make(chan struct{}, 1)} }
+func newWriter(db *bbolt.DB) *writer {
+	return &writer{db: db, damage: new(damage), turn: make(chan struct{}, 1)}
+}
 
 // errSolo tells a write to retry in its own transaction because the shared one failed.
 var errSolo = errors.New("repeat the write in a transaction of its own")
@@ -48,7 +51,7 @@ func (w *writer) update(apply func(*bbolt.Tx) error) error {
 	}
 	if err == errSolo {
 		defer w.observer.commit(1, time.Now())
-		return w.db.Update(apply)
+		return w.damage.write(w.db, func() error { return w.db.Update(apply) })
 	}
 	return err
 }
@@ -74,17 +77,19 @@ func (w *writer) commit() {
 	for failed := 0; failed >= 0 && len(writes) > 0; {
 		failed = -1
 		began := time.Now()
-		err = w.db.Update(func(tx *bbolt.Tx) error {
-			for i := 0; i < len(writes); i++ {
-				if !writes[i].succeeds(tx) {
-					failed = i
-					return errSolo
+		err = w.damage.write(w.db, func() error {
+			return w.db.Update(func(tx *bbolt.Tx) error {
+				for i := 0; i < len(writes); i++ {
+					if !writes[i].succeeds(tx) {
+						failed = i
+						return errSolo
+					}
+					if i == len(writes)-1 {
+						writes = append(writes, w.take()...)
+					}
 				}
-				if i == len(writes)-1 {
-					writes = append(writes, w.take()...)
-				}
-			}
-			return nil
+				return nil
+			})
 		})
 		if failed < 0 {
 			w.observer.commit(len(writes), began)
