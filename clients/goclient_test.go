@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,7 +89,7 @@ type arguments struct {
 	Remove     bool            `json:"deleted"`
 	Increment  string          `json:"increment"` // name of an attribute; "" to change nothing
 
-	Where map[string]json.RawMessage `json:"where"` // keys: "attribute", "descending" and operators
+	Where wheres `json:"where"`
 }
 
 func (a arguments) entity() entity.Draft {
@@ -99,21 +100,34 @@ func (a arguments) event() event.Draft {
 	return event.Draft{ID: a.ID, Name: a.Name, EntityID: a.EntityID, OccurredAt: a.OccurredAt, Attributes: a.Attributes}
 }
 
-// find returns a query by an attribute. It decodes a JSON string by trimming the quotes, because
+// wheres are conditions on one attribute each, in JSON an array or just one. The keys are
+// "attribute", "descending", "equal" and operators.
+type wheres []map[string]json.RawMessage
+
+func (w *wheres) UnmarshalJSON(text []byte) error {
+	if text[0] == '{' {
+		text = slices.Concat([]byte("["), text, []byte("]"))
+	}
+	return json.Unmarshal(text, (*[]map[string]json.RawMessage)(w))
+}
+
+// find returns a query by attributes. It decodes a JSON string by trimming the quotes, because
 // the strings in this suite have no escapes.
 func (a arguments) find() client.FindQuery {
 	q := client.FindQuery{Type: a.Type, Limit: a.Limit, Cursor: a.Cursor}
-	for name, value := range a.Where {
-		text := strings.Trim(string(value), `"`)
-		switch name {
-		case "attribute":
-			q.Attribute = text
-		case "descending":
-			q.Descending = text == "true"
-		case "equal":
-			q.Where = append(q.Where, client.Condition{Value: text})
-		default:
-			q.Where = append(q.Where, client.Condition{Operator: name, Value: text})
+	for _, where := range a.Where {
+		attribute := strings.Trim(string(where["attribute"]), `"`)
+		for name, value := range where {
+			text := strings.Trim(string(value), `"`)
+			switch name {
+			case "attribute":
+			case "descending":
+				q.Descending = text == "true"
+			case "equal":
+				q.Where = append(q.Where, client.Condition{Attribute: attribute, Value: text})
+			default:
+				q.Where = append(q.Where, client.Condition{Attribute: attribute, Operator: name, Value: text})
+			}
 		}
 	}
 	return q

@@ -35,7 +35,7 @@ func startService(t *testing.T) (url, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	email := index.Declaration{Workspace: access.DefaultWorkspace, Type: "person", Attribute: "email", ValueType: index.Text, Place: 1, State: index.Ready}
+	email := index.Declaration{Workspace: access.DefaultWorkspace, Type: "person", Fields: index.Fields{{Name: "email", ValueType: index.Text}}, Place: 1, State: index.Ready}
 	if _, err := indexes.Put(t.Context(), email); err != nil {
 		t.Fatal(err)
 	}

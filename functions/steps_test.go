@@ -61,7 +61,7 @@ func stepsOf(t *testing.T, mine string, bucket *s3Proxy) []step {
 		{"delete-entity", "POST", "/delete_entity", `{"id":"eve","events":true}`, 202, `{"id":"eve","status":"queued"}`},
 		{"get-erasure-job", "GET", "/erasure_job/eve", "", 200, `"status":"queued"`},
 		{"get-erasure-job", "GET", "/erasure_job/ada", "", 404, `"code":"not_found"`},
-		{"list-entity-index", "GET", "/entity_index", "", 200, `{"data":[{"type":"found","attribute":"a","value_type":"text","state":"ready","done":1},`},
+		{"list-entity-index", "GET", "/entity_index", "", 200, `{"data":[{"type":"found","attributes":[{"name":"a","value_type":"text"}],"state":"ready","done":1},`},
 		{"create-entity", "POST", "/create_entity", `{"id":"found","type":"found","attributes":{"a":"1","b":"1","c":"1","d":"1"}}`, 201, `"id":"found"`},
 		{"list-entity", "GET", "/entity?type=found&attributes.a=1", "", 200, `"id":"found"`},
 		{"list-entity", "GET", "/entity?type=found&attributes.b%5Bgte%5D=1", "", 200, `"id":"found"`},

@@ -69,7 +69,7 @@ func BenchmarkFind(b *testing.B) {
 		byEmail := indexed.Load().Of(workspace, "person")[0]
 		return func(ctx context.Context, n int) error {
 			q := index.Query{Declaration: byEmail, Limit: 50}
-			if err := q.Where(index.Condition{Value: email(n % stored)}); err != nil {
+			if err := q.Where(index.Condition{Attribute: "email", Value: email(n % stored)}); err != nil {
 				return err
 			}
 			page, err := s.Find(ctx, workspace, q)
@@ -170,7 +170,7 @@ func entities(b *testing.B, client *dynamodb.Client, table string, indexed *inde
 func declarations(n int) *index.Current {
 	var all []index.Declaration
 	for i, name := range []string{"email", "phone", "company", "city"}[:n] {
-		all = append(all, index.Declaration{Workspace: workspace, Type: "person", Attribute: name, ValueType: index.Text, Place: i + 1, State: index.Ready})
+		all = append(all, index.Declaration{Workspace: workspace, Type: "person", Fields: index.Fields{{Name: name, ValueType: index.Text}}, Place: i + 1, State: index.Ready})
 	}
 	current := new(index.Current)
 	current.Store(index.NewSet(all))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 
@@ -43,14 +44,19 @@ func indexesCommand(getenv func(string) string) *cobra.Command {
 		},
 	}
 	return o.command("indexes", "Choose the attributes by which entities can be found",
-		`Choose the attributes of an entity type by which entities can be found, at most four
-for a workspace and type:
+		`Choose the attributes of an entity type by which entities can be found, with at most
+four indexes for a workspace and type:
 
   GET /entity?type=person&attributes.email=ada@example.com
+  GET /entity?type=order&attributes.status=paid&attributes.total[gte]=100
 
-A value that is not of the declared type is not indexed, nor is a text over 800 bytes
-or a number beyond 38 digits. Each indexed attribute adds one write unit to the
-creation of an entity that has it, and two to a change of its value.
+The second query needs an index on both attributes. An index covers up to three, and
+only entities that have all of them. It serves queries that give a value for each but
+the last that they name, and always for the first.
+
+A value that is not of the declared type is not indexed, nor are texts over 800 bytes
+in all or a number beyond 38 digits. Each index adds one write unit to the creation of
+an entity that has its attributes, and two to a change of their values.
 
 In a data directory, the running server builds the index. In DynamoDB, this command
 does: it waits until all instances write the index, then adds the entities that exist.`, addIndexCommand(o), listIndexesCommand(o), removeIndexCommand(o))
@@ -66,8 +72,8 @@ func (a *indexArgs) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.workspace, "workspace", access.DefaultWorkspace, "workspace of the entities")
 	cmd.Flags().IntVar(&a.rate, "rate", index.DefaultRate, "entities per second that this command changes at most; not in a data directory")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
-		if len(args) != 2 {
-			return errors.New("give an entity type and the name of an attribute, such as person email")
+		if len(args) < 2 || len(args) > 1+index.MaxFields {
+			return fmt.Errorf("give an entity type and the names of one to %d attributes, such as person email", index.MaxFields)
 		}
 		return nil
 	}
@@ -80,19 +86,34 @@ func (a *indexArgs) check() error {
 	return nil
 }
 
+// fieldsOf reads attributes, each perhaps followed by its type, such as total:number. Those without
+// are of the given type.
+func fieldsOf(args []string, valueType index.ValueType) (fields index.Fields) {
+	for i, arg := range args {
+		fields[i] = index.Field{Name: arg, ValueType: valueType}
+		for _, t := range []index.ValueType{index.Text, index.Number, index.Boolean} {
+			if name, ok := strings.CutSuffix(arg, ":"+string(t)); ok {
+				fields[i] = index.Field{Name: name, ValueType: t}
+			}
+		}
+	}
+	return fields
+}
+
 func addIndexCommand(o *indexStorage) *cobra.Command {
 	var a indexArgs
 	var number, boolean bool
 	cmd := &cobra.Command{
-		Use:   "add TYPE ATTRIBUTE [--number|--boolean] [--workspace NAME]",
-		Short: "Index an attribute, or continue to",
-		Long: `Index an attribute of the entities of a type. Its values are texts, unless a flag says
-otherwise. Queries are refused until the index is complete.
+		Use:   "add TYPE ATTRIBUTE[:TYPE]... [--number|--boolean] [--workspace NAME]",
+		Short: "Index attributes, or continue to",
+		Long: `Index up to three attributes of the entities of a type. Their values are texts, unless
+:number or :boolean after the name, or a flag for all without, says otherwise (:text is
+possible too). Queries are refused until the index is complete.
 
 If the command is stopped, run it again to continue.`,
 		Example: `  sluice indexes add person email
   sluice indexes add person born --number --table sluice-EntitiesTable-1ABCDEF
-  sluice indexes add order paid --boolean --workspace acme`,
+  sluice indexes add order status total:number --workspace acme`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			valueType := index.Text
 			switch {
@@ -103,7 +124,7 @@ If the command is stopped, run it again to continue.`,
 			case boolean:
 				valueType = index.Boolean
 			}
-			d := index.Declaration{Workspace: a.workspace, Type: args[0], Attribute: args[1], ValueType: valueType}
+			d := index.Declaration{Workspace: a.workspace, Type: args[0], Fields: fieldsOf(args[1:], valueType)}
 			if err := errors.Join(d.Validate(), a.check()); err != nil {
 				return usageError("%w", err)
 			}
@@ -126,10 +147,10 @@ If the command is stopped, run it again to continue.`,
 func removeIndexCommand(o *indexStorage) *cobra.Command {
 	var a indexArgs
 	cmd := &cobra.Command{
-		Use:     "remove TYPE ATTRIBUTE [--workspace NAME]",
+		Use:     "remove TYPE ATTRIBUTE... [--workspace NAME]",
 		Short:   "Remove an index, or continue to",
-		Long:    "Remove the index of an attribute. Queries are refused at once. The entities stay as they are.\n\nIf the command is stopped, run it again to continue.",
-		Example: `  sluice indexes remove person email`,
+		Long:    "Remove the index on these attributes. Queries are refused at once. The entities stay as they are.\n\nIf the command is stopped, run it again to continue.",
+		Example: "  sluice indexes remove person email\n  sluice indexes remove order status total",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.check(); err != nil {
 				return err
@@ -138,9 +159,10 @@ func removeIndexCommand(o *indexStorage) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d, err := index.Remove(cmd.Context(), s, a.workspace, args[0], args[1])
+			fields := fieldsOf(args[1:], index.Text)
+			d, err := index.Remove(cmd.Context(), s, a.workspace, args[0], fields.Names()...)
 			if errors.Is(err, index.ErrNotFound) {
-				return fmt.Errorf("%s.%s is not indexed in %s; \"sluice indexes list\" shows what is", args[0], args[1], where)
+				return fmt.Errorf("%s is not indexed in %s; \"sluice indexes list\" shows what is", index.Declaration{Type: args[0], Fields: fields}.Name(), where)
 			}
 			if err != nil {
 				return err
@@ -197,7 +219,7 @@ func (a *indexArgs) run(ctx context.Context, s indexes, d index.Declaration, std
 }
 
 func describeBuild(b index.Build) string {
-	text := fmt.Sprintf("%s indexed, %d without the attribute", entityNoun.Count(b.Indexed), b.Absent)
+	text := fmt.Sprintf("%s indexed, %d without an attribute", entityNoun.Count(b.Indexed), b.Absent)
 	if b.Unfit > 0 {
 		text += fmt.Sprintf(", %d with a value that cannot be indexed", b.Unfit)
 	}
@@ -208,7 +230,7 @@ func listIndexesCommand(o *indexStorage) *cobra.Command {
 	var workspace string
 	cmd := &cobra.Command{
 		Use:   "list [--workspace NAME]",
-		Short: "Show the indexed attributes and how far their indexes are built",
+		Short: "Show the indexes and how far they are built",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := requireValues(cmd, "workspace"); err != nil {
@@ -240,9 +262,9 @@ func listIndexesCommand(o *indexStorage) *cobra.Command {
 
 func printIndexes(w io.Writer, all []index.Declaration) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "WORKSPACE\tTYPE\tATTRIBUTE\tKIND\tPLACE\tSTATE\tDONE\tINDEXED\tABSENT\tUNFIT")
+	fmt.Fprintln(table, "WORKSPACE\tTYPE\tATTRIBUTES\tPLACE\tSTATE\tDONE\tINDEXED\tABSENT\tUNFIT")
 	for _, d := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%.0f %%\t%d\t%d\t%d\n", d.Workspace, d.Type, d.Attribute, d.ValueType, d.Place, d.State, 100*d.Done(), d.Build.Indexed, d.Build.Absent, d.Build.Unfit)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%.0f %%\t%d\t%d\t%d\n", d.Workspace, d.Type, d.Fields, d.Place, d.State, 100*d.Done(), d.Build.Indexed, d.Build.Absent, d.Build.Unfit)
 	}
 	return table.Flush()
 }

@@ -80,21 +80,27 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	find(0, "No entity matches", "email", "nobody@example.com")
 	find(2, "give a value", "email")
 	for _, args := range [][]string{{"indexes", "list"}, {"indexes", "list", "--workspace", "default"}} {
-		if out, _ := wantRun(t, inEnv(t, s.env, args...), 0, "WORKSPACE", ""); !strings.Contains(out, "email      text    1      ready  100 %  1        0       1\n") {
+		if out, _ := wantRun(t, inEnv(t, s.env, args...), 0, "WORKSPACE", ""); !strings.Contains(out, "email (text)   1      ready  100 %  1        0       1\n") {
 			t.Error(out)
 		}
 	}
 	wantRun(t, inEnv(t, s.env, "indexes", "list", "--workspace", "other"), 0, "", "No attribute is indexed")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "The index of person.email is ready", "")
-	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already indexed, as text")
-	for _, attribute := range []string{"c", "d"} {
-		wantRun(t, inEnv(t, s.env, "indexes", "add", "person", attribute), 0, "", "")
-	}
-	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "e"), 1, "", "a type can have 4 indexed attributes")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already indexed, as email (text)")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "c"), 0, "", "")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "born:number"), 0, "", "")
+	await(t, "ready", func() bool { return s.declarations(t)[3].State == index.Ready })
+	find(0, "ada", "born", "--gte", "1800", "--where", "email=ada@example.com")
+	find(0, "No entity matches", "born", "--lt", "1800", "--where", "email=ada@example.com")
+	find(2, "--where must be", "born", "--lt", "1800", "--where", "email")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "e"), 1, "", "a type can have 4 indexes")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "born[gte]"), 2, "", "must not end in [gte]")
 	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "unknown"), 1, "", "is not indexed")
 	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "email"), 0, "", "does the rest while it runs")
 	await(t, "removed", func() bool { return len(s.declarations(t)) == 3 })
+	find(0, "ada", "email", "ada@example.com") // by the index on email and born
+	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "email", "born"), 0, "", "does the rest while it runs")
+	await(t, "removed", func() bool { return len(s.declarations(t)) == 2 })
 	find(1, "those that are: born (number)", "email", "ada@example.com")
 }
 
@@ -105,7 +111,7 @@ func TestAKilledBuildContinues(t *testing.T) {
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
 	store, declarations := fillTable(t, client, table, entities)
 	declared, err := declarations.Put(t.Context(), index.Declaration{
-		Workspace: "default", Type: "person", Attribute: "n", ValueType: index.Number, Place: 1, State: index.Building, Build: index.Build{Expected: entities},
+		Workspace: "default", Type: "person", Fields: index.Fields{{Name: "n", ValueType: index.Number}}, Place: 1, State: index.Building, Build: index.Build{Expected: entities},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -134,9 +140,9 @@ func TestAKilledBuildContinues(t *testing.T) {
 			t.Fatal("the build ended before it was killed")
 		}
 	}
-	wantRun(t, build(), 0, "The index of person.n is ready: 1000 entities indexed, 250 without the attribute, 250 with a value that cannot be indexed.", "")
+	wantRun(t, build(), 0, "The index of person.n is ready: 1000 entities indexed, 250 without an attribute, 250 with a value that cannot be indexed.", "")
 	q := index.Query{Declaration: declared, Limit: 200}
-	if err := q.Where(index.Condition{Operator: index.GreaterOrEqual, Value: "0"}); err != nil {
+	if err := q.Where(index.Condition{Attribute: "n", Operator: index.GreaterOrEqual, Value: "0"}); err != nil {
 		t.Fatal(err)
 	}
 	found := 0

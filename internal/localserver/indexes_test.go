@@ -18,7 +18,7 @@ type brokenIndex struct {
 }
 
 func (k brokenIndex) BuildKeys(ctx context.Context, d index.Declaration, cursor record.Cursor, limit int) (index.Step, error) {
-	if d.Attribute == k.attribute {
+	if d.On([]string{k.attribute}) {
 		return index.Step{}, errors.New("broken")
 	}
 	return k.Keeper.BuildKeys(ctx, d, cursor, limit)
@@ -37,7 +37,7 @@ func TestAnIndexThatFailsDoesNotHoldUpOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, attribute := range []string{"a", "b", "c"} {
-		if _, err := index.Add(t.Context(), store, index.Declaration{Workspace: "default", Type: "person", Attribute: attribute, ValueType: index.Text}); err != nil {
+		if _, err := index.Add(t.Context(), store, index.Declaration{Workspace: "default", Type: "person", Fields: index.Fields{{Name: attribute, ValueType: index.Text}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

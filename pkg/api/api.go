@@ -63,13 +63,18 @@ type Deleted struct {
 	Deleted bool   `json:"deleted"` // always true, even if there was no such record
 }
 
-// EntityIndex describes the index on an attribute of one type of entity.
+// EntityIndex describes an index of one type of entity.
 type EntityIndex struct {
-	Type      string  `json:"type"`
-	Attribute string  `json:"attribute"`
-	ValueType string  `json:"value_type"` // "text", "number" or "boolean"
-	State     string  `json:"state"`      // as in index.State; the index serves queries only in the state "ready"
-	Done      float64 `json:"done"`       // fraction of the index that is built, from 0 to 1
+	Type       string           `json:"type"`
+	Attributes []IndexAttribute `json:"attributes"` // in the order in which the index sorts
+	State      string           `json:"state"`      // as in index.State; the index serves queries only in the state "ready"
+	Done       float64          `json:"done"`       // fraction of the index that is built, from 0 to 1
+}
+
+// IndexAttribute is an attribute that an index covers.
+type IndexAttribute struct {
+	Name      string `json:"name"`
+	ValueType string `json:"value_type"` // "text", "number" or "boolean"
 }
 
 // Usage describes the limits of an address or API key, and its usage in the last minute.

@@ -23,7 +23,7 @@ func populate(t *testing.T, s *Stores, random *rand.Rand, n int) {
 	t.Helper()
 	for i := range n {
 		id := fmt.Sprintf("e%d", random.IntN(n))
-		attributes := record.Attributes(fmt.Sprintf(`{"email":"%s@example.com","note":%q}`, id, strings.Repeat("x", random.IntN(300)*random.IntN(40))))
+		attributes := record.Attributes(fmt.Sprintf(`{"email":"%s@example.com","n":%d,"note":%q}`, id, i, strings.Repeat("x", random.IntN(300)*random.IntN(40))))
 		_, _, err := entity.Create(t.Context(), s.Entities, "default", entity.Draft{ID: id, Type: "person", Attributes: attributes})
 		if err == nil || record.CodeOf(err) == record.Conflict {
 			_, _, err = s.Events.Create(t.Context(), fmt.Sprintf("w%d", i%3), event.Draft{ID: fmt.Sprintf("v%d", i), Name: "n", EntityID: id})
@@ -48,7 +48,7 @@ func filled(t *testing.T, n int) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := s.Indexes.Add(t.Context(), index.Declaration{Workspace: "default", Type: "person", Attribute: "email", ValueType: index.Text, Place: 1, State: index.Ready}, nil)
+	d, err := s.Indexes.Add(t.Context(), index.Declaration{Workspace: "default", Type: "person", Fields: index.Fields{{Name: "email", ValueType: index.Text}, {Name: "n", ValueType: index.Number}}, Place: 1, State: index.Ready}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

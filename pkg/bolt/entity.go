@@ -26,8 +26,8 @@ const (
 //   - by_type has a bucket for each type, with the entities of that type by id.
 //   - by_updated_at has all records, by the text form of Change.SyncPosition.
 //   - by_expiry has the tombstones.
-//   - by_attribute has a bucket for each indexed attribute. Declaration.Partition is the
-//     bucket's name. The bucket maps the attribute's index keys to entity ids.
+//   - by_attribute has a bucket for each index of attributes, whose name is Declaration.Partition
+//     without a Lead. The bucket maps the index's keys to entity ids.
 type Entities struct {
 	table   *table[entity.Change]
 	clock   entity.Clock
@@ -66,8 +66,8 @@ func (s *Entities) entries(workspace string, c entity.Change) []entry {
 	}
 	entries := []entry{change, {c.ID, []string{byType, c.Type}}}
 	for _, d := range s.indexes.Load().Of(workspace, c.Type) {
-		if key, _ := d.Key(c.ID, c.Attributes); key != "" && d.Written() {
-			entries = append(entries, entry{key, attributePath(d)})
+		if key, _ := d.Key(c.ID, c.Attributes); key != (index.Key{}) && d.Written() {
+			entries = append(entries, entry{key.String(), attributePath(d)})
 		}
 	}
 	return entries

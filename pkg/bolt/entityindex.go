@@ -12,15 +12,17 @@ import (
 	"sluice/pkg/record"
 )
 
-func attributePath(d index.Declaration) []string { return []string{byAttribute, d.Partition()} }
+// attributePath returns the path of the bucket that maps the keys of d to ids of entities. A compound
+// key is the Lead, which other partitions have in their names, followed by the Rest.
+func attributePath(d index.Declaration) []string { return []string{byAttribute, d.Partition("")} }
 
 var errIndexRemoved = errors.New("the index has been removed")
 
 // Find implements index.Finder. If the index was removed after the caller looked it up, some
 // of its keys may be gone, so the error has code Unavailable.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
-	low, high, err := q.Bounds()
-	if err != nil || low > high {
+	bounds, err := q.Bounds()
+	if err != nil || bounds.Low > bounds.High {
 		return page, err
 	}
 	const op = "find entities"
@@ -29,7 +31,7 @@ func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (p
 			return record.UnavailableError(op, errIndexRemoved)
 		}
 		size, last := 0, ""
-		for key, id := range scan(changes.index(attributePath(q.Declaration)...), low, high, !q.Descending) {
+		for key, id := range scan(changes.index(attributePath(q.Declaration)...), bounds.Lead+bounds.Low, bounds.Lead+bounds.High, !q.Descending) {
 			c, _, err := changes.at(id)
 			if err != nil {
 				return err
@@ -38,7 +40,7 @@ func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (p
 				page.Next = index.CursorAfter(last)
 				return nil
 			}
-			if last = string(key); c.Type == q.Declaration.Type && q.Key(c.ID, c.Attributes) == last {
+			if last = string(key[len(bounds.Lead):]); c.Type == q.Declaration.Type && q.Key(c.ID, c.Attributes) == (index.Key{Lead: bounds.Lead, Rest: last}) {
 				page.Records = append(page.Records, c.Entity)
 				size += len(c.Attributes)
 			}
@@ -74,10 +76,10 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, cursor re
 			key, present := d.Key(c.ID, c.Attributes)
 			step.Count(key, present)
 			last = c.ID
-			if key == "" {
+			if key == (index.Key{}) {
 				continue
 			}
-			if err := changes.add(attributePath(d), key, []byte(c.ID)); err != nil {
+			if err := changes.add(attributePath(d), key.String(), []byte(c.ID)); err != nil {
 				return err
 			}
 		}
@@ -86,26 +88,31 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, cursor re
 	return step, err
 }
 
-// ClearKeys implements index.Keeper. Each call is one transaction.
-func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, limit int) (found int, err error) {
+// ClearKeys implements index.Keeper. Each call is one transaction. It always starts at the first key
+// that is left.
+func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, _ record.Cursor, limit int) (next record.Cursor, err error) {
 	err = s.table.update(ctx, "remove index", d.Workspace, func(changes records[entity.Change]) error {
 		b := changes.index(attributePath(d)...)
 		var keys [][]byte
 		for key := range scan(b, "", "", true) {
-			if keys = append(keys, bytes.Clone(key)); len(keys) == limit {
+			if len(keys) == limit {
 				break
 			}
+			keys = append(keys, bytes.Clone(key))
 		}
-		found = len(keys)
 		for _, key := range keys {
 			if err := b.Delete(key); err != nil {
 				return err
 			}
 		}
-		if found > 0 || b == nil {
+		if next = ""; len(keys) == limit {
+			next = "more"
 			return nil
 		}
-		return changes.index(byAttribute).DeleteBucket([]byte(d.Partition()))
+		if b == nil {
+			return nil
+		}
+		return changes.index(byAttribute).DeleteBucket([]byte(d.Partition("")))
 	})
-	return found, err
+	return next, err
 }

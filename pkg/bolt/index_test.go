@@ -24,12 +24,12 @@ func TestIndexes(t *testing.T) { storetest.Indexes(t, openIndexes) }
 
 func TestFindEntities(t *testing.T) {
 	t.Parallel()
-	storetest.FindEntities(t, func(t *testing.T, indexed *index.Current) (storetest.IndexedEntities, index.Store) {
+	storetest.FindEntities(t, func(t *testing.T, indexed *index.Current) storetest.IndexedEntities {
 		s, err := bolt.NewEntities(openDB(t), entity.Clock{}, indexed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s, openIndexes(t)
+		return s
 	})
 }
 
@@ -42,7 +42,7 @@ func TestFindWhileTheIndexIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := index.Declaration{Workspace: "default", Type: "person", Attribute: "email", ValueType: index.Text, Place: 1, State: index.Ready}
+	d := index.Declaration{Workspace: "default", Type: "person", Fields: index.Fields{{Name: "email", ValueType: index.Text}}, Place: 1, State: index.Ready}
 	indexed.Store(index.NewSet([]index.Declaration{d}))
 	for _, id := range []string{"a", "b"} {
 		if _, _, err := entity.Create(t.Context(), s, "default", entity.Draft{ID: id, Type: "person", Attributes: record.Attributes(`{"email":"ada@example.com"}`)}); err != nil {
@@ -50,7 +50,7 @@ func TestFindWhileTheIndexIsRemoved(t *testing.T) {
 		}
 	}
 	q := index.Query{Declaration: d, Limit: 10}
-	if err := q.Where(index.Condition{Value: "ada@example.com"}); err != nil {
+	if err := q.Where(index.Condition{Attribute: "email", Value: "ada@example.com"}); err != nil {
 		t.Fatal(err)
 	}
 	if page, err := s.Find(t.Context(), "default", q); err != nil || len(page.Records) != 2 {
@@ -59,7 +59,7 @@ func TestFindWhileTheIndexIsRemoved(t *testing.T) {
 	removing := d
 	removing.State = index.Removing
 	indexed.Store(index.NewSet([]index.Declaration{removing}))
-	if _, err := s.ClearKeys(t.Context(), removing, 1); err != nil {
+	if _, err := s.ClearKeys(t.Context(), removing, "", 1); err != nil {
 		t.Fatal(err)
 	}
 	if page, err := s.Find(t.Context(), "default", q); record.CodeOf(err) != record.Unavailable {

@@ -260,10 +260,10 @@ func TestInvalidArgumentsAreRejectedWithoutARequest(t *testing.T) {
 	}
 	for name, where := range map[string][]client.Condition{
 		"no condition":      nil,
-		"an operator twice": {{Operator: "gt", Value: "1"}, {Operator: "gt", Value: "2"}},
+		"an operator twice": {{Attribute: "born", Operator: "gt", Value: "1"}, {Attribute: "born", Operator: "gt", Value: "2"}},
 	} {
 		var failure *client.Error
-		q := client.FindQuery{Type: "person", Attribute: "born", Where: where}
+		q := client.FindQuery{Type: "person", Where: where}
 		if _, err := c.FindEntities(t.Context(), q); !errors.As(err, &failure) || failure.Code != "invalid_parameter" || !strings.Contains(failure.Detail, "Where") {
 			t.Errorf("%s: %v", name, err)
 		}

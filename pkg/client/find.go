@@ -12,16 +12,16 @@ import (
 
 // Condition compares an attribute with a value.
 type Condition struct {
-	Operator string // gt, gte, lt, lte or, only for texts, prefix; "" for equal
-	Value    string // a number is written as in JSON, such as 1e3
+	Attribute string
+	Operator  string // gt, gte, lt, lte or, only for texts, prefix; "" for equal
+	Value     string // a number is written as in JSON, such as 1e3
 }
 
-// FindQuery selects entities of a type by one indexed attribute, in order of that attribute's
-// value, then of id. The command "sluice indexes" chooses which attributes are indexed.
+// FindQuery selects entities of a type by indexed attributes, in order of their values, then of id.
+// The command "sluice indexes" chooses which attributes are indexed.
 type FindQuery struct {
 	Type       string
-	Attribute  string
-	Where      []Condition // one condition, or a lower and an upper bound
+	Where      []Condition // at most 4: equality of all attributes but one, which may have any operator, or a lower and an upper bound
 	Descending bool
 	Limit      int    // per page, 1 to 200; 0 to let the pacing decide
 	Cursor     string // NextCursor of the previous page; empty for the first page
@@ -31,7 +31,7 @@ type FindQuery struct {
 func (q FindQuery) values() (url.Values, error) {
 	v := values("type", q.Type, "cursor", q.Cursor)
 	for _, c := range q.Where {
-		name := "attributes." + q.Attribute
+		name := "attributes." + c.Attribute
 		if c.Operator != "" {
 			name += "[" + c.Operator + "]"
 		}

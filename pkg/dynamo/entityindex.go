@@ -28,8 +28,8 @@ func keysOf(workspace string, c entity.Change, indexed index.Set) (keys indexKey
 		return keys
 	}
 	for _, d := range indexed.Of(workspace, c.Type) {
-		if key, _ := d.Key(c.ID, c.Attributes); key != "" && d.Written() {
-			keys[d.Place-1] = indexKey{d.Partition(), key}
+		if key, _ := d.Key(c.ID, c.Attributes); key != (index.Key{}) && d.Written() {
+			keys[d.Place-1] = indexKey{d.Partition(key.Lead), key.Rest}
 		}
 	}
 	return keys
@@ -64,11 +64,11 @@ func placeNames(place int) (partition, key string) {
 // value.
 func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (page record.Page[entity.Entity], err error) {
 	const op = "find entities"
-	low, high, err := q.Bounds()
-	if err != nil || low > high {
+	bounds, err := q.Bounds()
+	if err != nil || bounds.Low > bounds.High {
 		return page, err
 	}
-	in := s.keyQuery(q.Declaration, low, high)
+	in := s.keyQuery(q.Declaration, bounds)
 	in.ScanIndexForward = aws.Bool(!q.Descending)
 	in.Limit = aws.Int32(int32(q.Limit) + 1)
 	out, err := s.client.Query(ctx, in)
@@ -92,7 +92,7 @@ func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (p
 				page.Next = index.CursorAfter(last)
 				return page, nil
 			}
-			if last = key; c.Live() && c.Type == q.Declaration.Type && q.Key(c.ID, c.Attributes) == key {
+			if last = key; c.Live() && c.Type == q.Declaration.Type && q.Key(c.ID, c.Attributes) == (index.Key{Lead: bounds.Lead, Rest: key}) {
 				page.Records = append(page.Records, c.Entity)
 				size += len(c.Attributes)
 			}
@@ -114,22 +114,18 @@ func idsOf(items []attributeValues) (ids []string) {
 	return ids
 }
 
-// keyQuery selects the index keys of d from low to high, or all of them if high is empty.
-func (s *Entities) keyQuery(d index.Declaration, low, high string) *dynamodb.QueryInput {
+// keyQuery selects the index keys of d within bounds.
+func (s *Entities) keyQuery(d index.Declaration, bounds index.Bounds) *dynamodb.QueryInput {
 	partition, key := placeNames(d.Place)
-	in := &dynamodb.QueryInput{
-		TableName:                 &s.table,
-		IndexName:                 aws.String(fmt.Sprintf("by_attribute_%d", d.Place)),
-		KeyConditionExpression:    aws.String("#partition = :partition"),
-		ExpressionAttributeNames:  map[string]string{"#partition": partition},
-		ExpressionAttributeValues: attributeValues{":partition": text(d.Partition())},
+	return &dynamodb.QueryInput{
+		TableName:                &s.table,
+		IndexName:                aws.String(fmt.Sprintf("by_attribute_%d", d.Place)),
+		KeyConditionExpression:   aws.String("#partition = :partition AND #key BETWEEN :low AND :high"),
+		ExpressionAttributeNames: map[string]string{"#partition": partition, "#key": key},
+		ExpressionAttributeValues: attributeValues{
+			":partition": text(d.Partition(bounds.Lead)), ":low": blob(bounds.Low), ":high": blob(bounds.High),
+		},
 	}
-	if high != "" {
-		*in.KeyConditionExpression += " AND #key BETWEEN :low AND :high"
-		in.ExpressionAttributeNames["#key"] = key
-		in.ExpressionAttributeValues[":low"], in.ExpressionAttributeValues[":high"] = blob(low), blob(high)
-	}
-	return in
 }
 
 // CountType implements index.Keeper. Like Count, it is eventually consistent.
@@ -178,8 +174,8 @@ func (s *Entities) buildKey(ctx context.Context, d index.Declaration, item attri
 			return err
 		}
 		var want, has indexKey
-		if key, _ := d.Key(c.ID, c.Attributes); key != "" && !c.Deleted && c.Type == d.Type {
-			want = indexKey{d.Partition(), key}
+		if key, _ := d.Key(c.ID, c.Attributes); key != (index.Key{}) && !c.Deleted && c.Type == d.Type {
+			want = indexKey{d.Partition(key.Lead), key.Rest}
 		}
 		r := readItem(item)
 		has.partition = r.optionalText(partition)
@@ -205,28 +201,39 @@ func (s *Entities) buildKey(ctx context.Context, d index.Declaration, item attri
 	}
 }
 
-// ClearKeys implements index.Keeper with one conditional UpdateItem per key.
-func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, limit int) (found int, err error) {
-	in := s.keyQuery(d, "", "")
+// ClearKeys implements index.Keeper with one conditional UpdateItem per key. Only entities of d.Type
+// have keys of d, so it reads those; the index of an attribute has a partition per value if d has
+// several attributes.
+func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, cursor record.Cursor, limit int) (next record.Cursor, err error) {
+	after, err := cursor.ID()
+	if err != nil {
+		return "", err
+	}
+	partition, _ := placeNames(d.Place)
+	in := s.query(d.Workspace, d.Type, after)
 	in.Limit = aws.Int32(int32(limit))
+	in.ProjectionExpression = aws.String("id, " + partition)
 	out, err := s.client.Query(ctx, in)
 	if err != nil {
-		return 0, storeError("remove index", err)
+		return "", storeError("remove index", err)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(keyWriters)
-	for _, id := range idsOf(out.Items) {
+	for _, item := range out.Items {
+		has := readItem(item).optionalText(partition)
+		if !d.Owns(has) {
+			continue
+		}
 		group.Go(func() error {
 			u := newUpdateExpression()
 			u.setKey(d.Place, indexKey{})
-			u.values[":partition"] = text(d.Partition())
-			partition, _ := placeNames(d.Place)
-			_, err := s.client.UpdateItem(groupCtx, s.conditional(d.Workspace, id, "#"+partition+" = :partition", u))
+			u.values[":partition"] = text(has)
+			_, err := s.client.UpdateItem(groupCtx, s.conditional(d.Workspace, readItem(item).optionalText("id"), "#"+partition+" = :partition", u))
 			if _, isRefused := errors.AsType[*types.ConditionalCheckFailedException](err); isRefused || err == nil {
 				return nil
 			}
 			return storeError("remove index", err)
 		})
 	}
-	return len(out.Items), group.Wait()
+	return cursorAt(out.LastEvaluatedKey, "id"), group.Wait()
 }

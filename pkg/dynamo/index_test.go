@@ -58,7 +58,7 @@ func TestAWriteOfADeclarationIsRepeated(t *testing.T) {
 		return dynamoproxy.Fault{}
 	})
 	s := openIndexes(t, dynamolocal.Client(t, func(o *dynamodb.Options) { o.BaseEndpoint = &proxy.URL }), dynamolocal.Table(t, "EntitiesTable"))
-	d, err := s.Put(t.Context(), index.Declaration{Workspace: "default", Type: "person", Attribute: "email", ValueType: index.Text, State: index.Building, Place: 1})
+	d, err := s.Put(t.Context(), index.Declaration{Workspace: "default", Type: "person", Fields: index.Fields{{Name: "email", ValueType: index.Text}}, State: index.Building, Place: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +69,12 @@ func TestAWriteOfADeclarationIsRepeated(t *testing.T) {
 
 func TestFindEntities(t *testing.T) {
 	t.Parallel()
-	storetest.FindEntities(t, func(t *testing.T, indexed *index.Current) (storetest.IndexedEntities, index.Store) {
-		client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
-		s, err := NewEntities(client, table, EntitiesConfig{Indexes: indexed})
+	storetest.FindEntities(t, func(t *testing.T, indexed *index.Current) storetest.IndexedEntities {
+		s, err := NewEntities(dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable"), EntitiesConfig{Indexes: indexed})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s, openIndexes(t, client, table)
+		return s
 	})
 }
 
@@ -177,7 +176,7 @@ func (w *writers) work(rt *rapid.T) {
 	var err error
 	switch {
 	case was == "":
-		w.declared, err = index.Add(ctx, w.declarations, index.Declaration{Workspace: w.workspace, Type: "person", Attribute: "email", ValueType: index.Text})
+		w.declared, err = index.Add(ctx, w.declarations, index.Declaration{Workspace: w.workspace, Type: "person", Fields: index.Fields{{Name: "email", ValueType: index.Text}}})
 	case was == index.Ready:
 		w.declared, err = index.Remove(ctx, w.declarations, w.workspace, "person", "email")
 	case was != index.Building && w.now().Sub(w.changed) < index.TakeUp-record.SyncLag:
@@ -202,7 +201,7 @@ func (w *writers) find(rt *rapid.T) {
 		return
 	}
 	q := index.Query{Declaration: w.declared, Limit: 10}
-	if err := q.Where(index.Condition{Operator: index.Prefix}); err != nil {
+	if err := q.Where(index.Condition{Attribute: "email", Operator: index.Prefix}); err != nil {
 		rt.Fatal(err)
 	}
 	page, err := w.instances[0].Find(rt.Context(), w.workspace, q)
@@ -300,7 +299,7 @@ func TestABuildStopsAtAnUnreadableItem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := index.Declaration{Workspace: "default", Type: "person", Attribute: "email", ValueType: index.Text, Place: 1, State: index.Building}
+		d := index.Declaration{Workspace: "default", Type: "person", Fields: index.Fields{{Name: "email", ValueType: index.Text}}, Place: 1, State: index.Building}
 		if _, err := s.BuildKeys(t.Context(), d, "", 10); err == nil {
 			t.Error("no error")
 		}

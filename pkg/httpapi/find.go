@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sluice/pkg/api"
@@ -28,13 +29,13 @@ func conditionNames(query url.Values) (names []string) {
 	return names
 }
 
-// findEntity serves GET /entity with conditions. It sorts the entities by the indexed attribute.
-func findEntity(s *service, r *request, conditions []string) (response, error) {
-	if len(conditions) > maxConditions {
+// findEntity serves GET /entity with conditions. It sorts the entities by the attributes of an index.
+func findEntity(s *service, r *request, names []string) (response, error) {
+	if len(names) > maxConditions {
 		return response{}, badRequest("invalid_parameter", fmt.Sprintf("a query has at most %d conditions on attributes", maxConditions))
 	}
-	p := parseQuery(r, append([]string{"limit", "cursor", "type", "order", "updated_since", "include_deleted"}, conditions...)...)
-	first := record.Shorten(conditions[0])
+	p := parseQuery(r, append([]string{"limit", "cursor", "type", "order", "updated_since", "include_deleted"}, names...)...)
+	first := record.Shorten(names[0])
 	for _, name := range []string{"updated_since", "include_deleted"} {
 		if p.values.Has(name) {
 			p.wrong.Add(name, "cannot be combined with "+first)
@@ -45,17 +46,17 @@ func findEntity(s *service, r *request, conditions []string) (response, error) {
 	}
 	typ := p.filter("type", record.CheckName)
 	q := index.Query{Limit: p.limit(r.maxPage()), Descending: p.choice("order", "asc", "desc")}
-	attribute := p.attribute(conditions)
+	conditions := p.conditions(names)
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	var err error
-	if q.Declaration, err = s.declared(r, typ, attribute); err != nil {
+	serving, err := s.serving(r, typ, conditions)
+	if err != nil {
 		return response{}, err
 	}
-	for _, name := range conditions {
-		_, op := index.Cut(name)
-		p.filter(name, func(value string) error { return q.Where(index.Condition{Operator: op, Value: value}) })
+	q.Declaration = p.chosen(serving)
+	for i, c := range conditions {
+		p.wrong.Check(names[i], q.Where(c))
 	}
 	q.Cursor = p.cursor(r).Store
 	if err := p.err(); err != nil {
@@ -65,59 +66,102 @@ func findEntity(s *service, r *request, conditions []string) (response, error) {
 	return listResponse(r, page, cursor{Filters: p.filters.Encode()}, err)
 }
 
-// attribute checks the conditions and returns the attribute that they test. There may be one
-// condition, or a lower and an upper bound on the same attribute.
-func (p *parameters) attribute(conditions []string) string {
-	attribute, _ := index.Cut(strings.TrimPrefix(conditions[0], attributePrefix))
-	used := make(map[string]string) // condition names by bound, "lower" or "upper"
-	for _, name := range conditions {
-		other, op := index.Cut(strings.TrimPrefix(name, attributePrefix))
-		bound := "lower"
-		switch {
-		case other != attribute:
-			p.wrong.Add(name, "is a second attribute; give one, and filter the others in your program")
-			return ""
-		case (op == index.Equal || op == index.Prefix) && len(conditions) > 1:
-			p.wrong.Add(name, "cannot be combined with another condition")
-		case op == index.Less || op == index.LessOrEqual:
-			bound = "upper"
+// conditions returns the conditions with these names, and checks those of each attribute: there may
+// be one, or a lower and an upper bound. Equality must do for all attributes but one.
+func (p *parameters) conditions(names []string) (conditions []index.Condition) {
+	used := make(map[string]string) // condition names by attribute and bound, "lower" or "upper"
+	compared := ""                  // the attribute that has another operator than equality
+	for _, name := range names {
+		c := index.Condition{Value: p.filter(name, func(string) error { return nil })}
+		c.Attribute, c.Operator = index.Cut(strings.TrimPrefix(name, attributePrefix))
+		conditions = append(conditions, c)
+		if c.Operator != index.Equal && compared != "" && compared != c.Attribute {
+			p.wrong.Add(name, "is a comparison of a second attribute; give a value for all attributes but one, and filter the others in your program")
+			return nil
 		}
-		if used[bound] != "" {
-			p.wrong.Add(name, "cannot be combined with "+used[bound])
+		bounds := []string{"lower"}
+		switch c.Operator {
+		case index.Equal, index.Prefix:
+			bounds = []string{"lower", "upper"}
+		case index.Less, index.LessOrEqual:
+			bounds = []string{"upper"}
 		}
-		used[bound] = record.Shorten(name)
+		if c.Operator != index.Equal {
+			compared = c.Attribute
+		}
+		for _, bound := range bounds {
+			if other := used[c.Attribute+"#"+bound]; other != "" {
+				p.wrong.Add(name, "cannot be combined with "+other)
+				break
+			}
+			used[c.Attribute+"#"+bound] = record.Shorten(name)
+		}
 	}
-	return attribute
+	return conditions
 }
 
-// declared returns the declaration of an attribute. It fails unless the index on it is ready.
-func (s *service) declared(r *request, typ, attribute string) (index.Declaration, error) {
-	set, err := s.indexes(r)
-	if err != nil {
-		return index.Declaration{}, err
-	}
-	var names []string
-	for _, d := range set.Of(r.workspace, typ) {
-		switch {
-		case d.State == index.Removing:
-		case d.Attribute != attribute:
-			names = append(names, fmt.Sprintf("%s (%s)", d.Attribute, d.ValueType))
-		case d.State == index.Ready:
-			return d, nil
-		default:
-			return d, &apiError{
-				status: http.StatusConflict, code: "index_building",
-				detail: fmt.Sprintf("the index of %s is being built; %.0f %% is done; try again later", record.Shorten(d.Name()), 100*d.Done()),
-			}
+// chosen returns the most specific of the indexes, or the one that the cursor continues, and adds it
+// to the filters: a list has the same order on all pages, even if another index becomes ready.
+func (p *parameters) chosen(serving []index.Declaration) index.Declaration {
+	at, _ := decodeCursor(p.values.Get("cursor"))
+	for _, d := range serving {
+		if p.filters.Set("index", d.Fields.String()); p.filters.Encode() == at.Filters {
+			return d
 		}
 	}
-	detail := fmt.Sprintf("the attribute %q of the type %q is not indexed; ", record.Shorten(attribute), record.Shorten(typ))
-	if len(names) == 0 {
-		detail += "no attribute of this type is; an operator can add one with \"sluice indexes add\""
-	} else {
-		detail += "those that are: " + strings.Join(names, ", ")
+	p.filters.Set("index", serving[0].Fields.String())
+	return serving[0]
+}
+
+// serving returns the ready indexes that can serve a query, the most specific first. It fails if
+// there are none.
+func (s *service) serving(r *request, typ string, conditions []index.Condition) (ready []index.Declaration, err error) {
+	set, err := s.indexes(r)
+	if err != nil {
+		return nil, err
 	}
-	return index.Declaration{}, badRequest("not_indexed", detail)
+	all := slices.DeleteFunc(slices.Clone(set.Of(r.workspace, typ)), func(d index.Declaration) bool { return d.State == index.Removing })
+	serving := index.Serving(all, conditions)
+	for _, d := range serving {
+		if d.State == index.Ready {
+			ready = append(ready, d)
+		}
+	}
+	switch {
+	case len(ready) > 0:
+		return ready, nil
+	case len(serving) > 0:
+		return nil, &apiError{
+			status: http.StatusConflict, code: "index_building",
+			detail: fmt.Sprintf("the index of %s is being built; %.0f %% is done; try again later", record.Shorten(serving[0].Name()), 100*serving[0].Done()),
+		}
+	}
+	return nil, notIndexed(typ, conditions, all)
+}
+
+func notIndexed(typ string, conditions []index.Condition, all []index.Declaration) error {
+	var attributes, indexes []string
+	for _, c := range conditions {
+		if name := strconv.Quote(record.Shorten(c.Attribute)); !slices.Contains(attributes, name) {
+			attributes = append(attributes, name)
+		}
+	}
+	several := len(attributes) > 1
+	for _, d := range all {
+		indexes = append(indexes, d.Fields.String())
+		several = several || len(d.Fields.List()) > 1
+	}
+	typ = record.Shorten(typ)
+	var detail string
+	switch {
+	case len(all) == 0:
+		detail = fmt.Sprintf("the attribute %s of the type %q is not indexed; no attribute of this type is; an operator can add one with \"sluice indexes add\"", attributes[0], typ)
+	case several:
+		detail = fmt.Sprintf("no index of the type %q serves %s with these operators; there are indexes on: %s. An index on several attributes needs a value for each but the last that the query names, and always for the first", typ, strings.Join(attributes, " and "), strings.Join(indexes, ", "))
+	default:
+		detail = fmt.Sprintf("the attribute %s of the type %q is not indexed; those that are: %s", attributes[0], typ, strings.Join(indexes, ", "))
+	}
+	return badRequest("not_indexed", detail)
 }
 
 func (s *service) indexes(r *request) (index.Set, error) {
@@ -136,7 +180,15 @@ func listEntityIndex(s *service, r *request) (response, error) {
 	set, err := s.indexes(r)
 	body := page[api.EntityIndex]{data: []api.EntityIndex{}}
 	for _, d := range set.In(r.workspace) {
-		body.data = append(body.data, api.EntityIndex{Type: d.Type, Attribute: d.Attribute, ValueType: string(d.ValueType), State: string(d.State), Done: d.Done()})
+		body.data = append(body.data, entityIndex(d))
 	}
 	return response{status: http.StatusOK, body: body}, err
+}
+
+func entityIndex(d index.Declaration) api.EntityIndex {
+	x := api.EntityIndex{Type: d.Type, State: string(d.State), Done: d.Done()}
+	for _, f := range d.Fields.List() {
+		x.Attributes = append(x.Attributes, api.IndexAttribute{Name: f.Name, ValueType: string(f.ValueType)})
+	}
+	return x
 }

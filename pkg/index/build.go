@@ -18,15 +18,15 @@ import (
 const TakeUp = snapshot.MaxAge + record.SyncLag
 
 var (
-	ErrNotFound = errors.New("the attribute is not indexed")
-	ErrRemoving = errors.New("the index of the attribute is being removed; wait until that is complete")
+	ErrNotFound = errors.New("there is no such index")
+	ErrRemoving = errors.New("the index is being removed; wait until that is complete")
 )
 
 // addTries is how many times Add tries if other processes keep changing declarations. A
 // declaration changes a few times a second while its index is being built.
 const addTries = 5
 
-// Add stores a declaration of an attribute, or returns the existing declaration. It returns
+// Add stores a declaration, or returns the existing declaration. It returns
 // ErrRemoving if the existing declaration is being removed.
 func Add(ctx context.Context, s Store, d Declaration) (stored Declaration, err error) {
 	if err := d.Validate(); err != nil {
@@ -53,22 +53,22 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 	others := NewSet(all).Of(d.Workspace, d.Type)
 	for _, other := range others {
 		switch {
-		case other.Attribute != d.Attribute:
+		case !other.On(d.Fields.Names()):
 		case other.State == Removing:
 			return d, ErrRemoving
-		case other.ValueType != d.ValueType:
-			return d, fmt.Errorf("%s is already indexed, as %s; remove that index first", d.Name(), other.ValueType)
+		case other.Fields != d.Fields:
+			return d, fmt.Errorf("%s is already indexed, as %s; remove that index first", d.Name(), other.Fields)
 		default:
 			return other, nil
 		}
-		names = append(names, other.Attribute)
+		names = append(names, strings.Join(other.Fields.Names(), "+"))
 		free = slices.DeleteFunc(free, func(place int) bool { return place == other.Place })
 	}
 	switch {
 	case len(free) == 0:
-		return d, fmt.Errorf("a type can have %d indexed attributes, and %s has %s; remove one first", Places, d.Type, strings.Join(names, ", "))
+		return d, fmt.Errorf("a type can have %d indexes, and %s has %s; remove one first", Places, d.Type, strings.Join(names, ", "))
 	case len(all) >= MaxDeclarations:
-		return d, fmt.Errorf("the service already has the maximum of %d indexed attributes; remove some", MaxDeclarations)
+		return d, fmt.Errorf("the service already has the maximum of %d indexes; remove some", MaxDeclarations)
 	}
 	d.Place, d.State, d.Build, d.Revision = free[0], Writing, Build{}, 0
 	return s.Add(ctx, d, others)
@@ -76,19 +76,19 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 
 // Remove sets the state of a declaration to Removing, or returns ErrNotFound if there is none.
 // Builder.Run then removes the keys and the declaration.
-func Remove(ctx context.Context, s Store, workspace, typ, attribute string) (Declaration, error) {
+func Remove(ctx context.Context, s Store, workspace, typ string, attributes ...string) (Declaration, error) {
 	all, err := s.List(ctx)
 	if err != nil {
 		return Declaration{}, err
 	}
 	for _, d := range NewSet(all).Of(workspace, typ) {
-		if d.Attribute != attribute {
+		if !d.On(attributes) {
 			continue
 		}
 		if d.State == Removing {
 			return d, nil
 		}
-		d.State = Removing
+		d.State, d.Build = Removing, Build{}
 		return s.Put(ctx, d)
 	}
 	return Declaration{}, ErrNotFound
@@ -104,9 +104,9 @@ type Keeper interface {
 	// it fails, some of the keys may already be stored.
 	BuildKeys(ctx context.Context, d Declaration, cursor record.Cursor, limit int) (Step, error)
 
-	// ClearKeys removes up to limit keys of d. found is how many keys it found; 0 means that
-	// none are left.
-	ClearKeys(ctx context.Context, d Declaration, limit int) (found int, err error)
+	// ClearKeys removes up to limit keys of d, starting at cursor, which is the next of an earlier
+	// call or "". next is "" if no more keys follow.
+	ClearKeys(ctx context.Context, d Declaration, cursor record.Cursor, limit int) (next record.Cursor, err error)
 }
 
 type Step struct {
@@ -115,9 +115,9 @@ type Step struct {
 }
 
 // Count counts an entity according to the results of Declaration.Key.
-func (s *Step) Count(key string, present bool) {
+func (s *Step) Count(key Key, present bool) {
 	switch {
-	case key != "":
+	case key != Key{}:
 		s.Indexed++
 	case present:
 		s.Unfit++
@@ -130,7 +130,7 @@ func (s *Step) Count(key string, present bool) {
 type BuilderConfig struct {
 	TakeUp time.Duration // how long to wait before building or removing keys; negative for no wait; 0 means the constant TakeUp
 	Rate   int           // maximum number of entities per second; 0 means DefaultRate
-	Page   int           // maximum number of entities read, or keys removed, in one call of Step; 0 means 100
+	Page   int           // maximum number of entities whose keys are added or removed in one call of Step; 0 means 100
 
 	// Progress is called after every page, and before and after the wait for TakeUp. waiting is
 	// true only before the wait. Progress may be nil.
@@ -211,11 +211,10 @@ func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, remov
 	case Building:
 		err = b.build(ctx, &d)
 	case Removing:
-		found, err := b.keeper.ClearKeys(ctx, d, b.cfg.Page)
-		if err != nil || found > 0 {
-			return d, false, err
+		d.Build.Checkpoint, err = b.keeper.ClearKeys(ctx, d, d.Build.Checkpoint, b.cfg.Page)
+		if err == nil && d.Build.Checkpoint == "" {
+			return d, true, b.store.Remove(ctx, d)
 		}
-		return d, true, b.store.Remove(ctx, d)
 	}
 	if err != nil {
 		return d, false, err

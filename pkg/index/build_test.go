@@ -37,9 +37,11 @@ func (k *fewKeys) BuildKeys(context.Context, Declaration, record.Cursor, int) (S
 	return step, nil
 }
 
-func (k *fewKeys) ClearKeys(context.Context, Declaration, int) (int, error) {
-	k.pages--
-	return max(k.pages, 0), nil
+func (k *fewKeys) ClearKeys(context.Context, Declaration, record.Cursor, int) (next record.Cursor, err error) {
+	if k.pages--; k.pages > 0 {
+		next = "more"
+	}
+	return next, nil
 }
 
 func TestABuilderSaysWhetherItWaits(t *testing.T) {
@@ -50,7 +52,7 @@ func TestABuilderSaysWhetherItWaits(t *testing.T) {
 		Removing: {"removing true", "removing false", "removing false"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &oneStore{d: Declaration{Workspace: "default", Type: "person", Attribute: "email", ValueType: Text, Place: 1, State: from}}
+			s := &oneStore{d: Declaration{Workspace: "default", Type: "person", Fields: Fields{{Name: "email", ValueType: Text}}, Place: 1, State: from}}
 			var got []string
 			progress := func(d Declaration, waiting bool) { got = append(got, fmt.Sprint(d.State, " ", waiting)) }
 			if _, err := NewBuilder(s, &fewKeys{2}, BuilderConfig{Progress: progress}).Run(t.Context(), s.d); err != nil || !slices.Equal(got, want) {

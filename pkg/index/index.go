@@ -5,8 +5,11 @@ package index
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +17,7 @@ import (
 )
 
 const (
-	// Places is how many attributes of a type can be indexed in a workspace.
+	// Places is how many indexes a type can have in a workspace.
 	Places = 4
 
 	// MaxDeclarations is the maximum number of declarations in a service. Every process keeps all
@@ -22,6 +25,10 @@ const (
 	MaxDeclarations = 1000
 
 	maxWorkspace = 64
+
+	// maxNames bounds the names of an index of several attributes: with the code of a value, they are
+	// in a partition key, which has at most 2,048 bytes.
+	maxNames = 800
 )
 
 // ValueType is the JSON type of the values that are indexed. Values of other types are left out.
@@ -43,26 +50,27 @@ const (
 	Removing State = "removing" // no process adds keys; the existing keys are removed, and then the declaration
 )
 
-// Declaration says that a workspace indexes an attribute of one entity type.
+// Declaration says that a workspace indexes attributes of one entity type. No two declarations of
+// a type have the same attributes in the same order.
 type Declaration struct {
-	Workspace string    `json:"workspace"`
-	Type      string    `json:"type"`
-	Attribute string    `json:"attribute"` // name of a member, not a path
-	ValueType ValueType `json:"value_type"`
-	Place     int       `json:"place"` // 1 to Places; unique among the declarations of a type in a workspace
-	State     State     `json:"state"`
-	Build     Build     `json:"build"`
-	Revision  int64     `json:"revision"` // increases with every change; see NextRevision
+	Workspace string `json:"workspace"`
+	Type      string `json:"type"`
+	Fields    Fields `json:"attributes"`
+	Place     int    `json:"place"` // 1 to Places; unique among the declarations of a type in a workspace
+	State     State  `json:"state"`
+	Build     Build  `json:"build"`
+	Revision  int64  `json:"revision"` // increases with every change; see NextRevision
 }
 
-// Build is an index build, which gives keys to entities that existed before the declaration.
+// Build is an index build, which gives keys to entities that existed before the declaration. A
+// removal uses only Checkpoint.
 type Build struct {
 	Checkpoint record.Cursor `json:"checkpoint,omitzero"` // where the next step starts; "" before the first and after the last
 	Expected   int64         `json:"expected"`            // approximate number of entities of the type
 	Read       int64         `json:"read"`                // Indexed + Absent + Unfit
 	Indexed    int64         `json:"indexed"`             // entities with a key
-	Absent     int64         `json:"absent,omitzero"`     // entities without the attribute
-	Unfit      int64         `json:"unfit,omitzero"`      // entities with a value that cannot be indexed
+	Absent     int64         `json:"absent,omitzero"`     // entities that lack an attribute
+	Unfit      int64         `json:"unfit,omitzero"`      // entities with values that cannot be indexed
 }
 
 // Done returns the completed share of the build, from 0 to 1.
@@ -76,26 +84,44 @@ func (d Declaration) Done() float64 {
 	return min(float64(d.Build.Read)/float64(d.Build.Expected), 0.99)
 }
 
-// Name returns the attribute's name for messages, such as person.email.
-func (d Declaration) Name() string { return fmt.Sprintf("%s.%s", d.Type, d.Attribute) }
+// Name returns the attributes' name for messages, such as person.email or order.status+total.
+func (d Declaration) Name() string { return d.Type + "." + strings.Join(d.Fields.Names(), "+") }
+
+// On reports whether d is the index of these attributes, in this order.
+func (d Declaration) On(attributes []string) bool { return slices.Equal(d.Fields.Names(), attributes) }
 
 // ID identifies the place of d, which only one declaration can have at a time.
 func (d Declaration) ID() string {
 	return fmt.Sprintf("%s#%d#%s", d.Workspace, d.Place, d.Type)
 }
 
-// Compare orders declarations by workspace, type and attribute.
+// Compare orders declarations by workspace, type and attributes.
 func (d Declaration) Compare(e Declaration) int {
-	return cmp.Or(cmp.Compare(d.Workspace, e.Workspace), cmp.Compare(d.Type, e.Type), cmp.Compare(d.Attribute, e.Attribute))
+	return cmp.Or(cmp.Compare(d.Workspace, e.Workspace), cmp.Compare(d.Type, e.Type), slices.Compare(d.Fields.Names(), e.Fields.Names()))
 }
 
 // Written reports whether writers add keys for d.
 func (d Declaration) Written() bool { return d.State != Removing }
 
-// Partition names the partition that holds all keys of d. The name is unique, because a
-// workspace cannot contain '#'.
-func (d Declaration) Partition() string {
-	return fmt.Sprintf("%s#%d#%s#%s", d.Workspace, len(d.Type), d.Type, d.Attribute)
+// Partition names the partition that holds the keys of d with a Lead, and those of no other
+// declaration. What precedes the Lead begins with the lengths of the names, and a workspace cannot
+// contain '#'.
+func (d Declaration) Partition(lead string) string {
+	if names := d.Fields.Names(); len(names) == 1 {
+		return fmt.Sprintf("%s#%d#%s#%s", d.Workspace, len(d.Type), d.Type, names[0])
+	}
+	lengths := []string{strconv.Itoa(len(d.Type))}
+	for _, name := range d.Fields.Names() {
+		lengths = append(lengths, strconv.Itoa(len(name)))
+	}
+	names := append([]string{d.Type}, d.Fields.Names()...)
+	return fmt.Sprintf("%s#%s#%s#%s", d.Workspace, strings.Join(lengths, ","), strings.Join(names, "#"), base64.RawURLEncoding.EncodeToString([]byte(lead)))
+}
+
+// Owns reports whether a partition has keys of d.
+func (d Declaration) Owns(partition string) bool {
+	own := d.Partition("")
+	return partition == own || len(d.Fields.List()) > 1 && strings.HasPrefix(partition, own)
 }
 
 // Validate checks a new declaration. The error says what to change.
@@ -105,12 +131,33 @@ func (d Declaration) Validate() error {
 		return fmt.Errorf("%q is not a workspace", d.Workspace)
 	case record.CheckName(d.Type) != nil:
 		return fmt.Errorf("the type %w", record.CheckName(d.Type))
-	case record.CheckName(d.Attribute) != nil:
-		return fmt.Errorf("the attribute %w", record.CheckName(d.Attribute))
-	case d.ValueType != Text && d.ValueType != Number && d.ValueType != Boolean:
-		return fmt.Errorf("the type of its values must be %s, %s or %s, not %q", Text, Number, Boolean, d.ValueType)
+	case len(d.Fields.List()) == 0:
+		return fmt.Errorf("the attribute %w", record.CheckName(""))
 	}
-	if _, op := Cut(d.Attribute); op != "" {
+	used, size := make(map[string]bool), len(d.Type)
+	for _, f := range d.Fields.List() {
+		if err := f.validate(); err != nil {
+			return err
+		}
+		if used[f.Name] {
+			return fmt.Errorf("the attribute %q is given twice", f.Name)
+		}
+		used[f.Name], size = true, size+len(f.Name)
+	}
+	if len(used) > 1 && size > maxNames {
+		return fmt.Errorf("the names of the type and the attributes have %d bytes; for an index of several attributes, the maximum is %d", size, maxNames)
+	}
+	return nil
+}
+
+func (f Field) validate() error {
+	switch {
+	case record.CheckName(f.Name) != nil:
+		return fmt.Errorf("the attribute %w", record.CheckName(f.Name))
+	case f.ValueType != Text && f.ValueType != Number && f.ValueType != Boolean:
+		return fmt.Errorf("the type of its values must be %s, %s or %s, not %q", Text, Number, Boolean, f.ValueType)
+	}
+	if _, op := Cut(f.Name); op != "" {
 		return fmt.Errorf("the attribute must not end in [%s], because that is an operator of queries", op)
 	}
 	return nil

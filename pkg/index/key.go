@@ -15,44 +15,69 @@ import (
 )
 
 const (
-	maxTextBytes = 800 // bytes of UTF-8, in which U+0000 counts twice; a DynamoDB key has at most 1,024 bytes
+	maxTextBytes = 800 // of all values of a key; of a text, bytes of UTF-8, in which U+0000 counts twice; a DynamoDB key has at most 1,024 bytes
 	maxDigits    = 38  // maximum number of significant digits
 	maxExponent  = 125 // largest absolute exponent of a number in the form d.ddde±nnn
 
-	// MaxKeyBytes is the size of a key with the longest text and the longest id.
-	MaxKeyBytes = maxTextBytes + len(endOfText) + record.MaxIDLength
+	// MaxKeyBytes is the size of a Key.Rest with the longest values and the longest id.
+	MaxKeyBytes = maxTextBytes + MaxFields*len(endOfText) + record.MaxIDLength
 )
 
 const endOfText = "\x00\x01"
 
-// A key sorts an entity by the value of an attribute and then by id. It is the value's code
-// followed by the id. No code is a prefix of another, and codes sort as values do. In hex:
+// Key is where an index sorts an entity: by the values of its attributes, then by id. The zero Key
+// means that the index lacks the entity. No code is a prefix of another, and codes sort as values do.
+// In hex:
 //
 //   - A text is its UTF-8, with 00 FF for each 00, and then 00 01.
 //   - Zero is 02. A positive number is 03, the exponent plus 128, the digits in ASCII without
 //     trailing zeros, and 00. A negative number is 01, and then the complement of what follows
 //     03 in the code of its absolute value.
 //   - A boolean is 01 or 02.
-//
-// The constant first sorts before all keys. A code followed by last sorts after all keys with that
-// code, because every byte of an id is lower than last.
+type Key struct {
+	Lead string // the code of the first value if the index covers several attributes; otherwise ""
+	Rest string // the codes of the other values, and then the id
+}
+
+func (k Key) String() string { return k.Lead + k.Rest }
+
+// first sorts before all keys. A code followed by last sorts after all keys with that code, because
+// every byte of a code or an id is lower than last.
 const (
 	first = "\x00"
 	last  = "\xff"
 )
 
-// Key returns the key of an entity for d, or "" if the entity has none. present says whether
-// the entity has the attribute.
-func (d Declaration) Key(id string, attributes json.RawMessage) (key string, present bool) {
-	value := member(attributes, d.Attribute)
-	if value == nil {
-		return "", false
+// Key returns the key of an entity for d, or the zero Key if the entity has none. present says
+// whether the entity has all attributes.
+func (d Declaration) Key(id string, attributes json.RawMessage) (key Key, present bool) {
+	var codes [MaxFields]string
+	fits, size := true, 0
+	fields := d.Fields.List()
+	for i, f := range fields {
+		value := member(attributes, f.Name)
+		if value == nil {
+			return Key{}, false
+		}
+		code, err := f.ValueType.code(value)
+		codes[i], fits, size = code, fits && err == nil, size+f.ValueType.size(code)
 	}
-	code, err := d.ValueType.code(value)
-	if err != nil {
-		return "", true
+	if !fits || size > maxTextBytes {
+		return Key{}, true
 	}
-	return code + id, true
+	if len(fields) > 1 {
+		key.Lead, codes[0] = codes[0], ""
+	}
+	key.Rest = strings.Join(codes[:], "") + id
+	return key, true
+}
+
+// size returns what a code counts toward maxTextBytes.
+func (k ValueType) size(code string) int {
+	if k == Text {
+		return len(strings.TrimSuffix(code, endOfText))
+	}
+	return len(code)
 }
 
 // member returns nil if the object has no such member. The object must be well-formed.

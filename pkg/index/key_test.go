@@ -12,16 +12,16 @@ import (
 // keys returns the keys of two entities. ok is false if one of the values cannot be indexed.
 func keys(t *testing.T, kind ValueType, idA, valueA, idB, valueB string) (a, b string, ok bool) {
 	t.Helper()
-	d := Declaration{Attribute: "x", ValueType: kind}
+	d := Declaration{Fields: Fields{{Name: "x", ValueType: kind}}}
 	key := func(id, value string) string {
 		key, present := d.Key(id, json.RawMessage(`{"w":"","x":`+value+`,"y":[]}`))
-		if !present {
-			t.Errorf("%s is not there", value)
+		if !present || key.Lead != "" {
+			t.Errorf("%s: present %v, lead %q", value, present, key.Lead)
 		}
-		if _, err := kind.code([]byte(value)); (err == nil) != (key != "") || key != "" && (key <= first || key >= last+last || len(key) > MaxKeyBytes) {
+		if _, err := kind.code([]byte(value)); (err == nil) != (key != Key{}) || key != (Key{}) && (key.Rest <= first || key.Rest >= last+last || len(key.Rest) > MaxKeyBytes) {
 			t.Errorf("%s has the key %q, %v", value, key, err)
 		}
-		return key
+		return key.Rest
 	}
 	a, b = key(idA, valueA), key(idB, valueB)
 	return a, b, a != "" && b != ""
@@ -119,12 +119,41 @@ func wantFound(t *testing.T, kind ValueType, value, key string, more map[Operato
 	want := map[Operator]bool{Equal: compared == 0, Greater: compared > 0, GreaterOrEqual: compared >= 0, Less: compared < 0, LessOrEqual: compared <= 0}
 	maps.Copy(want, more)
 	for op, selects := range want {
-		q := Query{Declaration: Declaration{Attribute: "x", ValueType: kind}}
-		if err := q.Where(Condition{op, value}); err != nil {
+		q := Query{Declaration: Declaration{Fields: Fields{{Name: "x", ValueType: kind}}}}
+		if err := q.Where(Condition{"x", op, value}); err != nil {
 			t.Fatalf("%s %q: %v", op, value, err)
 		}
-		if low, high, err := q.Bounds(); err != nil || (low < key && key < high) != selects || low == key || key == high {
-			t.Errorf("%q [%s] selects from %q to %q; whether it selects %q should be %v", value, op, low, high, key, selects)
+		if b, err := q.Bounds(); err != nil || (b.Low < key && key < b.High) != selects || b.Low == key || key == b.High {
+			t.Errorf("%q [%s] selects from %q to %q; whether it selects %q should be %v", value, op, b.Low, b.High, key, selects)
+		}
+	}
+}
+
+// The keys of one declaration are in partitions of its own, within the limits of DynamoDB.
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	text := func(names ...string) (f Fields) {
+		for i, name := range names {
+			f[i] = Field{name, Text}
+		}
+		return f
+	}
+	var all []Declaration
+	for _, typ := range []string{"a", "a#b", "1,1"} {
+		for _, f := range []Fields{text("a"), text("b#c"), text("a", "b"), text("b", "a"), text("a", "b", "c"), text("a#b", "c"), text("a", "b#c"), text("1,1,1#a#a#a", "b")} {
+			all = append(all, Declaration{Workspace: "w", Type: typ, Fields: f})
+		}
+	}
+	for i, d := range all {
+		for j, other := range all {
+			for _, lead := range []string{"", "x", strings.Repeat("\xff", maxTextBytes)} {
+				if len(other.Fields.List()) == 1 {
+					lead = ""
+				}
+				if partition := other.Partition(lead); d.Owns(partition) != (i == j) || len(partition) > 2048 {
+					t.Errorf("%s of %s owns %q of %s: %v", d.Fields, d.Type, partition, other.Fields, i != j)
+				}
+			}
 		}
 	}
 }

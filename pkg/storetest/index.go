@@ -24,7 +24,7 @@ func Indexes(t *testing.T, open func(t *testing.T) index.Store) {
 }
 
 func declaration(typ, attribute string, place int) index.Declaration {
-	return index.Declaration{Workspace: workspace, Type: typ, Attribute: attribute, ValueType: index.Text, Place: place, State: index.Writing}
+	return index.Declaration{Workspace: workspace, Type: typ, Fields: index.Fields{{Name: attribute, ValueType: index.Text}}, Place: place, State: index.Writing}
 }
 
 func wantIndexes(t *testing.T, s index.Store, want ...index.Declaration) {
@@ -48,7 +48,8 @@ func testIndexesReadBack(t *testing.T, s index.Store) {
 	wantIndexes(t, s)
 	b := putIndex(t, s, declaration("person", "b \u00e9\x00#", 1))
 	c := declaration("person#1", "c", 2)
-	c.ValueType, c.State, c.Build = index.Number, index.Building, index.Build{Checkpoint: "z", Expected: 9, Read: 6, Indexed: 1, Absent: 2, Unfit: 3}
+	c.Fields = index.Fields{{Name: "c", ValueType: index.Number}, {Name: "a", ValueType: index.Boolean}, {Name: "b", ValueType: index.Text}}
+	c.State, c.Build = index.Building, index.Build{Checkpoint: "z", Expected: 9, Read: 6, Indexed: 1, Absent: 2, Unfit: 3}
 	c = putIndex(t, s, c)
 	a := putIndex(t, s, declaration("person", "a", 4))
 	wantIndexes(t, s, a, b, c)

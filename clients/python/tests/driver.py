@@ -36,7 +36,9 @@ def arguments(call: str, args: dict) -> tuple[list, dict]:
     if call == "left_files":
         return [args["id"], args.get("since")], {}
     if "where" in args:
-        args["where"] = sluice.Where(**args["where"])
+        where = args["where"]
+        one = isinstance(where, dict)
+        args["where"] = sluice.Where(**where) if one else [sluice.Where(**each) for each in where]
     return [], args
 
 

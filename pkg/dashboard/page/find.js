@@ -1,13 +1,12 @@
-// Finds records by what a person knows about them: an id, or the beginning of the value of an
-// indexed attribute.
+// Finds records by what a person knows about them: an id, or the value of an indexed attribute.
 
 const mostFound = 10; // maximum number of records found per attribute
 const indexAge = 60_000; // milliseconds for which the page keeps the list of indexed attributes
 
-/** The indexed attributes, as { type, attribute, value_type, state }, and when they were read. */
+/** The indexes, as GET /entity_index returns them, and when they were read. */
 let indexes = [], indexesAt = -Infinity;
 
-/** Reads which attributes are indexed, unless they were read recently. A service without the route entity_index has no indexes. */
+/** Reads which indexes there are, unless they were read recently. A service without the route entity_index has no indexes. */
 async function readIndexes(onFailure, signal) {
   if (Date.now() - indexesAt < indexAge) return;
   try {
@@ -20,20 +19,43 @@ async function readIndexes(onFailure, signal) {
   indexesAt = Date.now();
 }
 
-const indexNames = () => indexes.map(({ type, attribute }) => `${type} ${attribute}`).join(', ');
+/** How a value of an attribute is found, by what the search box says of it. */
+const ways = {
+  begins: { hint: 'the beginning of a text', fits: () => true },
+  text: { hint: 'a whole text', fits: () => true },
+  number: { hint: 'a number', fits: (text) => /^-?\d+(\.\d+)?$/.test(text) },
+  boolean: { hint: 'true or false', fits: (text) => text === 'true' || text === 'false' },
+};
+
+/**
+ * Returns what can be searched: the first attribute of each index, as { type, attribute, way }. An
+ * index that covers further attributes takes only whole values of the first.
+ */
+function searchable() {
+  const found = new Map();
+  for (const { type, attributes: [{ name, value_type: valueType }, ...others] } of indexes) {
+    const way = valueType === 'text' && others.length === 0 ? 'begins' : valueType;
+    const key = JSON.stringify([type, name]);
+    if (way === 'begins' || !found.has(key)) found.set(key, { type, attribute: name, way });
+  }
+  return [...found.values()];
+}
+
+/** Says which attributes are searched, and for what: "the beginning of a text (person email, person name), a number (person born)". */
+function searched() {
+  const all = searchable();
+  return Object.entries(ways).map(([way, { hint }]) => [hint, all.filter((one) => one.way === way).map(({ type, attribute }) => `${type} ${attribute}`)])
+    .filter(([, names]) => names.length > 0)
+    .map(([hint, names]) => `${hint} (${names.join(', ')})`).join(', ');
+}
 
 /** Says what the search box accepts. */
 function showIndexes() {
-  say($('find-hint'), indexes.length > 0 ? `The id of an entity or an event, or the beginning of a value: ${indexNames()}.` : 'The id of an entity or an event.');
+  say($('find-hint'), indexes.length > 0 ? `The id of an entity or an event, ${searched()}.` : 'The id of an entity or an event.');
 }
 
-/** Returns the query for the entities whose attribute matches a text, or undefined if none can match. */
-function valueQuery({ type, attribute, value_type: valueType }, text) {
-  const query = (operator) => ({ type, [`attributes.${attribute}${operator}`]: text, limit: mostFound });
-  if (valueType === 'text') return query('[prefix]');
-  const fits = valueType === 'number' ? /^-?\d+(\.\d+)?$/.test(text) : text === 'true' || text === 'false';
-  return fits ? query('') : undefined;
-}
+/** Returns the query for the entities whose attribute matches a text. */
+const valueQuery = ({ type, attribute, way }, text) => ({ type, [`attributes.${attribute}${way === 'begins' ? '[prefix]' : ''}`]: text, limit: mostFound });
 
 /**
  * Returns the records found for a text, as { found: [{ resource, record }], more }. If the text is
@@ -54,7 +76,7 @@ async function findRecords(text, signal, onFailure) {
   await readIndexes(onFailure, signal);
   const found = new Map();
   let more = false;
-  for (const query of indexes.map((index) => valueQuery(index, text)).filter(Boolean)) {
+  for (const query of searchable().filter(({ way }) => ways[way].fits(text)).map((one) => valueQuery(one, text))) {
     try {
       const { records, next } = await readPage('entity', query, signal, onFailure); // a page can be empty if values have changed
       for (const record of records) found.set(record.id, { resource: 'entity', record });
@@ -75,6 +97,6 @@ function drawFound(text, found, more = false) {
   $('found-none').hidden = found.length > 0;
   say($('found-none'), more ? 'The search ended early, because many values have changed lately. Enter more of the value.' : [
     isID(text) ? 'No entity and no event has this id.' : '',
-    indexes.length > 0 ? `No value begins with it: ${indexNames()}.` : 'Only ids can be found, because no attribute is indexed. An operator indexes one with: sluice indexes add TYPE ATTRIBUTE',
+    indexes.length > 0 ? `No entity has it as ${searched()}.` : 'Only ids can be found, because no attribute is indexed. An operator indexes one with: sluice indexes add TYPE ATTRIBUTE',
   ].filter(Boolean).join(' '));
 }

@@ -232,5 +232,5 @@ async function knownIndexes() {
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
   }
-  return indexes;
+  return indexes.flatMap(({ type, attributes }) => attributes.map(({ name, value_type: valueType }) => ({ type, attribute: name, value_type: valueType })));
 }

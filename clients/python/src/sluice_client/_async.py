@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, BinaryIO, Literal
 
@@ -106,7 +106,7 @@ class AsyncClient(Asyncio):
         self,
         type: str | None = None,
         *,
-        where: Where | None = None,
+        where: Where | Sequence[Where] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Page[Entity]:
@@ -114,7 +114,7 @@ class AsyncClient(Asyncio):
 
         Args:
             type: Only entities of this type; required with where.
-            where: Only entities whose attribute matches, in order of its value.
+            where: Only entities whose attributes match, in order of their values.
             limit: Maximum number of entities, 1 to 200; None lets the pacer choose. A request
                 never asks for more records than the limits have left.
             cursor: The next_cursor of the previous page.
@@ -125,7 +125,7 @@ class AsyncClient(Asyncio):
         self,
         type: str | None = None,
         *,
-        where: Where | None = None,
+        where: Where | Sequence[Where] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> AsyncRecords[Entity]:

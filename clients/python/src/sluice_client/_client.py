@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, BinaryIO, Literal
 
@@ -107,7 +107,7 @@ class Client(Blocking):
         self,
         type: str | None = None,
         *,
-        where: Where | None = None,
+        where: Where | Sequence[Where] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Page[Entity]:
@@ -115,7 +115,7 @@ class Client(Blocking):
 
         Args:
             type: Only entities of this type; required with where.
-            where: Only entities whose attribute matches, in order of its value.
+            where: Only entities whose attributes match, in order of their values.
             limit: Maximum number of entities, 1 to 200; None lets the pacer choose. A request
                 never asks for more records than the limits have left.
             cursor: The next_cursor of the previous page.
@@ -126,7 +126,7 @@ class Client(Blocking):
         self,
         type: str | None = None,
         *,
-        where: Where | None = None,
+        where: Where | Sequence[Where] | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Records[Entity]:

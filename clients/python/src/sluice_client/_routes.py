@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -36,7 +36,8 @@ class Where:
     """Selects entities by an attribute, which the operator of the service must have indexed.
 
     ``Where("email", "ada@example.com")`` selects a value, ``Where("born", gte=1815, lt=1900)``
-    selects a range, and ``Where("name", prefix="Ad")`` selects texts that begin with "Ad".
+    selects a range, and ``Where("name", prefix="Ad")`` selects texts that begin with "Ad". Of
+    several, for an index on several attributes, all but one must select a value.
     """
 
     attribute: str
@@ -167,10 +168,18 @@ def get_erasure_job(id_: str) -> Call[ErasureJob]:
 
 
 def list_entities(
-    type_: str | None, where: Where | None, limit: int | None, cursor: str | None
+    type_: str | None,
+    where: Where | Sequence[Where] | None,
+    limit: int | None,
+    cursor: str | None,
 ) -> Call[Page[Entity]]:
     """GET /entity."""
-    query = {"type": type_, "cursor": cursor, **(where.query() if where else {})}
+    query = {"type": type_, "cursor": cursor}
+    for one in [where] if isinstance(where, Where) else where or []:
+        for name, value in one.query().items():
+            if name != "order" and name in query:
+                raise ValueError(f"where has two conditions for {name}")
+            query[name] = value
     return _list("list-entity", "/entity", _EXPORT, query, limit, _records.entity)
 
 

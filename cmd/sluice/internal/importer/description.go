@@ -61,8 +61,11 @@ func Indexes(ctx context.Context, c *client.Client, d importfile.Description) (l
 	}
 	all, err := c.EntityIndexes(ctx)
 	for _, x := range all {
-		if x.State != "removing" {
-			list = append(list, importfile.Index{EntityType: x.Type, Attribute: x.Attribute, Type: importfile.ValueType(x.ValueType)})
+		if x.State == "removing" {
+			continue
+		}
+		for _, a := range x.Attributes {
+			list = append(list, importfile.Index{EntityType: x.Type, Attribute: a.Name, Type: importfile.ValueType(a.ValueType)})
 		}
 	}
 	return list, err
