@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -8,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -86,6 +89,20 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	got := scrape(t, url)
+	commits := value(got, "sluice_store_commit_duration_seconds")
+	if commits == 0 || commits > writers*each || got["sluice_store_commit_writes"].GetMetric()[0].GetHistogram().GetSampleSum() != writers*each {
+		t.Errorf("%v commits of %v writes", commits, got["sluice_store_commit_writes"])
+	}
+	reader.want(t, http.StatusCreated, "POST", "/create_export_job", `{"resource":"entity","format":"ndjson"}`)
+	err = s.Ready(t.Context(), time.Minute, func(context.Context) error {
+		if got = scrape(t, url); value(got, "sluice_jobs_ended_total", "kind=export", "status=succeeded") != 1 {
+			return errors.New("the export job has not succeeded")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []struct {
 		name   string
 		labels []string
@@ -105,11 +122,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s %v is %v, want %v", want.name, want.labels, v, want.value)
 		}
 	}
-	commits := value(got, "sluice_store_commit_duration_seconds")
-	if commits == 0 || commits > writers*each || got["sluice_store_commit_writes"].GetMetric()[0].GetHistogram().GetSampleSum() != writers*each {
-		t.Errorf("%v commits of %v writes", commits, got["sluice_store_commit_writes"])
-	}
-	for _, name := range []string{"sluice_store_read_duration_seconds", "sluice_store_file_bytes", "sluice_charge_duration_seconds", "process_resident_memory_bytes", "go_goroutines"} {
+	for _, name := range []string{"sluice_store_read_duration_seconds", "sluice_store_file_bytes", "sluice_store_written_bytes_total", "sluice_charge_duration_seconds", "process_resident_memory_bytes", "go_goroutines"} {
 		if value(got, name) == 0 {
 			t.Errorf("%s is missing or 0", name)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"sluice/pkg/bolt"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/job"
 )
 
 // durations are the upper bounds of the buckets of latencies, in seconds: a read takes 0.1 ms, and a
@@ -109,7 +110,10 @@ func (m *metrics) gauge(name, help string, labels prometheus.Labels, value func(
 
 // watch adds metrics of a server's files and jobs.
 func (m *metrics) watch(b *backend, jobs *background) {
+	ended := counter("jobs_ended_total", "Jobs that a run has ended.", "kind", "status")
+	m.registry.MustRegister(ended)
 	for kind, runner := range jobs.byKind() {
+		runner.OnEnd(func(s job.Status) { ended.WithLabelValues(kind, string(s)).Inc() })
 		m.gauge("jobs", "Jobs that have not ended.", prometheus.Labels{"kind": kind, "state": "waiting"}, func() float64 { n, _ := runner.Load(); return float64(n) })
 		m.gauge("jobs", "Jobs that have not ended.", prometheus.Labels{"kind": kind, "state": "running"}, func() float64 { _, n := runner.Load(); return float64(n) })
 	}
@@ -124,6 +128,7 @@ func (m *metrics) watch(b *backend, jobs *background) {
 			m.writes.Observe(float64(writes))
 		},
 	})
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "sluice", Name: "store_written_bytes_total", Help: "Bytes of the pages that commits have written."}, func() float64 { return float64(b.embedded.WrittenBytes()) }))
 	m.gauge("store_file_bytes", "Size of the file with the records.", nil, func() float64 {
 		info, err := os.Stat(b.embedded.Path)
 		if err != nil {

@@ -33,6 +33,12 @@ func (t *table[R]) observe(o *Observer) { t.observer, t.writer.observer = o, o }
 // FreeBytes returns how much of the file with the records is free for later writes.
 func (s *Stores) FreeBytes() int { return s.db.Stats().FreeAlloc }
 
+// WrittenBytes returns how much commits have written to the file with the records since it was opened.
+func (s *Stores) WrittenBytes() int64 {
+	stats := s.db.Stats().TxStats
+	return stats.GetPageAlloc()
+}
+
 // Records returns how many entities, without tombstones, and how many events are stored, those that
 // have expired and are not removed yet included. It takes as long as a read of a record.
 func (s *Stores) Records() (entities, events int64, err error) {

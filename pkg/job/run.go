@@ -111,6 +111,9 @@ func (r *Run) conclude(ctx context.Context, err error) error {
 		return nil
 	}
 	r.Log.InfoContext(ctx, fmt.Sprintf("%s: a run has ended", w.kind), "status", r.Job.Status)
+	if w.cfg.ended != nil && r.Job.Status.Final() {
+		w.cfg.ended(r.Job.Status)
+	}
 	return r.clean()
 }
 

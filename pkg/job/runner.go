@@ -73,6 +73,10 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
+// OnEnd makes runs call ended with the status with which a job has ended. It must be called before
+// Start. ended must be safe for concurrent use.
+func (r *Runner) OnEnd(ended func(Status)) { r.worker.cfg.ended = ended }
+
 // Load returns how many jobs wait for a run, and how many are running.
 func (r *Runner) Load() (waiting, running int) {
 	r.mu.Lock()

@@ -37,6 +37,8 @@ type Config struct {
 	MaxTries int              // how many runs in a row may make no progress before the job fails; 5 by default
 	Now      func() time.Time // clock for the times of jobs; time.Now by default
 	Logger   *slog.Logger     // slog.Default by default
+
+	ended func(Status) // see Runner.OnEnd
 }
 
 // Worker runs the jobs of one kind. It is safe for concurrent use.
