@@ -72,7 +72,7 @@ type limiter struct {
 
 func (l limiter) charge(ctx context.Context, c caller) (ratelimit.Decision, error) {
 	return l.Charge(ctx, ratelimit.Request{
-		Subject: l.Subject(l.rows, c.address, c.keyID), Route: ratelimit.Route{Name: "create-event", Class: ratelimit.Import},
+		Subject: l.Subject(l.rows, ratelimit.Caller{Address: c.address, KeyID: c.keyID}), Route: ratelimit.Route{Name: "create-event", Class: ratelimit.Import},
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -23,26 +24,36 @@ import (
 
 type keyStorage = storage[access.Manager]
 
-func keysCommand(getenv func(string) string) *cobra.Command {
-	o := &keyStorage{
-		getenv: getenv, what: "API keys", variable: "KEYS_TABLE", logicalID: "KeysTable",
-		openDir: func(dir string) (access.Manager, error) { return bolt.OpenKeys(dir) },
-		openTable: func(client *dynamodb.Client, name string) (access.Manager, error) {
-			return dynamo.NewKeys(client, name)
-		},
-	}
-	return o.command("keys", "Create, list and revoke API keys",
-		`Create, list and revoke the API keys that a service with AUTH_MODE=api-key
-requires. Only a hash of a key is stored: the key is shown once, when it is
-created.`, createKeyCommand(o), listKeysCommand(o), revokeKeyCommand(o))
+// keysReader opens the API keys for a command that manages something else.
+type keysReader = beside[access.Manager]
+
+func keysBeside() *keysReader {
+	return &keysReader{flag: "keys-table", variable: "KEYS_TABLE", openDir: openKeysDir, openTable: openKeysTable}
 }
 
-func createKeyCommand(o *keyStorage) *cobra.Command {
+func openKeysDir(dir string) (access.Manager, error) { return bolt.OpenKeys(dir) }
+
+func openKeysTable(client *dynamodb.Client, name string) (access.Manager, error) {
+	return dynamo.NewKeys(client, name)
+}
+
+func keysCommand(getenv func(string) string) *cobra.Command {
+	o := &keyStorage{getenv: getenv, what: "API keys", variable: "KEYS_TABLE", logicalID: "KeysTable", openDir: openKeysDir, openTable: openKeysTable}
+	rows := &beside[ratelimit.RowManager]{flag: "limits-table", variable: "LIMITS_TABLE", openDir: openLimitsDir, openTable: openLimitsTable}
+	cmd := o.command("keys", "Create, list and revoke API keys",
+		`Create, list and revoke the API keys that a service with AUTH_MODE=api-key
+requires. Only a hash of a key is stored: the key is shown once, when it is
+created.`, createKeyCommand(o, rows), listKeysCommand(o), revokeKeyCommand(o), setPlanCommand(o, rows))
+	rows.addFlag(cmd, getenv, "rows of limits, to check that a plan exists")
+	return cmd
+}
+
+func createKeyCommand(o *keyStorage, rows *rowsReader) *cobra.Command {
 	var k access.Key
 	var scopes, from []string
 	var expiresIn string
 	cmd := &cobra.Command{
-		Use:   "create --scope SCOPE [--scope SCOPE] [--workspace NAME] [--name TEXT] [--from CIDR] [--expires-in TIME]",
+		Use:   "create --scope SCOPE [--scope SCOPE] [--workspace NAME] [--name TEXT] [--from CIDR] [--plan NAME] [--expires-in TIME]",
 		Short: "Create an API key and print it",
 		Long: `Create an API key and print it. It cannot be shown again. The command writes only
 the key to standard output, and everything else to standard error.
@@ -53,14 +64,16 @@ operator, beside dashboard, the usage of every address and key. Erase, beside im
 allows erasing an entity with its events. A key gives access only to the records of its
 workspace. A workspace exists as soon as a key names it.
 
-With --from, the service accepts the key only from addresses in these blocks.`,
+With --from, the service accepts the key only from addresses in these blocks. With
+--plan, the service counts the requests with the key by the key, and not by their
+addresses, under the limits of a plan that "sluice plans set" has made.`,
 		Example: `  sluice keys create --scope import --scope export
   KEY=$(sluice keys create --scope export --workspace acme --name "nightly report" --expires-in 90d)
   sluice keys create --scope import --from 192.0.2.0/24 --from 2001:db8::/48
   sluice keys create --table sluice-KeysTable-1ABCDEF --scope dashboard --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err := requireValues(cmd, "workspace", "expires-in", "from"); err != nil {
+			if err := requireValues(cmd, "workspace", "expires-in", "from", "plan"); err != nil {
 				return err
 			}
 			now := time.Now()
@@ -78,26 +91,30 @@ With --from, the service accepts the key only from addresses in these blocks.`,
 			if k.ExpiresAt, err = parseExpiry(expiresIn, now); err != nil {
 				return err
 			}
-			return printNewKey(cmd, o, k, now)
+			return printNewKey(cmd, o, rows, k, now)
 		},
 	}
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scope of the key: import, export, dashboard, erase or operator; may be repeated")
 	cmd.Flags().StringVar(&k.Workspace, "workspace", access.DefaultWorkspace, "workspace whose records the key can access")
 	cmd.Flags().StringVar(&k.Name, "name", "", "text that says what the key is for")
 	cmd.Flags().StringSliceVar(&from, "from", nil, "CIDR block or address from which the key is accepted; may be repeated (default: any address)")
+	cmd.Flags().StringVar(&k.Plan, "plan", "", "plan that sets the limits of the key (default: none, its requests are counted by address)")
 	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the key is valid, such as 12h or 90d (default: until it is revoked)")
 	completeValues(cmd, "scope", access.Scopes()...)
 	return cmd
 }
 
 // printNewKey creates a key with the properties in k, stores it and prints it.
-func printNewKey(cmd *cobra.Command, o *keyStorage, k access.Key, now time.Time) error {
+func printNewKey(cmd *cobra.Command, o *keyStorage, rows *rowsReader, k access.Key, now time.Time) error {
 	k, token, err := access.New(k, now)
 	if err != nil {
 		return usageError("%w", err)
 	}
 	s, where, err := o.openNew(cmd)
 	if err != nil {
+		return err
+	}
+	if err := checkPlanExists(cmd, o, rows, k.Plan); err != nil {
 		return err
 	}
 	if err := s.Create(cmd.Context(), k); err != nil {
@@ -108,11 +125,88 @@ func printNewKey(cmd *cobra.Command, o *keyStorage, k access.Key, now time.Time)
 		shown.Key = token.Reveal()
 		return printJSON(cmd.OutOrStdout(), shown)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), `The key %s is in %s: %s in the workspace %s, from: %s, expires: %s.
+	fmt.Fprintf(cmd.ErrOrStderr(), `The key %s is in %s: %s in the workspace %s, from: %s, plan: %s, expires: %s.
 Send it as "Authorization: Bearer ...". It is shown only once:
 
-`, k.ID, where, shown.scopes(), k.Workspace, shown.from(), shown.expires())
+`, k.ID, where, shown.scopes(), k.Workspace, shown.from(), cmp.Or(k.Plan, "none"), shown.expires())
 	fmt.Fprintln(cmd.OutOrStdout(), token.Reveal())
+	return nil
+}
+
+type rowsReader = beside[ratelimit.RowManager]
+
+// checkPlanExists returns an error if there is no such plan. It cannot tell if it does not know the
+// table of the plans.
+func checkPlanExists(cmd *cobra.Command, o *keyStorage, rows *rowsReader, plan string) error {
+	if plan == "" {
+		return nil
+	}
+	s, known, err := openBeside(cmd, o, rows)
+	if err != nil {
+		return err
+	}
+	if !known {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: without --limits-table, it is unknown whether there is such a plan.")
+		return nil
+	}
+	all, err := s.List(cmd.Context())
+	if _, invalid := errors.AsType[ratelimit.InvalidRows](err); err != nil && !invalid {
+		return fmt.Errorf("the plans cannot be read: %w", err)
+	}
+	if !slices.ContainsFunc(all, func(r ratelimit.Row) bool { return r.Plan == plan }) {
+		return usageError("there is no plan %q; \"sluice plans set\" makes one", plan)
+	}
+	noteThatPlansNeedKeys(cmd, o.getenv, o.dynamodb != "" || o.inTable(cmd))
+	return nil
+}
+
+func setPlanCommand(o *keyStorage, rows *rowsReader) *cobra.Command {
+	var none bool
+	cmd := &cobra.Command{
+		Use:   "set-plan ID PLAN | ID --none",
+		Short: "Give a key a plan, or take it away",
+		Example: `  sluice keys set-plan 7m3kq2xw9abc pro
+  sluice keys set-plan 7m3kq2xw9abc --none`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if none && len(args) != 1 || !none && len(args) != 2 {
+				return errors.New("give the id of a key, as \"sluice keys list\" shows it, and a plan or --none")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan := ""
+			if !none {
+				plan = args[1]
+			}
+			if err := access.CheckPlan(plan); err != nil || !none && plan == "" {
+				return usageError("%q: %w", plan, cmp.Or(err, errors.New("use --none for no plan")))
+			}
+			return setPlan(cmd, o, rows, args[0], plan)
+		},
+	}
+	cmd.Flags().BoolVar(&none, "none", false, "the key has no plan: its requests are counted by address")
+	return cmd
+}
+
+func setPlan(cmd *cobra.Command, o *keyStorage, rows *rowsReader, id, plan string) error {
+	s, where, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	if err := checkPlanExists(cmd, o, rows, plan); err != nil {
+		return err
+	}
+	k, err := s.SetPlan(cmd.Context(), id, plan)
+	if errors.Is(err, access.ErrNotFound) {
+		return fmt.Errorf("there is no key %q in %s; \"sluice keys list\" shows the keys", id, where)
+	}
+	if err != nil {
+		return fmt.Errorf("the plan of the key %s in %s was not set: %w", id, where, err)
+	}
+	if o.json {
+		return printJSON(cmd.OutOrStdout(), describe(k, time.Now()))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "The key %s has the plan %s. All instances apply it within %d seconds.\n", k.ID, cmp.Or(k.Plan, "none"), access.MaxAge/time.Second)
 	return nil
 }
 
@@ -160,9 +254,9 @@ func listKeys(cmd *cobra.Command, o *keyStorage, workspace string) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTATUS\tWORKSPACE\tSCOPES\tFROM\tCREATED\tEXPIRES\tNAME")
+	fmt.Fprintln(w, "ID\tSTATUS\tWORKSPACE\tSCOPES\tFROM\tPLAN\tCREATED\tEXPIRES\tNAME")
 	for _, k := range shown {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Status, k.Workspace, k.scopes(), k.from(), k.CreatedAt.Format(time.RFC3339), k.expires(), k.Name)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Status, k.Workspace, k.scopes(), k.from(), cmp.Or(k.Plan, "none"), k.CreatedAt.Format(time.RFC3339), k.expires(), k.Name)
 	}
 	return w.Flush()
 }
@@ -230,6 +324,7 @@ type keyJSON struct {
 	Name      string         `json:"name"`
 	Workspace string         `json:"workspace"`
 	Scopes    []access.Scope `json:"scopes"`
+	Plan      string         `json:"plan"` // "" if the key has none
 	From      []netip.Prefix `json:"from"` // empty if the key is accepted from any address
 	Status    access.Status  `json:"status"`
 	CreatedAt time.Time      `json:"created_at"`
@@ -238,7 +333,7 @@ type keyJSON struct {
 }
 
 func describe(k access.Key, now time.Time) keyJSON {
-	shown := keyJSON{ID: k.ID, Name: k.Name, Workspace: k.Workspace, Scopes: k.Scopes, From: append([]netip.Prefix{}, k.From...), Status: k.Status(now), CreatedAt: k.CreatedAt}
+	shown := keyJSON{ID: k.ID, Name: k.Name, Workspace: k.Workspace, Scopes: k.Scopes, Plan: k.Plan, From: append([]netip.Prefix{}, k.From...), Status: k.Status(now), CreatedAt: k.CreatedAt}
 	if !k.ExpiresAt.IsZero() {
 		shown.ExpiresAt = &k.ExpiresAt
 	}

@@ -22,27 +22,34 @@ import (
 
 type rowStorage = storage[ratelimit.RowManager]
 
+func newRowStorage(getenv func(string) string, what string) *rowStorage {
+	return &rowStorage{getenv: getenv, what: what, variable: "LIMITS_TABLE", logicalID: "LimitsTable", openDir: openLimitsDir, openTable: openLimitsTable}
+}
+
+func openLimitsDir(dir string) (ratelimit.RowManager, error) { return bolt.OpenLimits(dir) }
+
+func openLimitsTable(client *dynamodb.Client, name string) (ratelimit.RowManager, error) {
+	return dynamo.NewLimits(client, name)
+}
+
 func limitsCommand(getenv func(string) string) *cobra.Command {
-	o := &rowStorage{
-		getenv: getenv, what: "rows", variable: "LIMITS_TABLE", logicalID: "LimitsTable",
-		openDir: func(dir string) (ratelimit.RowManager, error) { return bolt.OpenLimits(dir) },
-		openTable: func(client *dynamodb.Client, name string) (ratelimit.RowManager, error) {
-			return dynamo.NewLimits(client, name)
-		},
-	}
-	return o.command("limits", "Set limits for single addresses and API keys, or block or observe them",
+	o, keys := newRowStorage(getenv, "rows"), keysBeside()
+	cmd := o.command("limits", "Set limits for single addresses and API keys, or block or observe them",
 		`Set the limits of single addresses, CIDR blocks and API keys, in rows that override
 the limits of the service. Each address in a block is counted separately. If several
 rows contain an address, only the row with the longest prefix applies. For a limit
 that this row does not set, the default of the service applies.
 
 A row for key:ID makes the service count the requests with this API key by the key,
-over all addresses, and not by their addresses. The action block of an address takes
-precedence over the row of a key, and that over the other rows of addresses.
+over all addresses, and not by their addresses. A key may also have a plan ("sluice
+plans"); its own row takes precedence for each limit that it sets. The action block of
+an address takes precedence over both, and they over the other rows of addresses.
 
 IPv6 clients are counted by their /64, or by the prefix length in CLIENT_IPV6_PREFIX.
 If the service has this variable, set it to the same value here. "sluice usage" shows
-how much of its limits an address or a key uses.`, setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o))
+how much of its limits an address or a key uses.`, setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o, keys))
+	keys.addFlag(cmd, getenv, "API keys")
+	return cmd
 }
 
 // ipv6Prefix parses CLIENT_IPV6_PREFIX as the service does.
@@ -84,10 +91,8 @@ For a limit that is not given, the default of the service applies. A row with on
   sluice limits set 2001:db8::/32 --requests 50 --action observe --table sluice-LimitsTable-1ABCDEF`,
 		Args: oneArg("one CIDR block, address or key:ID"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			for _, name := range []string{"records", "imports", "requests"} {
-				if n, _ := cmd.Flags().GetInt64(name); cmd.Flags().Changed(name) && n < 1 {
-					return usageError("--%s %d must be at least 1; omit it for the default, or use --action block", name, n)
-				}
+			if err := checkLimitFlags(cmd); err != nil {
+				return err
 			}
 			now := time.Now()
 			if r.ExpiresAt, err = parseExpiry(expiresIn, now); err != nil {
@@ -96,9 +101,7 @@ For a limit that is not given, the default of the service applies. A row with on
 			return setLimits(cmd, o, args[0], r, now)
 		},
 	}
-	cmd.Flags().Int64Var(&r.Records, "records", 0, "records per second, over all export routes")
-	cmd.Flags().Int64Var(&r.Imports, "imports", 0, "calls per second, over all import routes")
-	cmd.Flags().Int64Var(&r.Requests, "requests", 0, "requests per second to each route")
+	addLimitFlags(cmd, &r)
 	cmd.Flags().StringVar((*string)(&r.Action), "action", string(ratelimit.ActionLimit), "limit, block, unlimited or observe")
 	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the row applies, such as 12h or 90d (default: until it is removed)")
 	cmd.Flags().StringVar(&r.Note, "note", "", "text that says what the row is for")
@@ -108,6 +111,9 @@ For a limit that is not given, the default of the service applies. A row with on
 
 func parseRowName(text string, ipv6Prefix int) (ratelimit.Row, error) {
 	r, err := ratelimit.ParseRowName(text, ipv6Prefix)
+	if err == nil && r.Plan != "" {
+		err = errors.New("\"sluice plans\" manages plans")
+	}
 	if err == nil && r.KeyID != "" && !access.IsID(r.KeyID) {
 		err = fmt.Errorf("%q is not the id of a key; \"sluice keys list\" shows the ids", r.KeyID)
 	}
@@ -126,32 +132,8 @@ func setLimits(cmd *cobra.Command, o *rowStorage, name string, r ratelimit.Row, 
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc([]string{"records", "imports", "requests", "action"}, cmd.Flags().Changed) {
-		return usageError("the row would set nothing; set --records, --imports, --requests or --action (--action limit for the defaults)")
-	}
 	r.CIDR, r.KeyID = of.CIDR, of.KeyID
-	if r, err = ratelimit.NewRow(r, now); err != nil {
-		return usageError("%w", err)
-	}
-	warning, err := r.Limits().Check(exportRoutes())
-	if err != nil {
-		return usageError("%w", err)
-	}
-	if warning != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", warning+".")
-	}
-	s, where, err := o.openNew(cmd)
-	if err != nil {
-		return err
-	}
-	if err := s.Put(cmd.Context(), r); err != nil {
-		return fmt.Errorf("the row %s was not set in %s: %w", r.Name(), where, err)
-	}
-	if o.json {
-		return printJSON(cmd.OutOrStdout(), r)
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s. All instances apply it within %d seconds.\n", describeRow(r), ratelimit.MaxRowAge/time.Second)
-	return nil
+	return putRow(cmd, o, r, now)
 }
 
 func exportRoutes() (n int) {
@@ -178,6 +160,7 @@ func listLimits(cmd *cobra.Command, o *rowStorage) error {
 	if err != nil {
 		return err
 	}
+	rows = slices.DeleteFunc(rows, func(r ratelimit.Row) bool { return r.Plan != "" })
 	if len(invalid) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: these rows in %s are not valid and do not apply; replace them with \"sluice limits set\", or delete them:\n%v\n", where, errors.Join(invalid...))
 	}
@@ -257,10 +240,10 @@ func removeLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	return nil
 }
 
-func checkLimitsCommand(o *rowStorage) *cobra.Command {
+func checkLimitsCommand(o *rowStorage, keys *keysReader) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check ADDRESS [key:ID]",
-		Short: "Show which row applies to an address, or to an API key used from there",
+		Short: "Show which rows apply to an address, or to an API key used from there",
 		Example: `  sluice limits check 192.0.2.17
   sluice limits check 192.0.2.17 key:7m3kq2xw9abc`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -269,11 +252,11 @@ func checkLimitsCommand(o *rowStorage) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return checkLimits(cmd, o, args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return checkLimits(cmd, o, keys, args[0], args[1:]) },
 	}
 }
 
-func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) error {
+func checkLimits(cmd *cobra.Command, o *rowStorage, keys *keysReader, text string, names []string) error {
 	prefix, err := ipv6Prefix(o.getenv)
 	if err != nil {
 		return err
@@ -283,9 +266,9 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) 
 		return usageError("%q is not an IPv4 or IPv6 address", text)
 	}
 	var key ratelimit.Row
-	if len(keys) > 0 {
-		if key, err = parseRowName(keys[0], prefix); err == nil && key.KeyID == "" {
-			err = usageError("%q does not begin with key:", keys[0])
+	if len(names) > 0 {
+		if key, err = parseRowName(names[0], prefix); err == nil && key.KeyID == "" {
+			err = usageError("%q does not begin with key:", names[0])
 		}
 		if err != nil {
 			return err
@@ -299,27 +282,52 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, text string, keys []string) 
 	if err != nil {
 		return fmt.Errorf("the rows in %s: %w", where, err)
 	}
+	of := ratelimit.Caller{Address: client, KeyID: key.KeyID}
+	if of.Plan, err = planOf(cmd, o, keys, key.KeyID); err != nil {
+		return err
+	}
+	m := table.Find(of, time.Now())
 	address := ratelimit.AddressIdentity(client)
-	counted, r, found := table.Find(client, key.KeyID, time.Now())
 	if o.json {
-		shown := checkJSON{Address: address, Counted: ratelimit.Named(counted)}
-		if found {
-			shown.Row = &r
-		}
-		return printJSON(cmd.OutOrStdout(), shown)
+		return printJSON(cmd.OutOrStdout(), checkJSON{Address: address, Counted: ratelimit.Named(m.Identity), Rows: append([]ratelimit.Row{}, m.Rows...), MissingPlan: m.MissingPlan})
 	}
-	if !found {
+	if m.MissingPlan != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: there is no plan %q, which the key has.\n", m.MissingPlan)
+	}
+	if len(m.Rows) == 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: no row applies; the limits are the defaults\n", address)
-		return nil
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, expires: %s\n", address, describeRow(r), rowExpires(r))
+	for _, r := range m.Rows {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, expires: %s\n", address, describeRow(r), rowExpires(r))
+	}
 	return nil
 }
 
+// planOf returns the plan of a key; "" if it has none, or if there is no such key.
+func planOf(cmd *cobra.Command, o *rowStorage, keys *keysReader, id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	s, known, err := openBeside(cmd, o, keys)
+	if err != nil {
+		return "", err
+	}
+	if !known {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: without --keys-table, it is unknown whether the key has a plan.")
+		return "", nil
+	}
+	k, err := s.Get(cmd.Context(), id)
+	if errors.Is(err, access.ErrNotFound) {
+		err = nil
+	}
+	return k.Plan, err
+}
+
 type checkJSON struct {
-	Address string         `json:"address"` // for IPv6, the prefix that is counted as one address
-	Counted string         `json:"counted"` // who is charged: address:… or key:…
-	Row     *ratelimit.Row `json:"row"`     // null if the defaults apply
+	Address     string          `json:"address"` // for IPv6, the prefix that is counted as one address
+	Counted     string          `json:"counted"` // who is charged: address:… or key:…
+	Rows        []ratelimit.Row `json:"rows"`    // what the first does not set, the second does; none if the defaults apply
+	MissingPlan string          `json:"missing_plan,omitzero"`
 }
 
 func describeRow(r ratelimit.Row) string {

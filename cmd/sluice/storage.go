@@ -31,6 +31,49 @@ type storage[S any] struct {
 	json     bool
 }
 
+// beside is a second store that a command reads, in the place where the first one is.
+type beside[S any] struct {
+	flag      string // of the table's name
+	variable  string
+	openDir   func(dir string) (S, error)
+	openTable func(client *dynamodb.Client, name string) (S, error)
+
+	table string
+}
+
+func (b *beside[S]) addFlag(cmd *cobra.Command, getenv func(string) string, what string) {
+	cmd.PersistentFlags().StringVar(&b.table, b.flag, getenv(b.variable), fmt.Sprintf("DynamoDB table of the %s, with --table (env %s)", what, b.variable))
+}
+
+// openBeside opens b where s was opened. known is false if that is a deployment and nothing names the
+// table.
+func openBeside[S, T any](cmd *cobra.Command, s *storage[S], b *beside[T]) (store T, known bool, err error) {
+	ctx := cmd.Context()
+	var client *dynamodb.Client
+	table := b.table
+	switch {
+	case s.dynamodb != "":
+		client, table, err = localserver.OpenTable(ctx, s.getenv, s.dynamodb, b.variable, b.table)
+	case s.inTable(cmd):
+		if b.table == "" {
+			return store, false, nil
+		}
+		client, _, err = awsClient(ctx)
+	default:
+		store, err = b.openDir(s.dataDir)
+		return store, true, err
+	}
+	if err != nil {
+		return store, true, err
+	}
+	store, err = b.openTable(client, table)
+	return store, true, err
+}
+
+func (s *storage[S]) inTable(cmd *cobra.Command) bool {
+	return s.table != "" && !cmd.Flags().Changed("data-dir")
+}
+
 // command returns a command whose subcommands all have the flags that set fields of s.
 func (s *storage[S]) command(use, short, long string, subcommands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
@@ -86,7 +129,7 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 			return store, "", err
 		}
 		where = fmt.Sprintf("the table %s at %s", table, s.dynamodb)
-	case s.table != "" && !inDir:
+	case s.inTable(cmd):
 		var region string
 		if client, region, err = awsClient(ctx); err != nil {
 			return store, "", err

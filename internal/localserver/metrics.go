@@ -32,6 +32,7 @@ type metrics struct {
 	refusals  *prometheus.CounterVec
 	rejected  *prometheus.CounterVec
 	observed  prometheus.Counter
+	noPlan    prometheus.Counter
 	charge    prometheus.Histogram
 	failures  prometheus.Counter
 	reads     prometheus.Histogram
@@ -56,6 +57,7 @@ func newMetrics() *metrics {
 		decisions: counter("decisions_total", "Requests by what the limits decided: allowed, refused, blocked, or failed if nothing could be decided.", "decision"),
 		refusals:  counter("refusals_total", "Requests that a rule refused. One request may count for several rules.", "rule"),
 		rejected:  counter("access_refusals_total", "Requests rejected because of their API key, origin or host name.", "reason"),
+		noPlan:    prometheus.NewCounter(prometheus.CounterOpts{Namespace: "sluice", Name: "missing_plans_total", Help: "Requests counted by a key whose plan does not exist, so that the defaults applied."}),
 		observed:  prometheus.NewCounter(prometheus.CounterOpts{Namespace: "sluice", Name: "observed_total", Help: "Requests above a limit that passed because their row of limits only observes."}),
 		charge:    prometheus.NewHistogram(latency("charge_duration_seconds", "Time of a call to the store of counters.")),
 		failures:  prometheus.NewCounter(prometheus.CounterOpts{Namespace: "sluice", Name: "charge_failures_total", Help: "Charges that failed."}),
@@ -65,7 +67,7 @@ func newMetrics() *metrics {
 			Namespace: "sluice", Name: "store_commit_writes", Help: "How many writes share a transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
 	}
-	m.registry.MustRegister(m.requests, m.latency, m.records, m.decisions, m.refusals, m.rejected, m.observed, m.charge, m.failures,
+	m.registry.MustRegister(m.requests, m.latency, m.records, m.decisions, m.refusals, m.rejected, m.observed, m.noPlan, m.charge, m.failures,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -85,6 +87,9 @@ func (m *metrics) observe(o httpapi.Observed) {
 	}
 	if o.AccessRefused != "" {
 		m.rejected.WithLabelValues(o.AccessRefused).Inc()
+	}
+	if o.MissingPlan {
+		m.noPlan.Inc()
 	}
 	if o.Decision.Observed {
 		m.observed.Inc()

@@ -17,6 +17,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"sluice/pkg/ratelimit"
 )
 
 // Scope is a permission. A route requires one, and a key has one or more.
@@ -60,11 +62,22 @@ type Key struct {
 	Name       string         `json:"name,omitzero"` // for operators; 0 to 128 characters
 	Workspace  string         `json:"workspace"`     // 1 to 64 of the characters A-Z a-z 0-9 . _ -
 	Scopes     []Scope        `json:"scopes"`        // at least one, sorted
+	Plan       string         `json:"plan,omitzero"` // limits that the key shares with others, see ratelimit.Row; empty for none
 	From       []netip.Prefix `json:"from,omitzero"` // CIDR blocks the key may be used from, at most 50, without host bits; empty means anywhere
 	SecretHash Hash           `json:"secret_hash"`
 	CreatedAt  time.Time      `json:"created_at"`
 	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // when the key expires; zero if it does not
 	RevokedAt  time.Time      `json:"revoked_at,omitzero"` // when the key was revoked; zero if it was not
+}
+
+var errPlan = errors.New("the name of a plan has 1 to 32 of the characters a-z 0-9 . _ -")
+
+// CheckPlan returns an error if plan is neither the name of a plan nor "".
+func CheckPlan(plan string) error {
+	if plan != "" && !ratelimit.IsPlan(plan) {
+		return errPlan
+	}
+	return nil
 }
 
 // Hash is the SHA-256 of a secret; its text is hexadecimal. A secret has 160 random bits, so
@@ -85,7 +98,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 }
 
 // New returns a new key and its token. The key has the name, workspace, scopes, CIDR blocks
-// and expiry of k. New fails if any of them is invalid.
+// and expiry of k, and its plan. New fails if any of them is invalid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()
@@ -123,6 +136,9 @@ func (k Key) validate() error {
 		if !slices.Contains(Scopes(), s) {
 			return fmt.Errorf("there is no scope %q; scopes are import, export, dashboard, erase and operator", s)
 		}
+	}
+	if err := CheckPlan(k.Plan); err != nil {
+		return err
 	}
 	if len(k.From) > maxFrom {
 		return fmt.Errorf("a key can be tied to at most %d CIDR blocks", maxFrom)

@@ -65,17 +65,27 @@ func (s *Keys) List(ctx context.Context) (list []access.Key, err error) {
 	return list, err
 }
 
-func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (k access.Key, err error) {
-	if _, err := s.Get(ctx, id); err != nil {
-		return access.Key{}, err // return before update, which would create the file
-	}
-	err = s.file.update(ctx, "revoke key", func(keys *bbolt.Bucket) (err error) {
-		if k, err = getKey(keys, id); err != nil {
-			return err
-		}
+func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (access.Key, error) {
+	return s.change(ctx, "revoke key", id, func(k *access.Key) {
 		if k.RevokedAt.IsZero() {
 			k.RevokedAt = at.UTC().Truncate(time.Millisecond)
 		}
+	})
+}
+
+func (s *Keys) SetPlan(ctx context.Context, id, plan string) (access.Key, error) {
+	return s.change(ctx, "set the plan of the key", id, func(k *access.Key) { k.Plan = plan })
+}
+
+func (s *Keys) change(ctx context.Context, op, id string, apply func(*access.Key)) (k access.Key, err error) {
+	if _, err := s.Get(ctx, id); err != nil {
+		return access.Key{}, err // return before update, which would create the file
+	}
+	err = s.file.update(ctx, op, func(keys *bbolt.Bucket) (err error) {
+		if k, err = getKey(keys, id); err != nil {
+			return err
+		}
+		apply(&k)
 		return putRecord(keys, k.ID, k)
 	})
 	return k, err

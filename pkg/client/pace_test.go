@@ -61,7 +61,7 @@ var createEvent = ratelimit.Route{Name: "create-event", Class: ratelimit.Import}
 var loopback = netip.MustParseAddr("127.0.0.1")
 
 func subject(instance *ratelimit.Limiter) ratelimit.Subject {
-	return instance.Subject(nil, netip.PrefixFrom(loopback, loopback.BitLen()), "")
+	return instance.Subject(nil, ratelimit.Caller{Address: netip.PrefixFrom(loopback, loopback.BitLen())})
 }
 
 func (s *limited) RoundTrip(r *http.Request) (*http.Response, error) {

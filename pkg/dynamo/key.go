@@ -31,6 +31,7 @@ type KeysClient interface {
 //	id           S   partition key
 //	workspace    S
 //	name         S   absent if empty
+//	plan         S   absent if the key has none
 //	scopes       SS
 //	from         SS  CIDR blocks; absent if empty
 //	secret_hash  S   hexadecimal
@@ -86,13 +87,26 @@ func (s *Keys) List(ctx context.Context) ([]access.Key, error) {
 
 // Revoke implements access.Manager with one UpdateItem.
 func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (access.Key, error) {
+	return s.change(ctx, "revoke key", id, "SET #revoked_at = if_not_exists(#revoked_at, :at)", "revoked_at", attributeValues{":at": timeText(at)})
+}
+
+// SetPlan implements access.Manager with one UpdateItem.
+func (s *Keys) SetPlan(ctx context.Context, id, plan string) (access.Key, error) {
+	if plan == "" {
+		return s.change(ctx, "remove the plan of the key", id, "REMOVE #plan", "plan", nil)
+	}
+	return s.change(ctx, "set the plan of the key", id, "SET #plan = :plan", "plan", attributeValues{":plan": text(plan)})
+}
+
+// change applies an update of one attribute to a key that exists.
+func (s *Keys) change(ctx context.Context, op, id, update, attribute string, values attributeValues) (access.Key, error) {
 	out, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                 &s.table,
 		Key:                       attributeValues{"id": text(id)},
 		ConditionExpression:       aws.String("attribute_exists(#id)"),
-		UpdateExpression:          aws.String("SET #revoked_at = if_not_exists(#revoked_at, :at)"),
-		ExpressionAttributeNames:  map[string]string{"#id": "id", "#revoked_at": "revoked_at"},
-		ExpressionAttributeValues: attributeValues{":at": timeText(at)},
+		UpdateExpression:          &update,
+		ExpressionAttributeNames:  map[string]string{"#id": "id", "#" + attribute: attribute},
+		ExpressionAttributeValues: values,
 		ReturnValues:              types.ReturnValueAllNew,
 	})
 	var absent *types.ConditionalCheckFailedException
@@ -100,7 +114,7 @@ func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (access.Key,
 	case errors.As(err, &absent):
 		return access.Key{}, access.ErrNotFound
 	case err != nil:
-		return access.Key{}, fmt.Errorf("revoke key: %w", err)
+		return access.Key{}, fmt.Errorf("%s: %w", op, err)
 	}
 	return keyFromItem(out.Attributes)
 }
@@ -131,6 +145,9 @@ func keyToItem(k access.Key) attributeValues {
 	if k.Name != "" {
 		item["name"] = text(k.Name)
 	}
+	if k.Plan != "" {
+		item["plan"] = text(k.Plan)
+	}
 	if !k.ExpiresAt.IsZero() {
 		item["expires_at"] = timeText(k.ExpiresAt)
 	}
@@ -145,6 +162,7 @@ func keyFromItem(item attributeValues) (access.Key, error) {
 	k := access.Key{
 		ID:        r.text("id"),
 		Name:      r.optionalText("name"),
+		Plan:      r.optionalText("plan"),
 		Workspace: r.text("workspace"),
 		CreatedAt: r.time("created_at").Time(),
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -26,7 +25,7 @@ type LimitsClient interface {
 // Limits is a ratelimit.RowManager. It is safe for concurrent use. The attributes of an item
 // are
 //
-//	cidr        S  partition key: the row's name, such as 192.0.2.0/24 or key:7m3kq2xw9abc
+//	cidr        S  partition key: the row's name, 192.0.2.0/24, key:7m3kq2xw9abc or plan:pro
 //	action      S
 //	updated_at  N  Unix time in seconds
 //	records     N  absent means the default
@@ -152,11 +151,9 @@ func rowToItem(r ratelimit.Row) attributeValues {
 func rowFromItem(item attributeValues) (r ratelimit.Row, err error) {
 	read := readItem(item)
 	name := read.text("cidr")
-	id, isKey := ratelimit.KeyID(name)
-	if isKey {
-		r.KeyID = id
-	} else {
-		r.CIDR, err = netip.ParsePrefix(name)
+	const anyIPv6 = 128 // CLIENT_IPV6_PREFIX may have been different when the row was put
+	if r, err = ratelimit.ParseRowName(name, anyIPv6); err == nil && r.Name() != name {
+		err = fmt.Errorf("the name is not in the form %s", r.Name())
 	}
 	r.Action, r.Note = ratelimit.Action(read.text("action")), read.optionalText("note")
 	r.UpdatedAt, r.ExpiresAt = unixTime(read.optionalNumber("updated_at")), unixTime(read.optionalNumber("expires_at"))

@@ -32,9 +32,19 @@ const (
 	refusedHost        = "unknown_host"
 )
 
+// check authenticates a token: [access.Authenticator.Authenticate], or Precheck before the charge.
+type check func(ctx context.Context, token string, client netip.Addr) (access.Decision, error)
+
+// precheckKey is the check before the charge.
+func (s *service) precheckKey(r *request) check {
+	return func(ctx context.Context, token string, client netip.Addr) (access.Decision, error) {
+		return s.Access.Precheck(ctx, token, client, r.client)
+	}
+}
+
 // authenticate checks how the request arrived and who sent it, and sets r.key and r.workspace.
 // Every invalid key gets the same error. On public routes, no key is checked.
-func (e *endpoint) authenticate(ctx context.Context, r *request) (err error) {
+func (e *endpoint) authenticate(ctx context.Context, r *request, checked check) (err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -52,17 +62,17 @@ func (e *endpoint) authenticate(ctx context.Context, r *request) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.admit(ctx, r, key, e.route.Scopes()...)
+	return e.admit(ctx, r, key, checked, e.route.Scopes()...)
 }
 
 // admit accepts an API key that is valid and has one of the scopes. If only the scope is missing,
 // admit returns an error but still sets r.key.
-func (s *service) admit(ctx context.Context, r *request, key string, scopes ...access.Scope) error {
+func (s *service) admit(ctx context.Context, r *request, key string, checked check, scopes ...access.Scope) error {
 	client, err := netip.ParseAddr(r.address)
 	if err != nil {
 		return err
 	}
-	d, err := s.Access.Authenticate(ctx, key, client)
+	d, err := checked(ctx, key, client)
 	r.log.keyID = d.KeyID
 	switch {
 	case err != nil:

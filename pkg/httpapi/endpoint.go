@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -59,9 +60,10 @@ type endpoint struct {
 // ServeHTTP takes a request through all steps, in order. The result of the action is sent only if
 // the rate limits allow it.
 //
-// A request is authenticated after it was charged or prechecked, so that the limits also apply to
-// clients that guess keys. Only a key with a row of limits is checked before, because a request is
-// counted by that key if it is valid, and otherwise by its address.
+// On routes that need a key, a request is authenticated first: if its key is valid and has limits of
+// its own, it is counted by the key, and otherwise by its address. A client that guesses keys is
+// charged first instead, so that the limits also apply to guesses; if its key proves valid after all
+// and is counted, it is charged too, and the result of that charge stands.
 //
 // An export is charged after its action, for the records that it found. If it is known to ask for
 // more than a limit has left, it is refused before its action. Any other request is charged before
@@ -80,28 +82,20 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		r.write(w, r.problem(err))
 		return
 	}
-	r.subject = e.subject(r.client, claimedKey(r))
-	var rejected error // why the caller is rejected
-	keyFirst := r.subject.ByKey()
-	if keyFirst {
-		rejected = e.authenticate(ctx, r)
-		r.subject = e.subject(r.client, r.key.ID)
-	}
-
-	export := e.route.Class == ratelimit.Export
-	if export {
-		err = e.precheck(r)
-	} else {
-		err = e.charge(ctx, r, 0)
+	authenticated, rejected := e.resolve(ctx, r)
+	err = e.begun(ctx, r)
+	if err == nil && !authenticated {
+		rejected = e.authenticate(ctx, r, e.Access.Authenticate)
+		if e.recount(r) {
+			err = e.begun(ctx, r)
+		}
 	}
 	if err != nil {
 		r.write(w, r.problem(err))
 		return
 	}
 
-	if !keyFirst {
-		rejected = e.authenticate(ctx, r)
-	}
+	export := e.route.Class == ratelimit.Export
 	var out response
 	if err = rejected; err == nil {
 		err = e.read(r)
@@ -154,17 +148,43 @@ func (e *endpoint) identify(ctx context.Context, r *request) (err error) {
 	return nil
 }
 
-// claimedKey returns the id of the API key that r claims to have; "" for none. The key may not be
-// valid.
-func claimedKey(r *request) string {
-	text, _, _ := token(r)
-	t, _ := access.ParseToken(text)
-	return t.ID
+// resolve finds out who is counted. On most routes that needs the API key, so the request is
+// authenticated too; rejected says why the caller is rejected. If authenticated is false, it has to be
+// done after the charge.
+func (e *endpoint) resolve(ctx context.Context, r *request) (authenticated bool, rejected error) {
+	r.subject = e.subject(ratelimit.Caller{Address: r.client})
+	if e.AccessOff || e.route.Scope == access.Public || r.subject.Limits.Action == ratelimit.ActionBlock {
+		return false, nil
+	}
+	if rejected = e.authenticate(ctx, r, e.precheckKey(r)); errors.Is(rejected, access.ErrGuessing) {
+		return false, nil
+	}
+	e.recount(r)
+	return true, rejected
+}
+
+// recount makes r count by its API key, if it has been verified and has limits of its own. It reports
+// whether that changes who is counted.
+func (e *endpoint) recount(r *request) bool {
+	if r.key.ID == "" || e.route.Scope == access.Public {
+		return false
+	}
+	before := r.subject.Identity
+	r.subject = e.subject(ratelimit.Caller{Address: r.client, KeyID: r.key.ID, Plan: r.key.Plan})
+	return r.subject.Identity != before
 }
 
 // subject resolves who is counted; see [ratelimit.Limiter.Subject].
-func (s *service) subject(client netip.Prefix, keyID string) ratelimit.Subject {
-	return s.limiter.Subject(s.Rows.Value(), client, keyID)
+func (s *service) subject(c ratelimit.Caller) ratelimit.Subject {
+	return s.limiter.Subject(s.Rows.Value(), c)
+}
+
+// begun prechecks an export, and charges any other request.
+func (e *endpoint) begun(ctx context.Context, r *request) error {
+	if e.route.Class == ratelimit.Export {
+		return e.precheck(r)
+	}
+	return e.charge(ctx, r, 0)
 }
 
 // precheck refuses an export from a blocked client, or one that is known to ask for more than a

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"sluice/internal/test/lambdatest"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/api"
 	"sluice/pkg/httpapi"
@@ -214,6 +215,87 @@ func TestActionsOfKeys(t *testing.T) {
 		}
 		if resp := g.invoke(t, "create-event", wrong(key), createEvent("192.0.2.2")); resp.StatusCode != 401 {
 			t.Errorf("%s, wrong secret: %d %s", tt.action, resp.StatusCode, resp.Body)
+		}
+	}
+}
+
+// A key's own row overrides single limits of its plan. If the plan is missing, the defaults apply to
+// the key, and the log and a metric say so.
+func TestAKeyWithAPlanIsCountedByItself(t *testing.T) {
+	store := rowsOf(ratelimit.Limits{Action: ratelimit.ActionLimit, Imports: 7}, "192.0.2.0/24")
+	store = append(store, ratelimit.Row{Plan: "pro", Action: "limit", Imports: 3, Requests: 50})
+	g := withKeyRows(t, &store)
+	of := func(plan string) string {
+		return g.keyLike(t, access.Key{Workspace: "w", Plan: plan, Scopes: []access.Scope{access.Import}}, func(*access.Key) {})
+	}
+	pro, other, special, lost := of("pro"), of("pro"), of("pro"), of("gone")
+	store = append(store, ratelimit.Row{KeyID: idOf(special), Action: "limit", Imports: 5})
+	for _, tt := range []struct {
+		key    string
+		limits string
+		room   int
+	}{
+		{pro, `"imports";q=3;w=1, "requests";q=50;w=1`, 3},
+		{other, `"imports";q=3;w=1, "requests";q=50;w=1`, 3},
+		{special, `"imports";q=5;w=1, "requests";q=50;w=1`, 5},
+		{lost, `"imports";q=200;w=1, "requests";q=200;w=1`, 200},
+	} {
+		for n := range 6 {
+			status := 201
+			if n >= tt.room {
+				status = 429
+			}
+			resp := g.invoke(t, "create-event", tt.key, createEvent(fmt.Sprintf("192.0.2.%d", n+1)))
+			if resp.StatusCode != status || resp.Headers["RateLimit-Policy"] != tt.limits {
+				t.Errorf("request %d of %s: %d with %s, want %d with %s", n, idOf(tt.key), resp.StatusCode, resp.Headers["RateLimit-Policy"], status, tt.limits)
+			}
+		}
+	}
+	if got := g.charged(t, "192.0.2.1"); got != "[]" {
+		t.Errorf("the address is charged %s", got)
+	}
+	if n, m := strings.Count(g.log.String(), `"missing_plan":"gone"`), strings.Count(g.log.String(), `"MissingPlans":1`); n != 6 || m != 6 || strings.Count(g.log.String(), "missing_plan") != 6 {
+		t.Errorf("%d lines and %d metrics tell of the missing plan: %s", n, m, g.log)
+	}
+}
+
+// Beyond the bound of guesses, the address is charged first; then the key too, whose result stands.
+func TestAKeyOfAPlanBehindAnAddressThatGuesses(t *testing.T) {
+	const address = "192.0.2.1"
+	store := rowsOf(ratelimit.Limits{Action: ratelimit.ActionLimit, Imports: 12, Requests: 100}, address+"/32")
+	store = append(store, ratelimit.Row{Plan: "pro", Action: "limit", Imports: 3})
+	g := withKeyRows(t, &store)
+	like := access.Key{Workspace: "w", Plan: "pro", Scopes: []access.Scope{access.Import, access.Export}}
+	early, late, export := g.keyLike(t, like, func(*access.Key) {}), g.keyLike(t, like, func(*access.Key) {}), g.keyLike(t, like, func(*access.Key) {})
+	want := func(what, route, key string, ev events.APIGatewayV2HTTPRequest, status int) {
+		t.Helper()
+		if resp := g.invoke(t, route, key, ev); resp.StatusCode != status {
+			t.Errorf("%s: %d %s, want %d", what, resp.StatusCode, resp.Body, status)
+		}
+	}
+	want("before the guesses", "create-event", early, createEvent(address), 201)
+	for range 10 {
+		_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now())
+		want("a guess", "create-event", "Bearer "+token.Reveal(), createEvent(address), 401)
+	}
+	want("a known key", "create-event", early, createEvent(address), 201)
+	want("an unknown key, the address has room", "create-event", late, createEvent(address), 201)
+	want("an unknown key, the address has room", "list-event", export, lambdatest.Event("GET", "/event", address, ""), 200)
+	want("the key is known now", "create-event", late, createEvent(address), 201)
+	for range 2 { // 10 guesses, the first request of late, and this one
+		_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now())
+		g.invoke(t, "create-event", "Bearer "+token.Reveal(), createEvent(address))
+	}
+	unread := g.keyLike(t, like, func(*access.Key) {})
+	want("an unknown key, the address has no room", "create-event", unread, createEvent(address), 429)
+	want("the key has room", "create-event", late, createEvent(address), 201)
+	want("the key has none", "create-event", late, createEvent(address), 429)
+	for identity, counters := range map[string]string{
+		"key:" + idOf(early): "[imports:2 r_create_event:2]", "key:" + idOf(late): "[imports:3 r_create_event:3]", "key:" + idOf(unread): "[]",
+		"key:" + idOf(export): "[r_list_event:1 records:3]", address: "[imports:12 r_create_event:12]",
+	} {
+		if got := g.charged(t, identity); got != counters {
+			t.Errorf("%s: %s, want %s", identity, got, counters)
 		}
 	}
 }

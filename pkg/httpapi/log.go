@@ -45,6 +45,7 @@ type logEntry struct {
 //	LimitsUnread                      requests decided before the rows of limits were read
 //	LimitsStale                       requests decided by rows that were too old
 //	LimitsInvalid                     requests decided while some rows were invalid
+//	MissingPlans                      requests counted by a key whose plan has no row, so the defaults apply
 //	AccessRefusals                    requests rejected because of their API key, origin or host name,
 //	                                  or because they bypassed the trusted proxy
 //
@@ -57,7 +58,7 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	switch {
 	case failed:
 		level = slog.LevelError
-	case l.status == http.StatusTooManyRequests || l.refused != "" || d.Degraded != nil || l.limitsErr != nil || l.sourceErr != nil:
+	case l.status == http.StatusTooManyRequests || l.refused != "" || d.Degraded != nil || l.limitsErr != nil || l.sourceErr != nil || r.subject.MissingPlan != "":
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
@@ -78,6 +79,7 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	if r.subject.ByKey() { // otherwise the address is counted
 		optional("counted", r.subject.Identity)
 	}
+	optional("missing_plan", r.subject.MissingPlan)
 	optional("key_id", l.keyID)
 	if l.keyID != "" {
 		optional("workspace", r.workspace)
@@ -140,6 +142,9 @@ func metrics(service string, r *request) []slog.Attr {
 	}
 	if d.Degraded != nil {
 		count("FailedOpen")
+	}
+	if r.subject.MissingPlan != "" {
+		count("MissingPlans")
 	}
 	if l.refused != "" {
 		count("AccessRefusals")

@@ -24,7 +24,7 @@ func signIn(s *service, r *request) (response, error) {
 	if s.Access == nil {
 		return response{}, errors.New("KEYS_TABLE names no table, so nobody can sign in")
 	}
-	if err := s.admit(r.Context(), r, key, access.Dashboard); err != nil {
+	if err := s.admit(r.Context(), r, key, s.Access.Authenticate, access.Dashboard); err != nil {
 		return response{}, err
 	}
 	return session(sessionOf(r, key)), nil

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,10 +25,9 @@ func getUsage(s *service, r *request) (response, error) {
 		if err != nil {
 			p.wrong.Add("address", "must be an IPv4 or IPv6 address")
 		}
-		subject = s.subject(address, "")
+		subject = s.subject(ratelimit.Caller{Address: address})
 	}
 	if p.values.Has("key") {
-		subject = s.subject(netip.Prefix{}, p.values.Get("key"))
 		if !access.IsID(p.values.Get("key")) {
 			p.wrong.Add("key", "must be the id of an API key")
 		} else if p.values.Has("address") {
@@ -43,6 +41,16 @@ func getUsage(s *service, r *request) (response, error) {
 		if err := r.require(access.Operator); err != nil {
 			return response{}, err
 		}
+	}
+	if p.values.Has("key") {
+		of := ratelimit.Caller{KeyID: p.values.Get("key")}
+		if s.Access != nil {
+			var err error
+			if of.Plan, err = s.Access.Plan(r.Context(), of.KeyID); err != nil {
+				return response{}, record.UnavailableError("usage", err)
+			}
+		}
+		subject = s.subject(of)
 	}
 	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, s.groups(), ratelimit.WindowAt(s.Now()))
 	if err != nil {

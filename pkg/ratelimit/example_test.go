@@ -24,7 +24,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	subject := limiter.Subject(nil, address, "") // without rows of limits and API keys
+	subject := limiter.Subject(nil, ratelimit.Caller{Address: address}) // without rows of limits and API keys
 	route := ratelimit.Route{Name: "list-entity", Class: ratelimit.Export}
 	for _, records := range []int64{150, 60, 50} {
 		d, err := limiter.Charge(context.Background(), ratelimit.Request{
@@ -47,7 +47,7 @@ func requestOf(limiter *ratelimit.Limiter, r *http.Request, route ratelimit.Rout
 		return ratelimit.Request{}, err
 	}
 	address, err := ratelimit.ParseAddress(host, ratelimit.DefaultIPv6Prefix)
-	return ratelimit.Request{Subject: limiter.Subject(nil, address, ""), Route: route}, err
+	return ratelimit.Request{Subject: limiter.Subject(nil, ratelimit.Caller{Address: address}), Route: route}, err
 }
 
 // passes reports whether the request may pass. It sets the rate limit headers, and if the

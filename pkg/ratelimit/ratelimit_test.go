@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -24,7 +23,7 @@ func (c *clock) now() time.Time { return c.t }
 type limiter struct{ *ratelimit.Limiter }
 
 func (l limiter) limited(r ratelimit.Request) ratelimit.Request {
-	r.Subject.Limits = l.Subject(nil, netip.Prefix{}, "").Limits
+	r.Subject.Limits = l.Subject(nil, ratelimit.Caller{}).Limits
 	return r
 }
 

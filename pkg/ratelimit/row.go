@@ -22,9 +22,11 @@ const (
 	maxRecords    = 1_000_000 // per second; the default limit has the same maximum
 	maxKeyID      = 64
 	keyCharacters = "abcdefghijklmnopqrstuvwxyz0123456789"
+	maxPlan       = 32
+	planPrefix    = "plan:"
 )
 
-// ErrNoRow is the error for a CIDR block or an API key without a row.
+// ErrNoRow is the error for a CIDR block, an API key or a plan without a row.
 var ErrNoRow = errors.New("there is no such row")
 
 // The errors for adding a row to a store that already has MaxRows rows of its kind.
@@ -33,13 +35,14 @@ var (
 	ErrTooManyRows   = fmt.Errorf("there are already %d rows that do not block, the most possible: remove some", MaxRows)
 )
 
-// Row sets the limits and the action of a CIDR block or an API key. The addresses in a block are
-// still counted separately. A key that has a row is counted as one identity, whatever addresses
-// its requests come from. [Rows.Find] says which row applies to a request. Times are UTC, in whole
-// seconds.
+// Row sets the limits and the action of a CIDR block, an API key or a plan, which any number of keys
+// can have. The addresses in a block are still counted separately. A key that has a row or a plan is
+// counted as one identity, whatever addresses its requests come from. [Rows.Find] says which rows
+// apply to a request. Times are UTC, in whole seconds.
 type Row struct {
-	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero if the row is for a key
-	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 characters from a-z and 0-9; empty if the row is for a block
+	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero if the row is for a key or a plan
+	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 characters from a-z and 0-9; empty if the row is for a block or a plan
+	Plan      string       `json:"plan,omitzero"`   // name of the plan, see IsPlan; empty if the row is for a block or a key
 	Action    Action       `json:"action"`
 	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
 	Imports   int64        `json:"imports,omitzero"`  // 1 to MaxPerPartition per second; 0 means the default
@@ -67,12 +70,8 @@ func NewRow(r Row, now time.Time) (Row, error) {
 
 // Validate returns nil if r is valid, and otherwise an error that says which field is not.
 func (r Row) Validate() error {
-	if r.KeyID != "" {
-		if r.CIDR.IsValid() || len(r.KeyID) > maxKeyID || strings.Trim(r.KeyID, keyCharacters) != "" {
-			return fmt.Errorf("%q is not the id of an API key", r.KeyID)
-		}
-	} else if !r.CIDR.IsValid() || r.CIDR != r.CIDR.Masked() || r.CIDR.Addr().Is4In6() {
-		return fmt.Errorf("%v is not a CIDR block", r.CIDR)
+	if err := r.validateName(); err != nil {
+		return err
 	}
 	if r.Action == "" {
 		return errors.New("the action is missing")
@@ -92,10 +91,34 @@ func (r Row) Validate() error {
 	return nil
 }
 
-// Name returns what the row applies to, such as 192.0.2.0/24 or key:7m3kq2xw9abc. A store has at
+func (r Row) validateName() error {
+	switch {
+	case r.Plan != "":
+		if r.CIDR.IsValid() || r.KeyID != "" || !IsPlan(r.Plan) {
+			return fmt.Errorf("%q is not the name of a plan: a name has 1 to %d of the characters a-z 0-9 . _ -", r.Plan, maxPlan)
+		}
+	case r.KeyID != "":
+		if r.CIDR.IsValid() || len(r.KeyID) > maxKeyID || strings.Trim(r.KeyID, keyCharacters) != "" {
+			return fmt.Errorf("%q is not the id of an API key", r.KeyID)
+		}
+	case !r.CIDR.IsValid() || r.CIDR != r.CIDR.Masked() || r.CIDR.Addr().Is4In6():
+		return fmt.Errorf("%v is not a CIDR block", r.CIDR)
+	}
+	return nil
+}
+
+// IsPlan reports whether s can be the name of a plan: 1 to 32 of the characters a-z 0-9 . _ -.
+func IsPlan(s string) bool {
+	return s != "" && len(s) <= maxPlan && strings.Trim(s, keyCharacters+"._-") == ""
+}
+
+// Name returns what the row applies to: 192.0.2.0/24, key:7m3kq2xw9abc or plan:pro. A store has at
 // most one row per name.
 func (r Row) Name() string {
-	if r.KeyID != "" {
+	switch {
+	case r.Plan != "":
+		return planPrefix + r.Plan
+	case r.KeyID != "":
 		return KeyIdentity(r.KeyID)
 	}
 	return r.CIDR.String()
@@ -104,6 +127,10 @@ func (r Row) Name() string {
 // ParseRowName parses an address, or a name in the format of [Row.Name], and returns a row for it
 // that sets no limits. See [ParseCIDR] for ipv6Prefix.
 func ParseRowName(s string, ipv6Prefix int) (r Row, err error) {
+	if name, ok := strings.CutPrefix(s, planPrefix); ok {
+		r = Row{Plan: name, Action: ActionLimit}
+		return r, r.Validate()
+	}
 	if id, ok := KeyID(s); ok {
 		r = Row{KeyID: id, Action: ActionLimit}
 		return r, r.Validate()
@@ -127,9 +154,9 @@ func (r Row) CheckRoom(others int) error {
 	return ErrTooManyRows
 }
 
-// Compare orders rows: keys by id, then blocks as [netip.Prefix.Compare] orders them.
+// Compare orders rows: keys by id, plans by name, then blocks as [netip.Prefix.Compare] orders them.
 func (r Row) Compare(other Row) int {
-	return cmp.Or(r.CIDR.Compare(other.CIDR), strings.Compare(r.KeyID, other.KeyID))
+	return cmp.Or(r.CIDR.Compare(other.CIDR), strings.Compare(r.Plan, other.Plan), strings.Compare(r.KeyID, other.KeyID))
 }
 
 // Limits returns the limits and the action of r. A zero field means the default.

@@ -100,6 +100,7 @@ func TestNewRow(t *testing.T) {
 	for _, invalid := range []ratelimit.Row{
 		{}, {CIDR: block("192.0.2.1/24")}, {CIDR: block("::ffff:192.0.2.0/120")},
 		{KeyID: strings.Repeat("a", 65)}, {KeyID: "A"}, {KeyID: "a#b"}, {KeyID: "a", CIDR: block("192.0.2.0/24")},
+		{Plan: strings.Repeat("a", 33)}, {Plan: "Pro"}, {Plan: "a b"}, {Plan: "a", KeyID: "a"}, {Plan: "a", CIDR: block("192.0.2.0/24")},
 	} {
 		if _, err := ratelimit.NewRow(invalid, now); err == nil {
 			t.Errorf("%+v: no error", invalid)
@@ -112,7 +113,7 @@ func TestNewRow(t *testing.T) {
 
 func TestParseRowName(t *testing.T) {
 	for in, want := range map[string]string{
-		"key:7m3kq2xw9abc": "key:7m3kq2xw9abc", "192.0.2.7": "192.0.2.7/32", "2001:db8::/32": "2001:db8::/32",
+		"key:7m3kq2xw9abc": "key:7m3kq2xw9abc", "plan:pro-1": "plan:pro-1", "plan:": "", "plan:A": "", "192.0.2.7": "192.0.2.7/32", "2001:db8::/32": "2001:db8::/32",
 		"key:": "", "key:A": "", "7m3kq2xw9abc": "", "address:192.0.2.7": "", "": "",
 	} {
 		r, err := ratelimit.ParseRowName(in, ratelimit.DefaultIPv6Prefix)
@@ -131,23 +132,35 @@ func address(t *testing.T, s string) netip.Prefix {
 	return a
 }
 
-// A row that blocks the address takes precedence over a row of the key, which takes precedence
-// over any other row of the address.
+// A row that blocks the address takes precedence over a row of the key, each limit of that over the
+// key's plan, and both over any other row of the address.
 func TestWhoIsCounted(t *testing.T) {
 	soon := rowStart.Add(time.Minute)
 	table := newTable(t,
 		ratelimit.Row{KeyID: "gold", Action: "limit", Records: 1000},
 		ratelimit.Row{KeyID: "blocked", Action: "block"},
+		ratelimit.Row{Plan: "pro", Action: "limit", Records: 500, Imports: 50},
 		ratelimit.Row{KeyID: "trial", Action: "unlimited", ExpiresAt: soon},
 		ratelimit.Row{CIDR: block("192.0.2.0/24"), Action: "observe", Imports: 2},
 		ratelimit.Row{CIDR: block("198.51.100.0/24"), Action: "block", ExpiresAt: soon},
 	)
 	for _, tt := range []struct {
-		address, key string
+		address, key string // key:plan if the key has a plan
 		now          time.Time
 		want         string // identity that is counted
 		limits       ratelimit.Limits
 	}{
+		{"203.0.113.1", "any:pro", rowStart, "key:any", ratelimit.Limits{Records: 500, Imports: 50}},
+		{"192.0.2.1", "any:pro", rowStart, "key:any", ratelimit.Limits{Records: 500, Imports: 50}},
+		{"192.0.2.1", "gold:pro", rowStart, "key:gold", ratelimit.Limits{Records: 1000, Imports: 50}},
+		{"192.0.2.1", "trial:pro", rowStart, "key:trial", ratelimit.Limits{Records: 500, Imports: 50, Action: "unlimited"}},
+		{"192.0.2.1", "trial:pro", soon, "key:trial", ratelimit.Limits{Records: 500, Imports: 50}},
+		{"192.0.2.1", "blocked:pro", rowStart, "key:blocked", ratelimit.Limits{Records: 500, Imports: 50, Action: "block"}},
+		{"198.51.100.1", "any:pro", rowStart, "198.51.100.1", ratelimit.Limits{Action: "block"}},
+		{"192.0.2.1", "any:gone", rowStart, "key:any", ratelimit.Limits{}},
+		{"192.0.2.1", "gold:gone", rowStart, "key:gold", ratelimit.Limits{Records: 1000}},
+		{"", "any:pro", rowStart, "key:any", ratelimit.Limits{Records: 500, Imports: 50}},
+
 		{"203.0.113.1", "", rowStart, "203.0.113.1", ratelimit.Limits{}},
 		{"203.0.113.1", "other", rowStart, "203.0.113.1", ratelimit.Limits{}},
 		{"203.0.113.1", "gold", rowStart, "key:gold", ratelimit.Limits{Records: 1000}},
@@ -168,14 +181,23 @@ func TestWhoIsCounted(t *testing.T) {
 		if tt.address != "" {
 			a = address(t, tt.address)
 		}
+		c := ratelimit.Caller{Address: a}
+		c.KeyID, c.Plan, _ = strings.Cut(tt.key, ":")
 		want := ratelimit.Subject{Identity: tt.want, Limits: tt.limits.Or(ratelimit.Limits{Records: 7, Imports: 200, Requests: 200, Action: "limit"})}
-		if got := l.Subject(table, a, tt.key); got != want || got.ByKey() != strings.HasPrefix(tt.want, "key:") {
+		if c.Plan == "gone" {
+			want.MissingPlan = c.Plan
+		}
+		if got := l.Subject(table, c); got != want || got.ByKey() != strings.HasPrefix(tt.want, "key:") {
 			t.Errorf("%s with the key %q: %+v, want %+v", tt.address, tt.key, got, want)
 		}
 	}
 	l := open(t, memory.NewCounters(), ratelimit.Config{})
-	if got := l.Subject(nil, address(t, "192.0.2.1"), "gold"); got.Identity != "192.0.2.1" {
+	if got := l.Subject(nil, ratelimit.Caller{Address: address(t, "192.0.2.1"), KeyID: "gold"}); got.Identity != "192.0.2.1" {
 		t.Errorf("without rows, %s is counted", got.Identity)
+	}
+	unread := ratelimit.Caller{Address: address(t, "192.0.2.1"), KeyID: "any", Plan: "pro"}
+	if got := l.Subject(nil, unread); got.Identity != "key:any" || got.MissingPlan != "" {
+		t.Errorf("without rows, a key with a plan: %+v", got)
 	}
 }
 
@@ -198,9 +220,9 @@ func TestRowsOfIPv6Blocks(t *testing.T) {
 	for client, want := range map[string]string{
 		"2001:db8::1": "2001:db8::/32", "2001:db8:0:1::1": "2001:db8:0:1::/64", "2001:db8:0:2::1": "2001:db8::/32", "2001:db9::1": "",
 	} {
-		_, r, ok := table.Find(address(t, client), "", rowStart)
-		if ok != (want != "") || ok && r.CIDR.String() != want {
-			t.Errorf("%s: %v, %v; want %q", client, r.CIDR, ok, want)
+		m := table.Find(ratelimit.Caller{Address: address(t, client)}, rowStart)
+		if len(m.Rows) > 1 || (len(m.Rows) == 1) != (want != "") || want != "" && m.Rows[0].CIDR.String() != want {
+			t.Errorf("%s: %+v; want %q", client, m, want)
 		}
 	}
 	if _, err := ratelimit.NewRows([]ratelimit.Row{{CIDR: block("10.0.0.0/8"), Action: "allow"}}); err == nil {
@@ -232,7 +254,11 @@ func TestFindAgreesWithASearchOfAllRows(t *testing.T) {
 					want = r
 				}
 			}
-			if _, got, _ := table.Find(netip.PrefixFrom(a, 32), "", now); !reflect.DeepEqual(got, want) {
+			var got ratelimit.Row
+			if m := table.Find(ratelimit.Caller{Address: netip.PrefixFrom(a, 32)}, now); len(m.Rows) > 0 {
+				got = m.Rows[0]
+			}
+			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s: %+v, want %+v", a, got, want)
 			}
 		}

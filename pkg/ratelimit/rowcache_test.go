@@ -50,8 +50,7 @@ func (s *fakeRows) count() int {
 
 // limits returns the limits that c's rows give to an address.
 func limits(c *ratelimit.RowCache) ratelimit.Limits {
-	_, r, _ := c.Value().Find(block("192.0.2.1/32"), "", time.Now())
-	return r.Limits()
+	return c.Value().Find(ratelimit.Caller{Address: block("192.0.2.1/32")}, time.Now()).Limits()
 }
 
 func rowOf(records int64) ratelimit.Row {

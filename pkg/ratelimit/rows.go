@@ -12,45 +12,82 @@ import (
 type Rows struct {
 	blocks bart.Table[Row]
 	keys   map[string]Row // by id
+	plans  map[string]Row // by name
 }
 
-// NewRows indexes rows by block and key id. It fails if one of them is not valid.
+// NewRows indexes rows by block, key id and plan. It fails if one of them is not valid.
 func NewRows(rows []Row) (*Rows, error) {
-	t := &Rows{keys: make(map[string]Row)}
+	t := &Rows{keys: make(map[string]Row), plans: make(map[string]Row)}
 	for _, r := range rows {
 		if err := r.Validate(); err != nil {
 			return nil, fmt.Errorf("row %s: %w", r.Name(), err)
 		}
-		if r.KeyID != "" {
+		switch {
+		case r.Plan != "":
+			t.plans[r.Plan] = r
+		case r.KeyID != "":
 			t.keys[r.KeyID] = r
-		} else {
+		default:
 			t.blocks.Insert(r.CIDR, r)
 		}
 	}
 	return t, nil
 }
 
-// Find returns who is counted for a request from address with the API key keyID, and the row that
-// sets the limits; ok is false if there is none. The first of these rows that has not expired
-// applies:
+// Caller is what is known about who sends a request. A key that has not been verified must not be in
+// it.
+type Caller struct {
+	Address netip.Prefix // as ParseAddress returns it
+	KeyID   string       // "" without a key
+	Plan    string       // of the key; "" if it has none
+}
+
+// Match says who is counted for a request, and by which rows.
+type Match struct {
+	Identity    string
+	Rows        []Row  // what the first does not set, the second does; none if the defaults apply
+	MissingPlan string // the plan of the key, if it has no row; "" while no rows have been read
+}
+
+// Limits returns the limits and the action that the rows set. A zero field means the default.
+func (m Match) Limits() (l Limits) {
+	for _, r := range m.Rows {
+		l = l.Or(r.Limits())
+	}
+	return l
+}
+
+// Find returns who is counted for a request, and the rows that set the limits. The first of these
+// that has not expired applies:
 //
 //   - the row of the address, if it blocks: no key gets past a block
-//   - the row of the key
+//   - the row of the key, and for each limit that it does not set, the row of the key's plan
 //   - the row of the address; if several blocks contain it, the one with the longest prefix
 //
-// The key is counted if it has a row and the address is not blocked, or if address is the zero
-// Prefix. Otherwise the address is counted. keyID is "" for a request without a key.
-func (t *Rows) Find(address netip.Prefix, keyID string, now time.Time) (identity string, r Row, ok bool) {
-	ofAddress, ok := t.ofAddress(address, now)
-	if ofAddress.Action != ActionBlock {
-		if r, ok := t.ofKey(keyID, now); ok {
-			return KeyIdentity(keyID), r, true
-		}
+// The key is counted if it has a row or a plan and the address is not blocked, or if the address is
+// the zero Prefix. Otherwise the address is counted. A key whose plan has no row is counted too.
+func (t *Rows) Find(c Caller, now time.Time) Match {
+	ofAddress, ok := t.ofAddress(c.Address, now)
+	if ok && ofAddress.Blocks() {
+		return Match{Identity: AddressIdentity(c.Address), Rows: []Row{ofAddress}}
 	}
-	if !address.IsValid() {
-		return KeyIdentity(keyID), Row{}, false
+	m := Match{Identity: KeyIdentity(c.KeyID)}
+	if r, ok := t.ofKey(c.KeyID, now); ok {
+		m.Rows = append(m.Rows, r)
 	}
-	return AddressIdentity(address), ofAddress, ok
+	if r, ok := t.ofPlan(c.Plan); ok {
+		m.Rows = append(m.Rows, r)
+	} else if t != nil {
+		m.MissingPlan = c.Plan
+	}
+	if len(m.Rows) > 0 || c.Plan != "" || !c.Address.IsValid() {
+		return m
+	}
+	m.Identity = AddressIdentity(c.Address)
+	if ok {
+		m.Rows = []Row{ofAddress}
+	}
+	return m
 }
 
 func (t *Rows) ofAddress(address netip.Prefix, now time.Time) (r Row, ok bool) {
@@ -73,4 +110,12 @@ func (t *Rows) ofKey(id string, now time.Time) (r Row, ok bool) {
 		return Row{}, false
 	}
 	return r, true
+}
+
+func (t *Rows) ofPlan(name string) (r Row, ok bool) {
+	if t == nil {
+		return Row{}, false
+	}
+	r, ok = t.plans[name]
+	return r, ok
 }

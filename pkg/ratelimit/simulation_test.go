@@ -501,10 +501,11 @@ func (w *world) identify(c *call) {
 	w.mu.Lock()
 	table, rows := c.inst.table, maps.Clone(c.inst.rows)
 	w.mu.Unlock()
-	c.req.Subject = c.inst.limiter.Subject(table, c.client.address, c.keyID)
-	if c.req.Subject.ByKey() && !c.valid {
-		c.req.Subject = c.inst.limiter.Subject(table, c.client.address, "")
+	of := ratelimit.Caller{Address: c.client.address}
+	if c.valid { // only then does the service know the key
+		of.KeyID = c.keyID
 	}
+	c.req.Subject = c.inst.limiter.Subject(table, of)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	want := c.client.identity

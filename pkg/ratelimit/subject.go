@@ -11,8 +11,9 @@ const keyPrefix = "key:"
 
 // Subject is who is counted for a request, and the limits in force. [Limiter.Subject] returns it.
 type Subject struct {
-	Identity string // in the key of the counters: an AddressIdentity or a KeyIdentity
-	Limits   Limits // with every default filled in
+	Identity    string // in the key of the counters: an AddressIdentity or a KeyIdentity
+	Limits      Limits // with every default filled in
+	MissingPlan string // the plan of the key, if it has no row, so that the defaults apply
 }
 
 // ByKey reports whether the API key of the request is counted, rather than its address.
@@ -21,15 +22,11 @@ func (s Subject) ByKey() bool {
 	return ok
 }
 
-// Subject returns who is counted for a request from address, as ParseAddress returns it, with the
-// API key that has the id keyID; "" for none. [Rows.Find] says whose limits apply, and zero fields
-// of that row are taken from Config.Limits.
-//
-// If the key has not been verified and ByKey is true, the caller must verify the key, and ask
-// again without it if it is not valid.
-func (l *Limiter) Subject(rows *Rows, address netip.Prefix, keyID string) Subject {
-	identity, row, _ := rows.Find(address, keyID, l.now())
-	return Subject{Identity: identity, Limits: row.Limits().Or(l.limits)}
+// Subject returns who is counted for the requests of c. [Rows.Find] says whose limits apply, and what
+// they do not set is taken from Config.Limits.
+func (l *Limiter) Subject(rows *Rows, c Caller) Subject {
+	m := rows.Find(c, l.now())
+	return Subject{Identity: m.Identity, Limits: m.Limits().Or(l.limits), MissingPlan: m.MissingPlan}
 }
 
 // KeyIdentity returns key:<id>, the identity of the API key with that id.

@@ -145,6 +145,15 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	}
 }
 
+// renew starts a read in the background if the copy has reached three quarters of the maximum age. For
+// 5 seconds after a failed read it does not.
+func (c *Cache[T]) renew(ctx context.Context) {
+	s, now := c.state(), c.Now()
+	if within(c.cfg.MaxAge, s.readAt, now) && !within(c.cfg.MaxAge*3/4, s.readAt, now) && !within(retryAfter, s.failedAt, now) {
+		c.read(ctx)
+	}
+}
+
 // read starts a read, or joins the one in progress. A read continues even if the caller that began
 // it stops waiting.
 func (c *Cache[T]) read(ctx context.Context) <-chan singleflight.Result {

@@ -35,6 +35,7 @@ func Keys(t *testing.T, open func(t *testing.T) access.Manager) {
 		{name: "an id that exists is rejected", run: testTakenID},
 		{name: "a list is in the order of creation", run: testKeyOrder},
 		{name: "a second revocation changes nothing", run: testRevoke},
+		{name: "a plan is set and removed", run: testKeyPlan},
 		{name: "one of several concurrent creations with the same id succeeds", run: testKeyOneWinner},
 		{name: "a cancelled context is an error other than ErrNotFound", run: testKeyCancelled},
 	})
@@ -127,6 +128,29 @@ func testRevoke(t *testing.T, s access.Manager) {
 	}
 	if got, err := s.List(t.Context()); err != nil || !slices.EqualFunc(got, []access.Key{want, other}, func(a, b access.Key) bool { return reflect.DeepEqual(a, b) }) {
 		t.Errorf("list: %+v, error %v", got, err)
+	}
+}
+
+func testKeyPlan(t *testing.T, s access.Manager) {
+	if _, err := s.SetPlan(t.Context(), "aaaaaaaaaaaa", "pro"); !errors.Is(err, access.ErrNotFound) {
+		t.Errorf("of no key: %v", err)
+	}
+	like := plainKey
+	like.Plan = "free"
+	k := newKey(t, like, 0)
+	if err := s.Create(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	for _, plan := range []string{"free", "pro", "", ""} {
+		if plan != "free" {
+			k.Plan = plan
+			if got, err := s.SetPlan(t.Context(), k.ID, plan); err != nil || !reflect.DeepEqual(got, k) {
+				t.Errorf("set %q: %+v, error %v", plan, got, err)
+			}
+		}
+		if got, err := s.Get(t.Context(), k.ID); err != nil || !reflect.DeepEqual(got, k) {
+			t.Errorf("get after %q: %+v, error %v", plan, got, err)
+		}
 	}
 }
 

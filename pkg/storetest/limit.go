@@ -67,6 +67,7 @@ func testRowsReadBack(t *testing.T, s ratelimit.RowManager) {
 	rows := []ratelimit.Row{
 		{KeyID: "7m3kq2xw9abc", Action: "limit", Records: 1000, Imports: 400, UpdatedAt: rowsAt, Note: "acme, plan pro"},
 		{KeyID: "9m3kq2xw9abc", Action: "block", UpdatedAt: rowsAt, ExpiresAt: rowsAt.Add(time.Hour)},
+		{Plan: "pro.2026_x-1", Action: "limit", Records: 5000, UpdatedAt: rowsAt, Note: "99 a month"},
 		{CIDR: block("0.0.0.0/0"), Action: "observe", UpdatedAt: rowsAt},
 		{CIDR: block("9.0.0.0/8"), Action: "block", UpdatedAt: rowsAt, Note: strings.Repeat("😀", 128)},
 		{CIDR: block("10.0.0.0/8"), Action: "limit", Records: 1_000_000, Imports: 900, Requests: 1, UpdatedAt: rowsAt, ExpiresAt: rowsAt.Add(time.Hour)},

@@ -273,7 +273,7 @@ func TestImportsPointDownwards(t *testing.T) {
 
 // domain lists what each domain package may import besides the standard library.
 var domain = map[string][]string{
-	"sluice/pkg/access":     {"sluice/pkg/snapshot"},
+	"sluice/pkg/access":     {"sluice/pkg/ratelimit", "sluice/pkg/snapshot"},
 	"sluice/pkg/snapshot":   {"golang.org/x/sync/singleflight"},
 	"sluice/pkg/ratelimit":  {"github.com/gaissmai/bart", "sluice/pkg/snapshot"},
 	"sluice/pkg/record":     {"github.com/go-json-experiment/json/jsontext"}, // unlike encoding/json, it rejects duplicate names and invalid UTF-8
