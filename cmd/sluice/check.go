@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/localserver"
+	"sluice/pkg/bolt"
 )
 
 func checkCommand(getenv func(string) string) *cobra.Command {
@@ -31,6 +32,32 @@ If something is damaged, stop the server, and restore a backup into a new direct
 				return fmt.Errorf("%s is damaged:\n  %s", filepath.Clean(dir), strings.Join(r.Problems, "\n  "))
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is in order: %s.\n", dir, summary(r))
+			return nil
+		},
+	}
+	dataDirFlag(cmd, getenv, &dir)
+	return cmd
+}
+
+func compactCommand(getenv func(string) string) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "compact",
+		Short: "Make the file with the records smaller",
+		Long: `Rewrite the file with the records without the space that is free. The server must be
+stopped. sluice.db never becomes smaller by itself: what is deleted leaves space for what is
+written later. The new file takes the place of the old one only when it is complete and
+verified, so there must be room for both.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := bolt.Compact(cmd.Context(), dir)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "The file with the records had %s and has %s.\n", megabytes(c.Before), megabytes(c.After))
+			if c.LostLast {
+				fmt.Fprintln(cmd.ErrOrStderr(), "One of its first pages was damaged, so the last write may be missing.")
+			}
 			return nil
 		},
 	}

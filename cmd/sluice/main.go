@@ -1,8 +1,8 @@
 // Command sluice is the service's command-line program. "sluice serve" runs the whole service
 // on one machine. "sluice keys" manages API keys, "sluice limits" sets the limits of individual
 // addresses and keys, and "sluice indexes" chooses the attributes by which entities can be
-// found. "sluice backup", "restore" and "check" look after a data directory. The other commands are
-// clients of a service.
+// found. "sluice backup", "restore", "check" and "compact" look after a data directory. The other
+// commands are clients of a service.
 package main
 
 import (
@@ -60,7 +60,7 @@ func main() {
 			return err
 		},
 	}
-	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), copyCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), plansCommand(os.Getenv), eraseCommand(os.Getenv), indexesCommand(os.Getenv), findCommand(os.Getenv), backupCommand(os.Getenv), restoreCommand(os.Getenv), checkCommand(os.Getenv))
+	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), copyCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), plansCommand(os.Getenv), eraseCommand(os.Getenv), indexesCommand(os.Getenv), findCommand(os.Getenv), backupCommand(os.Getenv), restoreCommand(os.Getenv), checkCommand(os.Getenv), compactCommand(os.Getenv))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

@@ -43,6 +43,7 @@ type backend struct {
 	limits      ratelimit.RowStore
 	indexes     *indexes               // builds the indexes of this backend; nil if "sluice indexes" builds them
 	records     string                 // where the records are; printed at start
+	note        string                 // printed at start too; may be empty
 	countersIn  string                 // where the counters are; printed at start
 	keyFlags    string                 // flags for "sluice keys" that select this backend's API keys
 	writable    func() error           // returns an error if the disk takes no more data or a file is damaged; the field is nil if the records are not on a local disk
@@ -81,6 +82,9 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		indexes:   newIndexes(s.Indexes, s.Entities, s.Indexed),
 		records:   s.Path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir),
 		writable: func() error { return cmp.Or(s.Health(), probe(dir)) }, embedded: s, close: s.Close,
+	}
+	if s.Before != "" {
+		b.note = fmt.Sprintf("\n  the layout of the data directory was converted; a backup of before is %s", s.Before)
 	}
 	if err := b.indexes.load(context.Background()); err != nil {
 		return nil, errors.Join(err, s.Close())

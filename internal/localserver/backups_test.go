@@ -1,6 +1,7 @@
 package localserver
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -10,7 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"sluice/pkg/api"
 	"sluice/pkg/bolt"
+	"sluice/pkg/entity"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/job"
+	"sluice/pkg/record"
 )
 
 // The path of the data directory is longer than that of a socket may be.
@@ -58,6 +64,77 @@ func TestCommandsReachARunningServer(t *testing.T) {
 		}
 		if err := os.MkdirAll(filepath.Join(dir, socketFile), 0o700); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+func TestABackupHasTheFilesOfExportJobs(t *testing.T) {
+	t.Parallel()
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "backup.zip")
+	b, jobs := openJobs(t, dir)
+	order := api.ExportOrder{ID: "a", Resource: record.Entity, Format: record.NDJSON}
+	if _, _, err := exportjob.Create(t.Context(), b.exportJobs, "default", order, 0, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(t.Context())
+	if err := jobs.start(running); err != nil {
+		t.Fatal(err)
+	}
+	succeeded(t, b, order.ID)
+	stop()
+	jobs.wait()
+	if _, err := bolt.WriteBackup(path, func(w io.Writer) error { return b.embedded.Backup(t.Context(), w, "") }); err != nil {
+		t.Fatal(err)
+	}
+	restored := t.TempDir()
+	if _, err := bolt.Restore(t.Context(), path, restored); err != nil {
+		t.Fatal(err)
+	}
+	b, _ = openJobs(t, restored)
+	get := func() api.ExportJob {
+		t.Helper()
+		j, err := exportjob.Get(t.Context(), b.exportJobs, b.stores.ExportLinks, "default", order.ID, "", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	if j := get(); j.DownloadURL == nil {
+		t.Errorf("the file was not restored: %+v", j)
+	}
+	if err := os.RemoveAll(filepath.Join(restored, bolt.ExportsDir, "default")); err != nil {
+		t.Fatal(err)
+	}
+	if j := get(); j.DownloadURL != nil || j.Error == nil || !strings.Contains(*j.Error, "The file is missing") {
+		t.Errorf("a job without its file: %+v", j)
+	}
+}
+
+// openJobs opens a data directory until the end of the test.
+func openJobs(t *testing.T, dir string) (*backend, *background) {
+	t.Helper()
+	b, err := openEmbedded(dir, entity.Clock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.close() }) //nolint:errcheck // a temporary directory
+	jobs, err := openBackground(b, dir, func(string) string { return "" }, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, jobs
+}
+
+// succeeded waits for an export job.
+func succeeded(t *testing.T, b *backend, id string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		j, err := b.exportJobs.Get(t.Context(), "default", id)
+		switch {
+		case err != nil || j.Status.Final() && j.Status != job.Succeeded || time.Now().After(deadline):
+			t.Fatalf("%+v, error %v", j, err)
+		case j.Status == job.Succeeded:
+			return
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/pkg/bolt"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/files"
@@ -37,7 +38,7 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	if err != nil {
 		return nil, err
 	}
-	files, err := files.NewDir(filepath.Join(dir, "exports"), time.Now)
+	files, err := files.NewDir(filepath.Join(dir, bolt.ExportsDir), time.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -214,11 +214,11 @@ func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 		keys, header = "on", ` -H "Authorization: Bearer $KEY"`
 	}
 	fmt.Fprintf(w, `Sluice listens on %s
-  records in %s, rate limit counters in %s
+  records in %s, rate limit counters in %s%s
   limits per address and second: %d records, %d imports, %d requests per route
   the dashboard is at %s/dashboard
   API keys are %s
-`, url, b.records, b.countersIn, cfg.Limits.Records, cfg.Limits.Imports, cfg.Limits.Requests, url, keys)
+`, url, b.records, b.countersIn, b.note, cfg.Limits.Records, cfg.Limits.Imports, cfg.Limits.Requests, url, keys)
 	if !cfg.AccessOff {
 		fmt.Fprintf(w, `
 Create a key (in a clone of the repository, write "go run ./cmd/sluice" for "sluice"):

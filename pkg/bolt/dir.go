@@ -82,6 +82,8 @@ func checkDir(dir string) (known bool, err error) {
 		return false, err
 	case version == layout, version == "":
 		return version == layout, nil
+	case convertible(version):
+		return false, fmt.Errorf("%s has the layout %s of an earlier version: start \"sluice serve\" with it once, which makes a backup and converts it", dir, version)
 	}
 	return false, fmt.Errorf("%s has data of another build of Sluice (layout %.20s, not %s): choose another directory with --data-dir or DATA_DIR; "+
 		"to take the records along, export them with that build and import them with this one", dir, version, layout)

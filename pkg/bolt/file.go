@@ -71,25 +71,56 @@ func isEmpty(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
 }
 
-// openBolt opens the bbolt file at path.
-func openBolt(path string, o *bbolt.Options) (db *bbolt.DB, err error) {
-	if info, err := os.Stat(path); err == nil && info.Size() == 0 && o.ReadOnly {
-		return nil, &DamageError{Path: path, What: "it is empty"}
+// openBolt opens the bbolt file at path. While it waits for the lock, Compact may put another file in
+// its place.
+func openBolt(path string, o *bbolt.Options) (*bbolt.DB, error) {
+	for {
+		db, opened, err := openOnce(path, *o)
+		if err != nil {
+			return nil, openError(path, err)
+		}
+		if now, err := os.Stat(path); err == nil && os.SameFile(now, opened) {
+			return db, nil
+		}
+		if err := db.Close(); err != nil {
+			return nil, openError(path, err)
+		}
 	}
-	err = guard(path, func() error { db, err = bbolt.Open(path, 0o600, o); return err })
-	if err == nil {
-		return db, nil
+}
+
+func openOnce(path string, o bbolt.Options) (db *bbolt.DB, opened os.FileInfo, err error) {
+	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		file, err := os.OpenFile(name, flag, mode)
+		if err == nil {
+			opened, err = file.Stat()
+		}
+		if err == nil && opened.Size() == 0 && o.ReadOnly {
+			err = errEmpty
+		}
+		if err != nil {
+			file.Close() //nolint:errcheck // a nil file too
+			return nil, err
+		}
+		return file, nil
 	}
+	err = guard(path, func() error { db, err = bbolt.Open(path, 0o600, &o); return err })
+	return db, opened, err
+}
+
+var errEmpty = errors.New("it is empty")
+
+// openError tells what the system refuses from what bbolt does not accept.
+func openError(path string, err error) error {
 	_, damaged := errors.AsType[*DamageError](err)
-	_, ofSystem := errors.AsType[*fs.PathError](err)
-	_, alsoOfSystem := errors.AsType[syscall.Errno](err)
+	_, ofPath := errors.AsType[*fs.PathError](err)
+	_, ofSystem := errors.AsType[syscall.Errno](err)
 	switch {
-	case errors.Is(err, bolterrors.ErrTimeout), ofSystem, alsoOfSystem:
-		return nil, fmt.Errorf("open %s: %w", path, err)
+	case errors.Is(err, bolterrors.ErrTimeout), ofPath, ofSystem:
+		return fmt.Errorf("open %s: %w", path, err)
 	case damaged:
-		return nil, err
+		return err
 	}
-	return nil, &DamageError{Path: path, What: err.Error()}
+	return &DamageError{Path: path, What: err.Error()}
 }
 
 // viewFile calls read in a transaction of the bbolt file at path, while no other process writes to it.

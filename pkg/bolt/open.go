@@ -52,6 +52,7 @@ type Stores struct {
 	Indexed     *index.Current // the indexed attributes that Entities follows; empty until the caller stores some
 	ServiceID   string
 	Path        string // of the file with the records
+	Before      string // the backup of before Open converted the layout; "" if it did not
 
 	dir    string
 	db     *bbolt.DB
@@ -66,9 +67,14 @@ type Config struct {
 }
 
 // Open opens all stores of the data directory dir, which no other process may be using. It creates
-// the directory if necessary.
+// the directory if necessary. If dir has an earlier layout, Open makes a backup and converts dir.
 func Open(dir string, cfg Config) (*Stores, error) {
-	if err := CreateDir(dir); err != nil {
+	before := ""
+	err := convert(dir, conversions, func(version string) (err error) { before, err = backupBefore(dir, version); return err })
+	if err == nil {
+		err = CreateDir(dir)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if !HasData(dir) && exists(dir, usedFile) {
@@ -83,7 +89,7 @@ func Open(dir string, cfg Config) (*Stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stores{Indexed: new(index.Current), Path: db.Path(), dir: dir, db: db}
+	s := &Stores{Indexed: new(index.Current), Path: db.Path(), Before: before, dir: dir, db: db}
 	err = guard(s.Path, func() error { return s.open(dir, cfg.Clock) })
 	if err == nil {
 		s.opened, err = os.Stat(s.Path)

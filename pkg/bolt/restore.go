@@ -46,6 +46,9 @@ func Restore(ctx context.Context, path, dir string) (r *Report, err error) {
 	if err := extract(ctx, archive, dir); err != nil {
 		return nil, fmt.Errorf("restore %s: %w", path, err)
 	}
+	if err := convert(dir, conversions, func(string) error { return nil }); err != nil {
+		return nil, err
+	}
 	if r, err = Check(ctx, dir); err == nil && len(r.Problems) > 0 {
 		err = fmt.Errorf("%s was made of damaged files: %s", path, r.Problems[0])
 	}
@@ -70,7 +73,7 @@ func extract(ctx context.Context, archive *zip.Reader, dir string) error {
 	if err != nil {
 		return fmt.Errorf("it is not a backup: %w", err)
 	}
-	if string(version) != layout {
+	if string(version) != layout && !convertible(string(version)) {
 		return fmt.Errorf("it was made by another build of Sluice (layout %.20s, not %s)", version, layout)
 	}
 	for _, f := range archive.File {

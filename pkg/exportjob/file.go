@@ -94,7 +94,7 @@ var ErrUpload = errors.New("the upload does not exist or has other parts than th
 
 type Links interface {
 	// Link returns a URL from which anybody can download the file for a limited time. A URL that
-	// begins with '/' is a path on this server.
+	// begins with '/' is a path on this server. The error may be ErrNoFile; links to S3 are not tried.
 	Link(ctx context.Context, f File) (string, error)
 }
 
@@ -105,6 +105,9 @@ type Downloads interface {
 	// file has expired.
 	Open(link *url.URL) (*os.File, http.Header, error)
 }
+
+// ErrNoFile means that the file does not exist.
+var ErrNoFile = errors.New("the export file does not exist")
 
 // ErrLink means that a link cannot be used.
 var ErrLink = errors.New("the link has expired, or was not created by this server since it started; get the export job again for a new link")

@@ -43,7 +43,7 @@ func Create(ctx context.Context, s job.Store, workspace string, o api.ExportOrde
 }
 
 // Get returns a job. If the job has succeeded, DownloadURL is a new link, unless the file was
-// deleted or has expired. If fileName is not empty, a browser saves the file
+// deleted, has expired or is missing. If fileName is not empty, a browser saves the file
 // under that name, and decompresses it if the name lacks .gz. The error has code Invalid if clients
 // may not choose fileName.
 func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName string, now time.Time) (api.ExportJob, error) {
@@ -66,6 +66,11 @@ func Get(ctx context.Context, s job.Store, links Links, workspace, id, fileName 
 		return j, nil
 	}
 	link, err := links.Link(ctx, file)
+	if errors.Is(err, ErrNoFile) { // somebody removed it, or the service was restored from a backup without it
+		reason := "The file is missing. Start the export again to get a new one."
+		j.Error = &reason
+		return j, nil
+	}
 	if err != nil {
 		return api.ExportJob{}, fmt.Errorf("link to export file: %w", err)
 	}

@@ -83,8 +83,8 @@ func (s *Dir) Put(_ context.Context, f exportjob.File, n int, part []byte) (etag
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// replace atomically creates or replaces the named file; write supplies the content. The
-// content is synced to disk, but the rename is not, and may be lost if the machine crashes.
+// replace atomically creates or replaces the named file; write supplies the content. The file
+// survives a loss of power.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -98,12 +98,24 @@ func replace(name string, write func(*os.File) error) (err error) {
 	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), name)
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+// syncDir makes the names in dir survive a loss of power.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func (s *Dir) Complete(ctx context.Context, f exportjob.File) error {
 	name := s.file(f.Key)
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), syncDir(s.dir)); err != nil {
 		return fmt.Errorf("complete upload: %w", err)
 	}
 	err := replace(name, func(to *os.File) error { return s.join(to, f) })
@@ -152,7 +164,15 @@ func (s *Dir) Abort(_ context.Context, f exportjob.File) error {
 }
 
 func (s *Dir) Delete(_ context.Context, f exportjob.File) error {
-	if err := os.Remove(s.file(f.Key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	name := s.file(f.Key)
+	err := os.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(name)) // what was erased must not come back
+	}
+	if err != nil {
 		return fmt.Errorf("delete file: %w", err)
 	}
 	return nil
@@ -178,6 +198,9 @@ func (s *Dir) Expire(days int) error {
 // Link implements exportjob.Links. The link is a path on the local server.
 func (s *Dir) Link(_ context.Context, f exportjob.File) (string, error) {
 	key := f.Key
+	if _, err := os.Stat(s.file(key)); errors.Is(err, fs.ErrNotExist) {
+		return "", exportjob.ErrNoFile
+	}
 	expires := strconv.FormatInt(s.now().Add(LinkLifetime).Unix(), 10)
 	query := url.Values{"name": {f.Name}, "expires": {expires}, "signature": {s.sign(key, f.Name, expires)}}
 	return (&url.URL{Path: DirPrefix + key, RawQuery: query.Encode()}).String(), nil
