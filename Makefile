@@ -16,7 +16,7 @@ npm = mkdir -p $1 && cp tools/$2/package*.json $1 && cd $1 && npm ci --ignore-sc
 ready = .cache/$1/ready-$(firstword $(shell cat tools/$1/* 2>/dev/null | cksum))
 
 PIP_READY := $(foreach name,checkov connectors requests rumdl sam schemathesis uv,$(call ready,$(name)))
-NPM_READY := $(foreach name,axe-core ky rate-limiter-flexible,$(call ready,$(name)))
+NPM_READY := $(foreach name,axe-core rate-limiter-flexible typescript-client,$(call ready,$(name)))
 RUMDL_READY := $(call ready,rumdl)
 SAM_READY := $(call ready,sam)
 # SAM needs a region to validate the template. It runs make, which must not inherit the flags
@@ -32,7 +32,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run importer test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare mixed fetch clean vulnerabilities sbom
+.PHONY: help run importer test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client typescript-client typescript-types npm-package axe requests rate-limiter-flexible lock screenshots sam bench bench-compare mixed fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -96,7 +96,7 @@ LOST_dynamodb-local := DynamoDB Local and the tests that use it; it needs Maven 
 LOST_versitygw      := Versity S3 Gateway and the tests that use it; it needs the Go proxy
 LOST_schemathesis   := Schemathesis and its test; it needs python3 with venv and its package index
 LOST_python-client  := the test of the Python client; it needs python3 with venv and its package index
-LOST_ky             := the JavaScript example of docs/clients.md; it needs Node.js and npm with its registry
+LOST_typescript-client := the tests of the TypeScript client; it needs Node.js and npm with its registry
 LOST_openapi-tools  := the client generators and linters for openapi.yaml and their tests; they need the Go proxy, python3 with venv and npm with its registry
 LOST_connector-tools := the test of the connectors; it needs python3 with venv and its package index
 LOST_axe            := axe-core and the tests of the dashboard; it needs npm and its registry
@@ -177,8 +177,8 @@ tables.yaml: template.yaml ## write the template that imports existing tables in
 schemathesis: $(call ready,schemathesis) ## fetch Schemathesis, which tests the API against openapi.yaml
 connector-tools: $(call ready,connectors) ## fetch Airbyte, dlt and Singer, which run the connectors
 python-client: $(call ready,python-client) ## fetch what builds and checks the Python client
+typescript-client: $(call ready,typescript-client) ## fetch what builds and checks the TypeScript client
 requests: $(call ready,requests) ## fetch the Python package requests, for the benchmark of clients
-ky: $(call ready,ky) ## fetch ky, for the JavaScript example of docs/clients.md
 axe: $(call ready,axe-core) ## fetch axe-core, which tests the dashboard's accessibility
 rate-limiter-flexible: $(call ready,rate-limiter-flexible) ## fetch the rate limiter that the benchmarks compare with Sluice's
 openapi-tools: $(call ready,openapi-tools) ## fetch client generators and linters for openapi.yaml
@@ -227,6 +227,15 @@ $(call ready,python-client):
 
 blocking-client: python-client ## write the blocking Python client, after the one for asyncio has changed
 	@.cache/python-client/bin/python clients/python/generate.py clients/python/src/sluice_client
+
+# A copy of generate.mjs beside the modules that it imports.
+TYPESCRIPT := .cache/typescript-client
+typescript-types: typescript-client ## write the types of the TypeScript client, after openapi.yaml has changed
+	@cp clients/typescript/generate.mjs $(TYPESCRIPT) && node $(TYPESCRIPT)/generate.mjs openapi.yaml > clients/typescript/src/api.ts
+
+npm-package: typescript-client ## build the TypeScript client, bin/sluice-client-VERSION.tgz
+	@rm -rf clients/typescript/dist && mkdir -p bin
+	@PATH="$(CURDIR)/$(TYPESCRIPT)/node_modules/.bin:$$PATH" npm pack --silent --pack-destination bin ./clients/typescript
 
 connectors: connector-tools ## sync 25,000 records with each connector and report the throughput
 	CONNECTORS_ENTITIES=5000 CONNECTORS_EVENTS=20000 go test -count=1 -v -run TestConnectors ./connectors
