@@ -45,8 +45,7 @@ type language struct {
 	file    string
 	command []string // without the file name, which the test appends
 	help    string
-	modules string // the node_modules folder; empty except for JavaScript
-	calls   int    // how many calls the example that creates an event makes if none is refused
+	calls   int // how many calls the example that creates an event makes if none is refused
 }
 
 // clientsOfTheDocs returns each language's examples in docs/clients.md, in page order.
@@ -66,26 +65,16 @@ func clientsOfTheDocs(t *testing.T) (examples map[string][]string, languages map
 	}
 	return examples, map[string]language{
 		"sh": {file: "example.sh", command: []string{"sh", "-eu"}, help: "install curl", calls: 1},
-		"js": {file: "example.mjs", command: []string{"node"}, modules: child.Cached(t, "ky/node_modules"), help: "install Node.js and run: make ky", calls: 2},
 		"go": {file: "main.go", command: []string{"sh", "-euc", "go mod init example\n" + module + "\ngo run ."}, calls: 2},
 	}
 }
 
-// cmd returns a command that runs an example in a directory of its own, against the service at
-// url. JavaScript examples can import the content of library as sluice.mjs.
-func (l language) cmd(t *testing.T, library, example, url, key string) *exec.Cmd {
+// cmd returns a command that runs an example in a directory of its own, against the service at url.
+func (l language) cmd(t *testing.T, example, url, key string) *exec.Cmd {
 	t.Helper()
 	requireProgram(t, l.command[0], l.help)
 	file := write(t, l.file, example)
 	dir := filepath.Dir(file)
-	if l.modules != "" {
-		_, err := os.Stat(l.modules)
-		child.Require(t, err, l.help)
-		if err := os.Symlink(l.modules, filepath.Join(dir, "node_modules")); err != nil {
-			t.Fatal(err)
-		}
-		overwrite(t, filepath.Join(dir, "sluice.mjs"), library)
-	}
 	cmd := exec.CommandContext(t.Context(), l.command[0], append(slices.Clone(l.command[1:]), file)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "SLUICE_URL="+url, "SLUICE="+child.ModuleRoot(t), "GOSUMDB=off", "GOFLAGS=", "GOWORK=off")
@@ -95,7 +84,7 @@ func (l language) cmd(t *testing.T, library, example, url, key string) *exec.Cmd
 	return cmd
 }
 
-// Examples that list records read all pages. Examples that handle errors print the problem.
+// The Go examples that list records read all pages, and print the errors that they handle.
 func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
@@ -112,36 +101,23 @@ func TestTheClientsOfTheDocsListAndFail(t *testing.T) {
 	wantRun(t, inEnv(t, env, "indexes", "add", "person", "email"), 0, "", "")
 	await(t, "ready", func() bool { return s.declarations(t)[0].State == index.Ready })
 	examples, languages := clientsOfTheDocs(t)
-	for _, tt := range []struct {
-		language, list, page, fails, failure string
-	}{
-		{"js", "for await (", "[ 'ada' ] null\n", "problem.code", "422 invalid_body the record has fields"},
-		{"go", "c.Events(", "a page of 1\nfound ada {\"email\":\"ada@example.com\"}\n", "client.ErrNotFound", "nobody is not there\n422 invalid_body [{name is required"},
-	} {
-		t.Run(tt.language, func(t *testing.T) {
-			t.Parallel()
-			for i, example := range examples[tt.language] {
-				want, lists := tt.failure, strings.Contains(example, tt.list)
-				switch {
-				case createsOrder.MatchString(example) || tt.language == "js" && i == 0:
-					continue // this example is run by TestTheClientsOfTheDocsWait or imported by the other examples
-				case lists:
-					want = tt.page
-				case strings.Contains(example, "c.EntityChanges("):
-					want = "1 entities; the next walk starts at 20"
-				case !strings.Contains(example, tt.fails):
-					t.Errorf("no test runs this example of docs/clients.md:\n%s", example)
-					continue
-				}
-				out, _ := wantRun(t, languages[tt.language].cmd(t, examples[tt.language][0], example, s.url, key), 0, "", "")
-				if strings.Contains(example, tt.fails) && !strings.Contains(out, tt.failure) {
-					t.Errorf("%s, want %s", out, tt.failure)
-				}
-				if !strings.Contains(out, want) || lists && strings.Count(out, " order_placed\n") != events {
-					t.Errorf("%s, want %s", out, want)
-				}
-			}
-		})
+	for _, example := range examples["go"] {
+		var want string
+		switch {
+		case createsOrder.MatchString(example):
+			continue // TestTheClientsOfTheDocsWait runs this example
+		case strings.Contains(example, "c.Events("):
+			want = "a page of 1\nfound ada {\"email\":\"ada@example.com\"}\nnobody is not there\n422 invalid_body [{name is required"
+		case strings.Contains(example, "c.EntityChanges("):
+			want = "1 entities; the next walk starts at 20"
+		default:
+			t.Errorf("no test runs this example of docs/clients.md:\n%s", example)
+			continue
+		}
+		out, _ := wantRun(t, languages["go"].cmd(t, example, s.url, key), 0, "", "")
+		if !strings.Contains(out, want) || strings.Contains(example, "c.Events(") && strings.Count(out, " order_placed\n") != events {
+			t.Errorf("%s, want %s", out, want)
+		}
 	}
 }
 
@@ -184,7 +160,7 @@ func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 				w.WriteHeader(http.StatusTooManyRequests)
 				fmt.Fprint(w, `{"status":429,"code":"rate_limit_exceeded","detail":"The limit is reached."}`)
 			})
-			cmd := l.cmd(t, examples[name][0], example, proxy, key)
+			cmd := l.cmd(t, example, proxy, key)
 			out, stderr, code := run(t, cmd)
 			mu.Lock()
 			defer mu.Unlock()
@@ -203,6 +179,6 @@ func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 		})
 	}
 	if len(examples) != 4 {
-		t.Errorf("docs/clients.md has examples in %d languages; this test runs three, and package clients those in Python", len(examples))
+		t.Errorf("docs/clients.md has examples in %d languages; this test runs two, and package clients those in Python and TypeScript", len(examples))
 	}
 }
