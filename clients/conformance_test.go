@@ -66,6 +66,10 @@ func TestClientsBehaveTheSame(t *testing.T) {
 		t.Parallel()
 		checkClient(t, runGo)
 	})
+	t.Run("typescript on Node.js", func(t *testing.T) {
+		t.Parallel()
+		checkClient(t, runNode)
+	})
 	if all := pythons(); all[0].name != "python3.10" {
 		t.Log("PYTHON 3.10 WAS NOT TESTED: this machine does not have it. Debian has a later version only, so this is no failure, not even with CI set.")
 	}

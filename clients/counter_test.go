@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,6 +83,7 @@ func checkCounters(t *testing.T, url string) {
 	for name, run := range map[string]func(t *testing.T, id string) tally{
 		"go":           func(t *testing.T, id string) tally { return incrementGo(t, c, id) },
 		"python-sync":  func(t *testing.T, id string) tally { return incrementPython(t, "sync", url, id) },
+		"typescript":   func(t *testing.T, id string) tally { return incrementNode(t, url, id) },
 		"python-async": func(t *testing.T, id string) tally { return incrementPython(t, "async", url, id) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,9 +153,18 @@ func incrementOnce(ctx context.Context, c *client.Client, id string, t *tally) e
 	}
 }
 
-func incrementPython(t *testing.T, mode, url, id string) (got tally) {
+func incrementPython(t *testing.T, mode, url, id string) tally {
 	t.Helper()
-	cmd := newestPython().command(t, "python/tests/counter.py", mode, url, id, fmt.Sprint(*workers), fmt.Sprint(*increments))
+	return tallyOf(t, newestPython().command(t, "python/tests/counter.py", mode, url, id, fmt.Sprint(*workers), fmt.Sprint(*increments)))
+}
+
+func incrementNode(t *testing.T, url, id string) tally {
+	t.Helper()
+	return tallyOf(t, node(t, "counter.js", url, id, fmt.Sprint(*workers), fmt.Sprint(*increments)))
+}
+
+func tallyOf(t *testing.T, cmd *exec.Cmd) (got tally) {
+	t.Helper()
 	out, err := cmd.Output()
 	if err == nil {
 		err = json.Unmarshal(out, &got)

@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -58,14 +59,26 @@ func createOldRecords(t *testing.T, dir string) {
 	}
 }
 
-// The Python examples in docs/clients.md run unchanged, one after another, outside the
-// repository, and use the installed wheel.
-func TestThePythonExamplesOfTheDocs(t *testing.T) {
-	t.Parallel()
+// examplesOfTheDocs returns the examples in docs/clients.md in a language.
+func examplesOfTheDocs(t *testing.T, language string, known int) (examples []string) {
+	t.Helper()
 	text, err := os.ReadFile("../docs/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, example := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		examples = append(examples, example[1])
+	}
+	if len(examples) != known {
+		t.Fatalf("docs/clients.md has %d examples in %s; this test knows %d", len(examples), language, known)
+	}
+	return examples
+}
+
+// The Python examples in docs/clients.md run unchanged, one after another, outside the
+// repository, and use the installed wheel.
+func TestThePythonExamplesOfTheDocs(t *testing.T) {
+	t.Parallel()
 	want := []string{
 		"order-2 True\n",
 		`order_placed {'total': 19.5}` + "\n" + `['ada', 'old'] None` + "\nada {'email': 'ada@example.com'}\n",
@@ -76,21 +89,18 @@ func TestThePythonExamplesOfTheDocs(t *testing.T) {
 		"252 events\n",
 		"['ada', 'home', 'item-0', 'item-1', 'item-10',",
 	}
-	examples := regexp.MustCompile("(?ms)^```python\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
-	if len(examples) != len(want) {
-		t.Fatalf("docs/clients.md has %d examples in Python; this test knows %d", len(examples), len(want))
-	}
+	examples := examplesOfTheDocs(t, "python", len(want))
 	url, key := startService(t)
 	dir := t.TempDir()
 	for i, example := range examples {
 		file := filepath.Join(dir, fmt.Sprintf("example%d.py", i))
-		if err := os.WriteFile(file, []byte(example[1]), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(example), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		cmd := newestPython().command(t, file)
 		cmd.Dir, cmd.Env = dir, append(cmd.Env, "SLUICE_URL="+url, "SLUICE_API_KEY="+key)
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want[i]) {
-			t.Errorf("%v\n%s\nprinted %s\nwant %s", err, example[1], out, want[i])
+			t.Errorf("%v\n%s\nprinted %s\nwant %s", err, example, out, want[i])
 		}
 	}
 }
@@ -158,8 +168,16 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // succeeds with its third request.
 func TestRecordsAreStoredOnceInSpiteOfFaults(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"sync", "async"} {
-		t.Run(mode, func(t *testing.T) {
+	python := func(mode string) func(t *testing.T, url string) *exec.Cmd {
+		return func(t *testing.T, url string) *exec.Cmd {
+			return newestPython().command(t, "python/tests/importer.py", mode, url)
+		}
+	}
+	for name, program := range map[string]func(t *testing.T, url string) *exec.Cmd{
+		"python sync": python("sync"), "python async": python("async"),
+		"typescript": func(t *testing.T, url string) *exec.Cmd { return node(t, "importer.js", url) },
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			service, key := startService(t)
 			target, err := url.Parse(service)
@@ -169,7 +187,7 @@ func TestRecordsAreStoredOnceInSpiteOfFaults(t *testing.T) {
 			next := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 			server := httptest.NewServer(&faulty{next: next, calls: make(map[string]int), tries: make(map[string]int)})
 			t.Cleanup(server.Close)
-			cmd := newestPython().command(t, "python/tests/importer.py", mode, server.URL)
+			cmd := program(t, server.URL)
 			cmd.Stdin = strings.NewReader(key)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
@@ -179,7 +197,7 @@ func TestRecordsAreStoredOnceInSpiteOfFaults(t *testing.T) {
 	}
 }
 
-// checkImported checks that the service has the events that importer.py creates, the old event
+// checkImported checks that the service has the events that the importers create, the old event
 // that startService creates, and no other events.
 func checkImported(t *testing.T, service, key string) {
 	t.Helper()
