@@ -106,11 +106,7 @@ func (s *Entities) Write(ctx context.Context, workspace string, w entity.Write) 
 			latest = was
 			return nil
 		}
-		err = noteStamp(changes.tx, latest.SyncPosition().At)
-		if exists {
-			err = errors.Join(err, changes.remove(was))
-		}
-		return errors.Join(err, changes.put(latest), changes.sweep(record.TimeOf(now)))
+		return errors.Join(noteStamp(changes.tx, latest.SyncPosition().At), changes.put(latest, was, exists), changes.sweep(record.TimeOf(now)))
 	})
 	if err = cmp.Or(err, rejected); err != nil {
 		return entity.Change{}, false, err

@@ -50,11 +50,8 @@ func (s *Erasures) Request(ctx context.Context, workspace, id string) (stored jo
 		if err != nil || !ok {
 			return err
 		}
-		if exists {
-			err = changes.remove(latest)
-		}
 		passed := record.TimeOf(stored.Until.Time().Add(time.Millisecond))
-		return errors.Join(err, changes.put(next), changes.sweep(record.TimeOf(clock)), noteStamp(tx, next.SyncPosition().At), noteStamp(tx, passed))
+		return errors.Join(changes.put(next, latest, exists), changes.sweep(record.TimeOf(clock)), noteStamp(tx, next.SyncPosition().At), noteStamp(tx, passed))
 	})
 	return stored, err
 }

@@ -79,7 +79,7 @@ func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (s
 			err = events.remove(old)
 		}
 		stored, created = d.At(stamp.Time()), true
-		return errors.Join(err, events.put(stored), noteStamp(events.tx, stamp))
+		return errors.Join(err, events.put(stored, old, false), noteStamp(events.tx, stamp))
 	})
 	return stored, created, err
 }

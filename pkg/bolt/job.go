@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"go.etcd.io/bbolt"
@@ -86,24 +85,23 @@ func (s *Jobs) put(jobs records[job.Job], j job.Job) (stored job.Job, put bool, 
 		return was, false, nil
 	case !put:
 		return job.Job{}, false, s.kind.NotFoundError(j.ID)
-	case exists:
-		err = jobs.remove(was)
-	default: // a record may have a later stamp than a clock that was set back
+	case !exists: // a record may have a later stamp than a clock that was set back
 		var at record.Time
 		if at, err = storeTime(jobs.tx, j.CreatedAt.Time()); at.Compare(j.CreatedAt) > 0 {
 			j.CreatedAt, j.Until = at, at
 		}
 	}
 	begins := !exists || was.Status.Final()
-	switch {
-	case err != nil:
-		return job.Job{}, false, err
-	case j.Status.Final():
-		err = jobs.sweep(*j.FinishedAt)
-	case begins && j.Quota > 0 && countUnfinished(jobs) >= j.Quota:
+	if err == nil && begins && !j.Status.Final() && j.Quota > 0 && countUnfinished(jobs) >= j.Quota {
 		err = &job.QuotaError{Kind: s.kind, Quota: j.Quota}
 	}
-	return j, true, errors.Join(err, jobs.put(j))
+	if err == nil {
+		err = jobs.put(j, was, exists)
+	}
+	if err == nil && j.Status.Final() {
+		err = jobs.sweep(*j.FinishedAt)
+	}
+	return j, true, err
 }
 
 func countUnfinished(jobs records[job.Job]) (n int) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"iter"
+	"slices"
 	"syscall"
 	"time"
 
@@ -264,17 +265,22 @@ func (s records[R]) tally(r R, n int64) error {
 	return b.SetSequence(uint64(int64(b.Sequence()) + n))
 }
 
-// put stores r, which must not exist yet.
-func (s records[R]) put(r R) error {
+// put stores r, in place of was if there is a record with that key, which exists says. It leaves alone
+// what both have in the indexes, because each entry that it touches is another page to write. If an
+// attribute was declared after was was put, its index has no such entry before it is built.
+func (s records[R]) put(r, was R, exists bool) error {
 	value, err := s.encode(r)
-	key := s.key(r)
-	if err == nil {
-		err = s.add([]string{byKey}, key, value)
+	key, added := s.key(r), s.entries(s.workspace, r)
+	if exists {
+		before := s.entries(s.workspace, was)
+		gone := without(before, added)
+		added = without(added, before)
+		err = errors.Join(err, s.tally(was, -1), s.drop(gone))
 	}
 	if err == nil {
-		err = s.tally(r, 1)
+		err = errors.Join(s.add([]string{byKey}, key, value), s.tally(r, 1))
 	}
-	for _, e := range s.entries(s.workspace, r) {
+	for _, e := range added {
 		value = []byte(key)
 		if e.key == key {
 			value = nil
@@ -285,6 +291,18 @@ func (s records[R]) put(r R) error {
 	}
 	return err
 }
+
+// without returns the entries that are not among others.
+func without(entries, others []entry) (rest []entry) {
+	for _, e := range entries {
+		if !slices.ContainsFunc(others, e.equal) {
+			rest = append(rest, e)
+		}
+	}
+	return rest
+}
+
+func (e entry) equal(o entry) bool { return e.key == o.key && slices.Equal(e.index, o.index) }
 
 // add creates the bucket at path if it does not exist.
 func (s records[R]) add(path []string, key string, value []byte) (err error) {
@@ -300,9 +318,13 @@ func (s records[R]) add(path []string, key string, value []byte) (err error) {
 
 // remove requires that r exists.
 func (s records[R]) remove(r R) error {
-	err := errors.Join(s.index(byKey).Delete([]byte(s.key(r))), s.tally(r, -1))
-	for _, e := range s.entries(s.workspace, r) {
-		if b := s.index(e.index...); b != nil { // nil if the attribute was declared after r was put
+	return errors.Join(s.index(byKey).Delete([]byte(s.key(r))), s.tally(r, -1), s.drop(s.entries(s.workspace, r)))
+}
+
+// drop removes entries from the indexes.
+func (s records[R]) drop(entries []entry) (err error) {
+	for _, e := range entries {
+		if b := s.index(e.index...); b != nil { // nil if the attribute was declared after the record was put
 			err = errors.Join(err, b.Delete([]byte(e.key)))
 		}
 	}

@@ -58,7 +58,7 @@ func TestConcurrentWritesShareATransaction(t *testing.T) {
 	for i := range 50 {
 		writes[fmt.Sprint(i)] = func(all records[string]) error {
 			transactions = append(transactions, all.bucket.Tx().ID())
-			return all.put(fmt.Sprint(i))
+			return all.put(fmt.Sprint(i), "", false)
 		}
 	}
 	for name, err := range shared(t, words, writes) {
@@ -76,7 +76,7 @@ func TestAWriteThatFailsOrPanicsDoesNotUndoOthers(t *testing.T) {
 	words, _ := openWords(t, newFile(t))
 	broken := errors.New("broken")
 	put := func(word string, then func() error) func(records[string]) error {
-		return func(all records[string]) error { return errors.Join(all.put(word), then()) }
+		return func(all records[string]) error { return errors.Join(all.put(word, "", false), then()) }
 	}
 	ends := shared(t, words, map[string]func(records[string]) error{
 		"a": put("a", func() error { return nil }),
