@@ -4,6 +4,7 @@ package money
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/test/cloudwatch"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
@@ -31,6 +33,9 @@ const (
 	millionReadUnits  = 0.125
 	gbLogs            = 0.50
 	millionTraces     = 5.00 // only with Tracing=Active
+	metricMonth       = 0.30
+	alarms            = 2.00 // a month
+	storage           = 0.90 // a month, for records and their recovery, after a year of a million requests a month
 )
 
 const (
@@ -142,6 +147,58 @@ func BenchmarkMoney(b *testing.B) {
 	})
 }
 
+// share is how many of 100 requests of docs/cost.md's typical month go to a route.
+var share = map[string]int{"get-entity": 60, "list-entity": 20, "create-event": 10, "create-entity": 5, "not-found": 5}
+
+// BenchmarkMonth reports the bill of a month with a million requests, for each value of the
+// template's parameter Metrics. Some requests are refused, and one has an invalid key.
+func BenchmarkMonth(b *testing.B) {
+	b.Chdir("../..")
+	d := deploy(b)
+	for _, setting := range []string{"all", "service", "none"} {
+		b.Run("metrics="+setting, func(b *testing.B) {
+			var log strings.Builder
+			before := d.used()
+			for _, r := range requests {
+				i := d.start(b, r.route, "METRICS="+setting, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900")
+				for n := range share[r.route] {
+					body := ""
+					if r.body != nil {
+						body = r.body(n)
+					}
+					d.invoke(b, i, r.method, r.target, body)
+				}
+				log.WriteString(i.Log())
+			}
+			used := d.used().since(before)
+			million := price(used, 100, float64(log.Len())/100)
+			refused, forged := d.start(b, "get-entity", "METRICS="+setting, "LIMIT_REQUESTS=1"), d
+			for range 20 {
+				d.invoke(b, refused, "GET", "/entity/e-7", "")
+			}
+			forged.key = "nothing"
+			forged.invoke(b, refused, "GET", "/entity/e-7", "")
+			log.WriteString(refused.Log())
+			published := map[cloudwatch.Metric]float64{{Name: "OldestUnfinishedSeconds"}: 1} // the job monitor's
+			for line := range strings.Lines(log.String()) {
+				maps.Copy(published, cloudwatch.Metrics(b, cloudwatch.Filters(b, "sluice-prod"), "FunctionLogs", line))
+			}
+			for b.Loop() {
+			}
+			b.ReportMetric(float64(len(published)), "metrics")
+			b.ReportMetric(million+alarms+storage+metricMonth*float64(len(published)), "USD/month")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// price returns the price of a million requests of which n have used u and logged so many bytes each.
+func price(u usage, n int, logged float64) float64 {
+	each := float64(max(n, 1))
+	return millionRequests + millionCalls + 1e6*billedSeconds*memoryGB*gbSecond +
+		(accessLogBytes+logged)/1000*gbLogs + u.writes/each*millionWriteUnits + u.reads/each*millionReadUnits
+}
+
 type usage struct{ calls, writes, reads float64 }
 
 func (u usage) plus(v usage) usage {
@@ -159,8 +216,7 @@ func (u usage) report(b *testing.B, n int, log string) {
 	b.ReportMetric(u.writes/each, "WCU/op")
 	b.ReportMetric(u.reads/each, "RCU/op")
 	b.ReportMetric(logged, "log-B/op")
-	b.ReportMetric(millionRequests+millionCalls+1e6*billedSeconds*memoryGB*gbSecond+
-		(accessLogBytes+logged)/1000*gbLogs+u.writes/each*millionWriteUnits+u.reads/each*millionReadUnits, "USD/million")
+	b.ReportMetric(price(u, n, logged), "USD/million")
 	b.ReportMetric(0, "ns/op") // hides ns/op, which depends on this machine
 }
 

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +22,19 @@ type Config struct {
 	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas during a rotation; none by default
 	FailOpen           bool             // whether FAILURE_MODE is "open"; the default is "closed"
 	Service            string           // SERVICE_NAME: value of the metric dimension Service; "" for no metrics
+	Metrics            string           // METRICS: MetricsAll, MetricsService (the default) or MetricsNone
 	AccessOff          bool             // whether AUTH_MODE is "none"; the default is "api-key"
 	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs in a workspace, 1 to 100; 10 by default
 	EventRetentionDays int              // EVENT_RETENTION_DAYS: how many days new events are kept, up to 36,500; 0 (the default) means forever
 	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of cached limits, 1s to 60s; 60s by default
 }
+
+// Values of Config.Metrics.
+const (
+	MetricsAll     = "all"     // each metric for the service, and once more for each route
+	MetricsService = "service" // each metric for the service
+	MetricsNone    = "none"    // failures, which alarms watch, for the service
+)
 
 // LoadConfig reads the environment variables of a [Config]. An empty variable means the default.
 // An error names the variable at fault.
@@ -40,9 +50,10 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		IPv6Prefix:         int(e.number("CLIENT_IPV6_PREFIX", ratelimit.DefaultIPv6Prefix, 1, 128)),
 		ClientIPHeader:     getenv("CLIENT_IP_HEADER"),
 		OriginSecrets:      e.originSecrets(),
-		FailOpen:           e.choice("FAILURE_MODE", "closed", "open"),
+		FailOpen:           e.choice("FAILURE_MODE", "closed", "open") == "open",
 		Service:            getenv("SERVICE_NAME"),
-		AccessOff:          e.choice("AUTH_MODE", "api-key", "none"),
+		Metrics:            e.choice("METRICS", MetricsService, MetricsAll, MetricsNone),
+		AccessOff:          e.choice("AUTH_MODE", "api-key", "none") == "none",
 		ExportJobs:         e.quota(exportjob.Kind),
 		EventRetentionDays: int(e.number("EVENT_RETENTION_DAYS", 0, 0, 36_500)),
 		LimitsMaxAge:       e.duration("LIMITS_MAX_AGE", ratelimit.MaxRowAge, time.Second, ratelimit.MaxRowAge),
@@ -97,14 +108,13 @@ func (e *environment) quota(kind job.Kind) int {
 	return int(e.number(kind.Variable("PER_WORKSPACE"), int64(kind.Quota), 1, 100))
 }
 
-// choice reports whether a variable is set to otherValue. An empty variable counts as
-// defaultValue, and any third value is an error.
-func (e *environment) choice(name, defaultValue, otherValue string) bool {
-	value := e.getenv(name)
-	if value != "" && value != defaultValue && value != otherValue {
-		e.fail("%s=%q must be %s or %s", name, value, defaultValue, otherValue)
+// choice returns the value of a variable, which must be one of values; the first of them if it is empty.
+func (e *environment) choice(name string, values ...string) string {
+	value := cmp.Or(e.getenv(name), values[0])
+	if !slices.Contains(values, value) {
+		e.fail("%s=%q must be %s", name, value, strings.Join(values, " or "))
 	}
-	return value == otherValue
+	return value
 }
 
 // minOriginSecret is the minimum length of an origin secret, in bytes.

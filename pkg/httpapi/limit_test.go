@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"sluice/pkg/entity"
+	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
@@ -95,7 +96,7 @@ func invokeLogged(t *testing.T, a service, route string, ev events.APIGatewayV2H
 	var log bytes.Buffer
 	opts := options
 	opts.Rows = a.rows
-	opts.Logger, opts.Service = slog.New(slog.NewJSONHandler(&log, nil)), "sluice-test"
+	opts.Logger, opts.Service, opts.Metrics = slog.New(slog.NewJSONHandler(&log, nil)), "sluice-test", httpapi.MetricsAll
 	resp := serve(t, newFunction(t, route, a, opts), ev)
 	if n := bytes.Count(log.Bytes(), []byte("\n")); n != 1 {
 		t.Fatalf("%d log lines: %s", n, &log)
@@ -139,6 +140,33 @@ func invokeLogged(t *testing.T, a service, route string, ev events.APIGatewayV2H
 		l.Metrics[m.Name] = value
 	}
 	return resp, l
+}
+
+func TestMetricsOfTheService(t *testing.T) {
+	for _, tt := range []struct {
+		metrics, want string
+		failures      bool
+	}{
+		{httpapi.MetricsAll, `"Dimensions":[["Service"],["Service","Route"]],"Metrics":[{"Name":"ChargeFailures","Unit":"Count"},{"Name":"ChargeLatency","Unit":"Milliseconds"}]`, true},
+		{httpapi.MetricsService, `"Dimensions":[["Service"]],"Metrics":[{"Name":"ChargeFailures","Unit":"Count"},{"Name":"ChargeLatency","Unit":"Milliseconds"}]`, true},
+		{httpapi.MetricsNone, `"Dimensions":[["Service"]],"Metrics":[{"Name":"ChargeFailures","Unit":"Count"}]`, true},
+		{httpapi.MetricsNone, "", false},
+	} {
+		a := newAPI(t)
+		if tt.failures {
+			var err error
+			if a.limiter, err = ratelimit.New(unreachable{}, ratelimit.Config{Now: now}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log bytes.Buffer
+		opts := options
+		opts.Logger, opts.Service, opts.Metrics = slog.New(slog.NewJSONHandler(&log, nil)), "sluice-test", tt.metrics
+		serve(t, newFunction(t, "list-event", a, opts), sample(t, "list-event"))
+		if !strings.Contains(log.String(), tt.want) || strings.Contains(log.String(), "_aws") != (tt.want != "") {
+			t.Errorf("metrics %s: %s, want %s", tt.metrics, &log, tt.want)
+		}
+	}
 }
 
 func TestTheLogLineHoldsTheMetrics(t *testing.T) {

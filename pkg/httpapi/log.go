@@ -30,8 +30,8 @@ type logEntry struct {
 }
 
 // logRequest writes the log line of a request. If Options.Service is set, the line also publishes
-// metrics, each of them twice: with the dimension Service, for alarms, and with the dimensions
-// Service and Route.
+// metrics: with the dimension Service, and with MetricsAll once more with Service and Route. With
+// MetricsNone, it publishes only ChargeFailures, MissingPlans and those of limits.
 //
 //	Allowed, Refused, Blocked         requests, by decision
 //	Observed                          requests that exceed a limit and pass only because of ActionObserve
@@ -95,7 +95,7 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	if d.Observed {
 		optional("would_refuse", strings.Join(d.Violated(), ","))
 	}
-	if s.Service == "" && l.status == http.StatusTooManyRequests { // otherwise metrics say it
+	if (s.Service == "" || s.Metrics == MetricsNone) && l.status == http.StatusTooManyRequests { // otherwise metrics say it
 		optional("refused_by", strings.Join(d.Violated(), ","))
 	}
 	if l.limitsErr != nil {
@@ -104,7 +104,7 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	if l.sourceErr != nil {
 		optional("source_error", l.sourceErr.Error())
 	}
-	s.Logger.LogAttrs(ctx, level, "request", append(attrs, metrics(s.Service, r)...)...)
+	s.Logger.LogAttrs(ctx, level, "request", append(attrs, s.metrics(r)...)...)
 }
 
 // milliseconds returns d in milliseconds, rounded to a tenth.
@@ -112,17 +112,27 @@ func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) 
 
 // metrics returns the members of a log line that CloudWatch reads: the metrics that the request
 // changes.
-func metrics(service string, r *request) []slog.Attr {
-	var all []metric.Metric
+func (s *service) metrics(r *request) []slog.Attr {
+	all := failures(r)
+	if s.Metrics != MetricsNone {
+		all = append(all, decisions(r)...)
+	}
+	var by []string
+	if s.Metrics == MetricsAll {
+		by = []string{"Route"}
+	}
+	return metric.Attrs(s.Service, time.Unix(int64(r.decision.Window), 0), all, by...)
+}
+
+func decisions(r *request) (all []metric.Metric) {
 	count := func(name string) { all = append(all, metric.Count(name)) }
 	l, d := r.log, r.decision
-	failed := l.chargeErr != nil
 	switch {
 	case d.Allowed:
 		count("Allowed")
 	case d.Blocked:
 		count("Blocked")
-	case !failed:
+	case l.chargeErr == nil:
 		count("Refused")
 		for _, rule := range d.Violated() {
 			count(refusedBy[rule])
@@ -137,17 +147,23 @@ func metrics(service string, r *request) []slog.Attr {
 	if l.charged {
 		all = append(all, metric.Milliseconds("ChargeLatency", milliseconds(l.latency)))
 	}
-	if failed || d.Degraded != nil {
-		count("ChargeFailures")
-	}
 	if d.Degraded != nil {
 		count("FailedOpen")
 	}
-	if r.subject.MissingPlan != "" {
-		count("MissingPlans")
-	}
 	if l.refused != "" {
 		count("AccessRefusals")
+	}
+	return all
+}
+
+func failures(r *request) (all []metric.Metric) {
+	count := func(name string) { all = append(all, metric.Count(name)) }
+	l := r.log
+	if l.chargeErr != nil || r.decision.Degraded != nil {
+		count("ChargeFailures")
+	}
+	if r.subject.MissingPlan != "" {
+		count("MissingPlans")
 	}
 	_, invalid := errors.AsType[ratelimit.InvalidRows](l.limitsErr)
 	switch {
@@ -158,7 +174,7 @@ func metrics(service string, r *request) []slog.Attr {
 	case l.limitsErr != nil:
 		count("LimitsStale")
 	}
-	return metric.Attrs(service, time.Unix(int64(d.Window), 0), all, "Route")
+	return all
 }
 
 var refusedBy = map[string]string{

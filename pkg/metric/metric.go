@@ -38,9 +38,9 @@ type directive struct {
 
 // Attrs returns the members of a JSON log line that publish the metrics with the dimension Service
 // and, for each name in by, once more with that dimension too. The line must have a member with
-// that name, whose value is a string. Attrs returns nil if service is "".
+// that name, whose value is a string. Attrs returns nil if service is "" or there are no metrics.
 func Attrs(service string, at time.Time, metrics []Metric, by ...string) []slog.Attr {
-	if service == "" {
+	if service == "" || len(metrics) == 0 {
 		return nil
 	}
 	attrs := []slog.Attr{slog.String("Service", service)}

@@ -242,12 +242,20 @@ var inBudget = []string{"CountersTable", "EntitiesTable", "EventsTable"}
 // byAttribute is the prefix of a dimension that names the index of an attribute.
 const byAttribute = "GlobalSecondaryIndexName=by_attribute_"
 
-// With Alarms=all, exactly one alarm watches the throttled reads of each table and index, and
+// With Alarms=all, every alarm watches something that is published, whatever Metrics is. Exactly one watches the throttled reads of each table and index, and
 // exactly one watches the throttled writes. The budget alarms watch the tables in inBudget.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t, everything)[everything]
 	checkAlarms(t, r)
+	for metrics, refusals := range map[string]bool{"all": true, "service": true, "none": false} {
+		stack := everything + ",Metrics=" + metrics
+		r := render(t, stack)[stack]
+		checkAlarms(t, r)
+		if _, ok := r.Resolved.Resources["RefusalsAlarm"]; ok != refusals {
+			t.Errorf("with Metrics=%s, there is a RefusalsAlarm: %v", metrics, ok)
+		}
+	}
 	var meant, throttled []string
 	budget := make(map[string][]string) // "Read" or "Write" → name and dimensions of each metric
 	for _, table := range parse(t) {

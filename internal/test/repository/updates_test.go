@@ -121,6 +121,7 @@ var updates = []struct{ name, old, new, want string }{
 	{"AlarmEmail", "", ",AlarmEmail=ops@example.com", "adds AlarmEmailSubscription"},
 	{"MonthlyBudget", ",AlarmEmail=ops@example.com", ",AlarmEmail=ops@example.com,MonthlyBudget=100", "adds Budget"},
 	{"Alarms", "", ",Alarms=all", "adds several Alarms; changes Dashboard"},
+	{"Metrics", "", ",Metrics=none", "publishes every Function; changes Settings"},
 	{"AlarmServerErrorPercent", "", ",AlarmServerErrorPercent=5", "changes ServerErrorsAlarm"},
 	{"AlarmLatencyMilliseconds", "", ",AlarmLatencyMilliseconds=5", "changes LatencyAlarm"},
 	{"AlarmGatewayRefusalsPerMinute", "", ",AlarmGatewayRefusalsPerMinute=5", "changes GatewayRefusalsAlarm"},
