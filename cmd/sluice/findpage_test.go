@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,8 +132,11 @@ func stalePages(t *testing.T, target string) (url string) {
 // person's latest events, and then imports a file.
 func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	s := startWithImporter(t)
-	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "", "does the rest while it runs")
-	await(t, "ready", func() bool { return s.declarations(t)[0].State == index.Ready })
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--fold"), 0, "", "does the rest while it runs")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "price", "--number"), 0, "", "does the rest while it runs")
+	await(t, "ready", func() bool {
+		return !slices.ContainsFunc(s.declarations(t), func(d index.Declaration) bool { return d.State != index.Ready })
+	})
 	c := s.clientAt(t, browserAddress)
 	for _, email := range []string{"ada@example.com", "ada@example.org", "grace@example.com"} {
 		id := strings.NewReplacer("@", "-", ".", "-").Replace(email)
@@ -148,8 +152,8 @@ func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 		tabTo(t, tab, want)
 	}
 	tab.Open(stalePages(t, s.url) + "/dashboard")
-	tab.Wait(textOf("find-hint") + `.includes('person email')`)
-	for text, want := range map[string]string{"team@": "The first 10 records for team@", "gone@": "Nothing found for gone@The search ended early"} {
+	tab.Wait(textOf("find-hint") + `=== 'The id of an entity or an event, the beginning of a text, in upper or lower case (person email), a number (person price).'`)
+	for text, want := range map[string]string{"991": "Nothing found for 991No entity and no event has this id. No entity has it as the beginning of a text, in upper or lower case (person email), a number (person price).", "Team@": "The first 10 records for Team@", "gone@": "Nothing found for gone@The search ended early"} {
 		browsertest.Eval[bool](tab, `(document.getElementById('find').focus(), document.getElementById('find').select()) ?? true`)
 		tab.Press(text, kb.Enter)
 		tab.Wait(`(` + textOf("found-title") + `+` + textOf("found-none") + `).startsWith('` + want + `')`)

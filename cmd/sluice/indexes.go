@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,45 +87,56 @@ func (a *indexArgs) check() error {
 	return nil
 }
 
-// fieldsOf reads attributes, each perhaps followed by its type, such as total:number. Those without
-// are of the given type.
-func fieldsOf(args []string, valueType index.ValueType) (fields index.Fields) {
+// fieldsOf reads attributes, each perhaps followed by what it is, such as total:number. Those without
+// are like other.
+func fieldsOf(args []string, other index.Field) (fields index.Fields) {
 	for i, arg := range args {
-		fields[i] = index.Field{Name: arg, ValueType: valueType}
-		for _, t := range []index.ValueType{index.Text, index.Number, index.Boolean} {
-			if name, ok := strings.CutSuffix(arg, ":"+string(t)); ok {
-				fields[i] = index.Field{Name: name, ValueType: t}
+		fields[i] = other
+		fields[i].Name = arg
+		for what, f := range fieldKinds {
+			if name, ok := strings.CutSuffix(arg, ":"+what); ok {
+				fields[i] = f
+				fields[i].Name = name
 			}
 		}
 	}
 	return fields
 }
 
+var fieldKinds = map[string]index.Field{
+	"text":    {ValueType: index.Text},
+	"number":  {ValueType: index.Number},
+	"boolean": {ValueType: index.Boolean},
+	"fold":    {ValueType: index.Text, Fold: true},
+}
+
 func addIndexCommand(o *indexStorage) *cobra.Command {
 	var a indexArgs
-	var number, boolean bool
+	given := make(map[string]*bool)
 	cmd := &cobra.Command{
-		Use:   "add TYPE ATTRIBUTE[:TYPE]... [--number|--boolean] [--workspace NAME]",
+		Use:   "add TYPE ATTRIBUTE[:number|:boolean|:fold|:text]... [--number|--boolean|--fold] [--workspace NAME]",
 		Short: "Index attributes, or continue to",
-		Long: `Index up to three attributes of the entities of a type. Their values are texts, unless
-:number or :boolean after the name, or a flag for all without, says otherwise (:text is
-possible too). Queries are refused until the index is complete.
+		Long: `Index up to three attributes of the entities of a type. Their values are texts that
+compare exactly, unless a flag, or :number, :boolean or :fold after a name, says otherwise.
+A flag is for all names without such an ending. Folded texts compare regardless of case.
+Queries are refused until the index is complete.
 
 If the command is stopped, run it again to continue.`,
 		Example: `  sluice indexes add person email
+  sluice indexes add person name --fold
   sluice indexes add person born --number --table sluice-EntitiesTable-1ABCDEF
   sluice indexes add order status total:number --workspace acme`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			valueType := index.Text
-			switch {
-			case number && boolean:
-				return usageError("give --number or --boolean, not both")
-			case number:
-				valueType = index.Number
-			case boolean:
-				valueType = index.Boolean
+			kind := ""
+			for what, set := range given {
+				if *set && kind != "" {
+					return usageError("give only one of --number, --boolean and --fold")
+				}
+				if *set {
+					kind = what
+				}
 			}
-			d := index.Declaration{Workspace: a.workspace, Type: args[0], Fields: fieldsOf(args[1:], valueType)}
+			d := index.Declaration{Workspace: a.workspace, Type: args[0], Fields: fieldsOf(args[1:], fieldKinds[cmp.Or(kind, "text")])}
 			if err := errors.Join(d.Validate(), a.check()); err != nil {
 				return usageError("%w", err)
 			}
@@ -139,8 +151,9 @@ If the command is stopped, run it again to continue.`,
 		},
 	}
 	a.addFlags(cmd)
-	cmd.Flags().BoolVar(&number, "number", false, "index values that are JSON numbers")
-	cmd.Flags().BoolVar(&boolean, "boolean", false, "index values that are true or false")
+	given["number"] = cmd.Flags().Bool("number", false, "index values that are JSON numbers")
+	given["boolean"] = cmd.Flags().Bool("boolean", false, "index values that are true or false")
+	given["fold"] = cmd.Flags().Bool("fold", false, "index texts regardless of case")
 	return cmd
 }
 
@@ -159,7 +172,7 @@ func removeIndexCommand(o *indexStorage) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fields := fieldsOf(args[1:], index.Text)
+			fields := fieldsOf(args[1:], index.Field{})
 			d, err := index.Remove(cmd.Context(), s, a.workspace, args[0], fields.Names()...)
 			if errors.Is(err, index.ErrNotFound) {
 				return fmt.Errorf("%s is not indexed in %s; \"sluice indexes list\" shows what is", index.Declaration{Type: args[0], Fields: fields}.Name(), where)

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/client"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/entity"
 	"sluice/pkg/index"
@@ -65,7 +66,7 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	create("ada", `{"email":"ada@example.com","born":1815}`)
 	create("odd", `{"email":7}`)
 	find(1, `the attribute "email" of the type "person" is not indexed`, "email", "ada@example.com")
-	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "", "does the rest while it runs")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--fold"), 0, "", "does the rest while it runs")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "born", "--number"), 0, "", "does the rest while it runs")
 	await(t, "ready", func() bool {
 		return !slices.ContainsFunc(s.declarations(t), func(d index.Declaration) bool { return d.State != index.Ready })
@@ -76,17 +77,30 @@ func TestIndexesOfARunningServer(t *testing.T) {
 		t.Error(out)
 	}
 	find(0, "grace ada", "born", "--gte", "1800", "--desc")
-	find(0, "grace", "email", "--prefix", "grace@")
+	find(0, "grace", "email", "--prefix", "GRACE@")
+	_, served := wantRun(t, sluiceCommand(t, s.url, "find", "person", "email", "--gte", "a", "--limit", "1"), 0, `{"id":"ada"`, "1 entity, by the index on email (text, regardless of case). For more, add --cursor ")
+	wantRun(t, sluiceCommand(t, s.url, "find", "person", "email", "--gte", "a", "--cursor", strings.TrimSpace(served[strings.LastIndex(served, " "):])), 0, `{"id":"grace"`, "1 entity, ")
+	for limit, want := range map[string]string{"1": `^1 "[^"]+" email true$`, "9": `^2 null email true$`} {
+		out, _ := wantRun(t, sluiceCommand(t, s.url, "find", "person", "email", "--gte", "a", "--json", "--limit", limit), 0, "", "")
+		var page client.Page[entity.Entity]
+		if err := json.Unmarshal([]byte(out), &page); err != nil {
+			t.Fatal(err)
+		}
+		next, _ := json.Marshal(page.NextCursor)
+		if got := fmt.Sprintf("%d %s %s %v", len(page.Data), next, page.Index.Attributes[0].Name, page.Index.Attributes[0].Fold); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("--limit %s: %s", limit, out)
+		}
+	}
 	find(0, "No entity matches", "email", "nobody@example.com")
 	find(2, "give a value", "email")
 	for _, args := range [][]string{{"indexes", "list"}, {"indexes", "list", "--workspace", "default"}} {
-		if out, _ := wantRun(t, inEnv(t, s.env, args...), 0, "WORKSPACE", ""); !strings.Contains(out, "email (text)   1      ready  100 %  1        0       1\n") {
+		if out, _ := wantRun(t, inEnv(t, s.env, args...), 0, "WORKSPACE", ""); !strings.Contains(out, "email (text, regardless of case)  1      ready  100 %  1        0       1\n") {
 			t.Error(out)
 		}
 	}
 	wantRun(t, inEnv(t, s.env, "indexes", "list", "--workspace", "other"), 0, "", "No attribute is indexed")
-	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "The index of person.email is ready", "")
-	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already indexed, as email (text)")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email:fold"), 0, "The index of person.email is ready", "")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already indexed, as email (text, regardless of case)")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "c"), 0, "", "")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "born:number"), 0, "", "")
 	await(t, "ready", func() bool { return s.declarations(t)[3].State == index.Ready })

@@ -31,6 +31,9 @@ type List[T any] struct {
 	// SyncedUntil is a time before which the pages of this list so far have every change, so the
 	// next walk may start there. It is set only in lists of changes in ascending order.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
+
+	// Index served the query. It is set only if the query has conditions on attributes.
+	Index *EntityIndex `json:"index,omitempty"`
 }
 
 // Members lists the members that the records of a resource have, in lists and in files.
@@ -74,7 +77,8 @@ type EntityIndex struct {
 // IndexAttribute is an attribute that an index covers.
 type IndexAttribute struct {
 	Name      string `json:"name"`
-	ValueType string `json:"value_type"` // "text", "number" or "boolean"
+	ValueType string `json:"value_type"`    // "text", "number" or "boolean"
+	Fold      bool   `json:"fold,omitzero"` // whether texts compare regardless of case
 }
 
 // Usage describes the limits of an address or API key, and its usage in the last minute.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sluice/pkg/api"
+	"sluice/pkg/entity"
 	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
@@ -62,8 +63,8 @@ func findEntity(s *service, r *request, names []string) (response, error) {
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	page, err := s.stores.Finder.Find(r.Context(), r.workspace, q)
-	return listResponse(r, page, cursor{Filters: p.filters.Encode()}, err)
+	found, err := s.stores.Finder.Find(r.Context(), r.workspace, q)
+	return pageResponse(r, found, page[entity.Entity]{index: new(entityIndex(q.Declaration))}, cursor{Filters: p.filters.Encode()}, err)
 }
 
 // conditions returns the conditions with these names, and checks those of each attribute: there may
@@ -188,7 +189,7 @@ func listEntityIndex(s *service, r *request) (response, error) {
 func entityIndex(d index.Declaration) api.EntityIndex {
 	x := api.EntityIndex{Type: d.Type, State: string(d.State), Done: d.Done()}
 	for _, f := range d.Fields.List() {
-		x.Attributes = append(x.Attributes, api.IndexAttribute{Name: f.Name, ValueType: string(f.ValueType)})
+		x.Attributes = append(x.Attributes, api.IndexAttribute{Name: f.Name, ValueType: string(f.ValueType), Fold: f.Fold})
 	}
 	return x
 }

@@ -19,7 +19,7 @@ func newIndexedAPI(t *testing.T) service {
 	var all []index.Declaration
 	for i, d := range []index.Declaration{
 		{Fields: index.Fields{{Name: "born", ValueType: index.Number}}, State: index.Ready},
-		{Fields: index.Fields{{Name: "name", ValueType: index.Text}}, State: index.Ready},
+		{Fields: index.Fields{{Name: "name", ValueType: index.Text, Fold: true}}, State: index.Ready},
 		{Fields: index.Fields{{Name: "alive", ValueType: index.Boolean}}, State: index.Building, Build: index.Build{Read: 42, Expected: 100}},
 		{Fields: index.Fields{{Name: "email", ValueType: index.Text}}, State: index.Writing},
 		{Fields: index.Fields{{Name: "gone", ValueType: index.Text}}, State: index.Removing},
@@ -46,6 +46,9 @@ func (a service) found(t *testing.T, query string) (ids string, next string) {
 	for _, e := range page.Data {
 		ids += " " + e.ID
 	}
+	if page.Index == nil || !strings.HasPrefix(query, "type="+page.Index.Type+"&") {
+		t.Errorf("%s: served by %+v", query, page.Index)
+	}
 	if page.NextCursor != nil {
 		next = *page.NextCursor
 	}
@@ -70,6 +73,8 @@ func TestFind(t *testing.T) {
 		"attributes.name[prefix]=A":                                       "ada alan",
 		"attributes.name=" + url.QueryEscape("Grace Hopper") + "&limit=1": "grace",
 		"attributes.name=grace":                                           "",
+		"attributes.name=GRACE+hopper":                                    "grace",
+		"attributes.name[prefix]=a":                                       "ada alan",
 		"attributes.born[gt]=2000&attributes.born[lt]=1000":               "",
 	} {
 		if got, next := a.found(t, "type=person&"+query); got != want || next != "" {
@@ -154,7 +159,7 @@ func TestQueriesThatCannotBeServed(t *testing.T) {
 	a := newIndexedAPI(t)
 	for query, want := range map[string]string{
 		"attributes.born=1815":                                                               "400 type is required with attributes.born",
-		"type=person&attributes.phone=1":                                                     `400 the attribute "phone" of the type "person" is not indexed; those that are: born (number), name (text), alive (boolean), email (text)`,
+		"type=person&attributes.phone=1":                                                     `400 the attribute "phone" of the type "person" is not indexed; those that are: born (number), name (text, regardless of case), alive (boolean), email (text)`,
 		"type=robot&attributes.born=1":                                                       `400 the attribute "born" of the type "robot" is not indexed; no attribute of this type is`,
 		"type=person&attributes.secret=1":                                                    `400 the attribute "secret"`,
 		"type=person&attributes.gone=1":                                                      `400 the attribute "gone" of the type "person" is not indexed; those that are`,
@@ -165,7 +170,7 @@ func TestQueriesThatCannotBeServed(t *testing.T) {
 		"type=person&attributes.name=" + strings.Repeat("a", 801):                            "400 attributes.name must be a text of at most 800 bytes",
 		"type=person&attributes.name=%ff":                                                    "400 attributes.name must be UTF-8",
 		"type=%ff&attributes.name=a":                                                         "400 type must be UTF-8",
-		"type=person&attributes.name=a&attributes.born=1":                                    `400 no index of the type "person" serves "born" and "name" with these operators; there are indexes on: born (number), name (text),`,
+		"type=person&attributes.name=a&attributes.born=1":                                    `400 no index of the type "person" serves "born" and "name" with these operators; there are indexes on: born (number), name (text, regardless of case),`,
 		"type=person&attributes.name[gt]=a&attributes.born[gt]=1":                            "400 attributes.name[gt] is a comparison of a second attribute",
 		"type=order&attributes.status[gt]=a&attributes.total=1":                              `400 no index of the type "order" serves "status" and "total" with these operators; there are indexes on: status (text) + total (number) + date (text), status (text) + date (text), status (text). An index`,
 		"type=order&attributes.total=1":                                                      `400 no index of the type "order" serves "total"`,
@@ -200,8 +205,8 @@ func TestTheIndexesOfTheWorkspaceAreListed(t *testing.T) {
 	for _, i := range page.Data {
 		got = append(got, fmt.Sprintf("%s %v %s %g", i.Type, i.Attributes, i.State, i.Done))
 	}
-	if want := "person [{born number}] ready 1, person [{name text}] ready 1, person [{alive boolean}] building 0.42, person [{email text}] writing 0, person [{gone text}] removing 0, " +
-		"order [{status text} {total number} {date text}] ready 1, order [{status text} {date text}] ready 1, order [{status text}] ready 1"; strings.Join(got, ", ") != want {
+	if want := "person [{born number false}] ready 1, person [{name text true}] ready 1, person [{alive boolean false}] building 0.42, person [{email text false}] writing 0, person [{gone text false}] removing 0, " +
+		"order [{status text false} {total number false} {date text false}] ready 1, order [{status text false} {date text false}] ready 1, order [{status text false}] ready 1"; strings.Join(got, ", ") != want {
 		t.Errorf("%q", got)
 	}
 }

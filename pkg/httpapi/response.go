@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"sluice/pkg/api"
 	"sluice/pkg/record"
 )
 
@@ -59,6 +60,7 @@ type page[T any] struct {
 	data        []T
 	next        *string      // cursor of the next page; nil on the last page
 	syncedUntil *record.Time // nil unless this is a list of changes in ascending order
+	index       *api.EntityIndex
 }
 
 // AppendJSON appends the page in the JSON form of api.List[T].
@@ -81,17 +83,23 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 		b, _ = p.syncedUntil.AppendText(b) // never fails for a record.Time
 		b = append(b, '"')
 	}
+	if p.index != nil {
+		b = append(b, `,"index":`...)
+		if b, err = appendJSON(b, p.index); err != nil {
+			return nil, err
+		}
+	}
 	return append(b, '}'), nil
 }
 
 // listResponse returns a page of a list. If more records follow, it turns next into the cursor that
 // leads to them. err is the error of the store.
 func listResponse[T any](r *request, found record.Page[T], next cursor, err error) (response, error) {
-	return pageResponse(r, found, nil, next, err)
+	return pageResponse(r, found, page[T]{}, next, err)
 }
 
-// pageResponse is like listResponse, and puts syncedUntil on the page unless it is nil.
-func pageResponse[T any](r *request, found record.Page[T], syncedUntil *record.Time, next cursor, err error) (response, error) {
+// pageResponse is like listResponse, and adds the records and the cursor to body.
+func pageResponse[T any](r *request, found record.Page[T], body page[T], next cursor, err error) (response, error) {
 	switch {
 	case errors.Is(err, record.ErrCursor):
 		return response{}, badParameters(record.Fields{badCursor})
@@ -99,7 +107,7 @@ func pageResponse[T any](r *request, found record.Page[T], syncedUntil *record.T
 		return response{}, err
 	}
 	out := response{status: http.StatusOK, records: len(found.Records)}
-	body := page[T]{data: found.Records, syncedUntil: syncedUntil}
+	body.data = found.Records
 	if found.Next == "" {
 		out.body = body
 		return out, nil

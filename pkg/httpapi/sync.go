@@ -77,7 +77,7 @@ func syncResponse[T any](r *request, q record.SyncQuery, found record.Page[T], n
 			next.SyncedUntil = until
 		}
 	}
-	return pageResponse(r, found, until, next, nil)
+	return pageResponse(r, found, page[T]{syncedUntil: until}, next, nil)
 }
 
 func unfitParameters(fields record.Fields) error {

@@ -150,19 +150,6 @@ func (d Declaration) Validate() error {
 	return nil
 }
 
-func (f Field) validate() error {
-	switch {
-	case record.CheckName(f.Name) != nil:
-		return fmt.Errorf("the attribute %w", record.CheckName(f.Name))
-	case f.ValueType != Text && f.ValueType != Number && f.ValueType != Boolean:
-		return fmt.Errorf("the type of its values must be %s, %s or %s, not %q", Text, Number, Boolean, f.ValueType)
-	}
-	if _, op := Cut(f.Name); op != "" {
-		return fmt.Errorf("the attribute must not end in [%s], because that is an operator of queries", op)
-	}
-	return nil
-}
-
 // NextRevision returns the Unix time in microseconds, or d.Revision+1 if that is greater. So a
 // declaration that is removed and added again does not reuse a revision.
 func (d Declaration) NextRevision() int64 { return max(d.Revision+1, time.Now().UnixMicro()) }

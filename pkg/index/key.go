@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/text/cases"
 
 	"sluice/pkg/record"
 )
@@ -29,7 +30,7 @@ const endOfText = "\x00\x01"
 // means that the index lacks the entity. No code is a prefix of another, and codes sort as values do.
 // In hex:
 //
-//   - A text is its UTF-8, with 00 FF for each 00, and then 00 01.
+//   - A text is its UTF-8, after folding if the field says so, with 00 FF for each 00, and then 00 01.
 //   - Zero is 02. A positive number is 03, the exponent plus 128, the digits in ASCII without
 //     trailing zeros, and 00. A negative number is 01, and then the complement of what follows
 //     03 in the code of its absolute value.
@@ -59,7 +60,7 @@ func (d Declaration) Key(id string, attributes json.RawMessage) (key Key, presen
 		if value == nil {
 			return Key{}, false
 		}
-		code, err := f.ValueType.code(value)
+		code, err := f.code(value)
 		codes[i], fits, size = code, fits && err == nil, size+f.ValueType.size(code)
 	}
 	if !fits || size > maxTextBytes {
@@ -113,34 +114,41 @@ var (
 	errBoolean = errors.New("must be true or false")
 )
 
-// code fails if value cannot be indexed as a k.
-func (k ValueType) code(value jsontext.Value) (string, error) {
+// code fails if value cannot be indexed in f.
+func (f Field) code(value jsontext.Value) (string, error) {
 	switch {
-	case k == Text && value.Kind() == '"':
+	case f.ValueType == Text && value.Kind() == '"':
 		text, err := jsontext.AppendUnquote(nil, value)
 		if err != nil {
 			return "", errText
 		}
-		return textCode(string(text))
-	case k == Text:
+		return f.parse(string(text))
+	case f.ValueType == Text:
 		return "", errText
-	case k == Number && value.Kind() == '0':
-		return numberCode(string(value))
-	case k == Number:
+	case f.ValueType == Number && value.Kind() != '0':
 		return "", errNumber
 	}
-	return booleanCode(string(value))
+	return f.parse(string(value))
 }
 
 // parse returns the code of a value from a query.
-func (k ValueType) parse(value string) (string, error) {
-	switch k {
+func (f Field) parse(value string) (string, error) {
+	switch f.ValueType {
 	case Text:
-		return textCode(value)
+		return textCode(f.folded(value))
 	case Number:
 		return numberCode(value)
 	}
 	return booleanCode(value)
+}
+
+// folded returns the text that stands for all that differ from it only in case. Folding maps each
+// character by itself, so the beginning of a text folds to the beginning of what the text folds to.
+func (f Field) folded(text string) string {
+	if !f.Fold {
+		return text
+	}
+	return cases.Fold().String(text)
 }
 
 func textCode(text string) (string, error) {

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // keys returns the keys of two entities. ok is false if one of the values cannot be indexed.
@@ -18,7 +19,7 @@ func keys(t *testing.T, kind ValueType, idA, valueA, idB, valueB string) (a, b s
 		if !present || key.Lead != "" {
 			t.Errorf("%s: present %v, lead %q", value, present, key.Lead)
 		}
-		if _, err := kind.code([]byte(value)); (err == nil) != (key != Key{}) || key != (Key{}) && (key.Rest <= first || key.Rest >= last+last || len(key.Rest) > MaxKeyBytes) {
+		if _, err := d.Fields[0].code([]byte(value)); (err == nil) != (key != Key{}) || key != (Key{}) && (key.Rest <= first || key.Rest >= last+last || len(key.Rest) > MaxKeyBytes) {
 			t.Errorf("%s has the key %q, %v", value, key, err)
 		}
 		return key.Rest
@@ -63,6 +64,42 @@ func FuzzTextKeys(f *testing.F) {
 		if ok {
 			wantOrder(t, idA, valueA, keyA, idB, valueB, keyB, strings.Compare(a, b))
 			wantFound(t, Text, b, keyA, map[Operator]bool{Prefix: strings.HasPrefix(a, b)}, strings.Compare(a, b))
+		}
+	})
+}
+
+// Texts that differ only in case have the same key, and the beginning of one finds the others.
+func FuzzFoldedKeys(f *testing.F) {
+	f.Add("User7@example.com", 5)
+	f.Add("STRASSE Straße ẞ", 10)
+	f.Add("ΌΣΟΣ όσος", 4)
+	f.Add("İstanbul ıI", 2)
+	f.Add("ŉ ﬀ ǰ ᾳ", 3)
+	f.Add("\x00A\x00", 1)
+	f.Fuzz(func(t *testing.T, text string, cut int) {
+		text = strings.ToValidUTF8(text, "?")
+		d := Declaration{Fields: Fields{{Name: "x", ValueType: Text, Fold: true}}}
+		key := func(text string) string {
+			key, _ := d.Key("i", json.RawMessage(`{"x":`+quoted(t, text)+`}`))
+			return key.Rest
+		}
+		want := key(text)
+		if want == "" {
+			t.Skip("too long")
+		}
+		for _, r := range text { // each character by itself, since upper and lower case depend on what precedes
+			if other := string(unicode.SimpleFold(r)); key(other) != key(string(r)) {
+				t.Errorf("%q and %q have the keys %q and %q", string(r), other, key(string(r)), key(other))
+			}
+		}
+		runes := []rune(text)
+		prefix := string(runes[:min(max(cut, 0), len(runes))])
+		q := Query{Declaration: d}
+		if err := q.Where(Condition{"x", Prefix, prefix}); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := q.Bounds(); err != nil || want <= b.Low || want >= b.High {
+			t.Errorf("%q does not find %q", prefix, text)
 		}
 	})
 }
@@ -134,7 +171,7 @@ func TestPartitions(t *testing.T) {
 	t.Parallel()
 	text := func(names ...string) (f Fields) {
 		for i, name := range names {
-			f[i] = Field{name, Text}
+			f[i] = Field{Name: name, ValueType: Text}
 		}
 		return f
 	}

@@ -112,7 +112,7 @@ func (q *Query) Where(c Condition) error {
 	if c.Operator != Equal && f.ValueType == Boolean {
 		return errors.New("cannot compare a boolean; use =true or =false")
 	}
-	code, err := f.ValueType.parse(c.Value)
+	code, err := f.parse(c.Value)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,8 @@ func (q *Query) Where(c Condition) error {
 	case LessOrEqual:
 		high = code + last
 	case Prefix:
-		low, high = escape(c.Value), escape(c.Value)+last
+		low = strings.TrimSuffix(code, endOfText)
+		high = low + last
 	}
 	r.low, r.high = max(r.low, low), min(cmp.Or(r.high, high), high)
 	r.size = max(r.size, f.ValueType.size(code))

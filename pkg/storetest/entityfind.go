@@ -176,6 +176,7 @@ func (f *finding) declare(rt *rapid.T) {
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom(findAttributes), 1, index.MaxFields, rapid.ID[string]).Draw(rt, "attributes")
 	for i, name := range names {
 		d.Fields[i] = index.Field{Name: name, ValueType: rapid.SampledFrom(findKinds).Draw(rt, "kind")}
+		d.Fields[i].Fold = d.Fields[i].ValueType == index.Text && rapid.Bool().Draw(rt, "fold")
 	}
 	others := f.indexed.Load().Of(f.workspace, d.Type)
 	if slices.ContainsFunc(others, func(other index.Declaration) bool { return other.On(names) }) {
@@ -286,7 +287,7 @@ func (f *finding) query(rt *rapid.T, d index.Declaration) (q index.Query, accept
 				return q, nil
 			}
 			before := accept
-			accept = func(values []findValue) bool { return before(values) && values[i].matches(op, v) }
+			accept = func(values []findValue) bool { return before(values) && values[i].matches(op, v.in(field)) }
 		}
 		size += longest
 	}
@@ -344,7 +345,7 @@ func (f *finding) search(q index.Query, accept func([]findValue) bool) (ids []st
 				return v.json == string(attributes[field.Name]) && v.kind == field.ValueType
 			})
 			if i >= 0 {
-				values, size = append(values, findValues[i]), size+len(findValues[i].text())
+				values, size = append(values, findValues[i].in(field)), size+len(findValues[i].text())
 			}
 		}
 		if len(values) == len(q.Declaration.Fields.List()) && size <= 800 && accept(values) { // the code of a number has another size than its text, but only one text comes near the limit

@@ -19,13 +19,22 @@ type findValue struct {
 
 var findValues = []findValue{
 	{`""`, index.Text}, {`"a"`, index.Text}, {`"ab"`, index.Text}, {`"A"`, index.Text}, {`"a\u0000"`, index.Text}, {`"a\u0000b"`, index.Text},
-	{`"a\u0001"`, index.Text}, {`"b"`, index.Text}, {`"é"`, index.Text}, {`"\ue000"`, index.Text}, {`"😀"`, index.Text}, {`"1"`, index.Text},
+	{`"a\u0001"`, index.Text}, {`"b"`, index.Text}, {`"é"`, index.Text}, {`"É"`, index.Text}, {`"aSs"`, index.Text}, {`"Aß"`, index.Text}, {`"\ue000"`, index.Text}, {`"😀"`, index.Text}, {`"1"`, index.Text},
 	{`"` + strings.Repeat("y", 800) + `"`, index.Text}, {`"` + strings.Repeat("y", 801) + `"`, ""},
 	{`0`, index.Number}, {`-0.0e5`, index.Number}, {`1`, index.Number}, {`1.0`, index.Number}, {`1e3`, index.Number}, {`1000`, index.Number}, {`999.9`, index.Number},
 	{`12345678901234567890`, index.Number}, {`12345678901234567891`, index.Number}, {`0.1`, index.Number}, {`1E-1`, index.Number}, {`0.11`, index.Number},
 	{`-1`, index.Number}, {`-5`, index.Number}, {`-50`, index.Number}, {`-4.5`, index.Number}, {`-51`, index.Number}, {`9.9e125`, index.Number}, {`1e-125`, index.Number}, {`-1e125`, index.Number},
 	{strings.Repeat("9", 38), index.Number}, {strings.Repeat("9", 39), ""}, {`1e126`, ""}, {`1e-126`, ""}, {`1e99999999999999999999`, ""},
 	{`true`, index.Boolean}, {`false`, index.Boolean}, {`null`, ""}, {`[1]`, ""}, {`{"x":1}`, ""},
+}
+
+// in returns the value as an index on f compares it.
+func (v findValue) in(f index.Field) findValue {
+	if f.Fold {
+		folded, _ := json.Marshal(strings.ReplaceAll(strings.ToLower(v.text()), "ß", "ss"))
+		v.json = string(folded)
+	}
+	return v
 }
 
 // common are a few values that many entities share, so that queries with several conditions find some.

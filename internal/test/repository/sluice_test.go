@@ -279,7 +279,7 @@ var domain = map[string][]string{
 	"sluice/pkg/record":     {"github.com/go-json-experiment/json/jsontext"}, // unlike encoding/json, it rejects duplicate names and invalid UTF-8
 	"sluice/pkg/recordfile": {"github.com/go-json-experiment/json/jsontext", "sluice/pkg/record"},
 	"sluice/pkg/importfile": {"github.com/go-json-experiment/json/jsontext", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record", "sluice/pkg/recordfile"},
-	"sluice/pkg/index":      {"sluice/pkg/entity", "sluice/pkg/record", "sluice/pkg/snapshot", "github.com/go-json-experiment/json/jsontext"},
+	"sluice/pkg/index":      {"sluice/pkg/entity", "sluice/pkg/record", "sluice/pkg/snapshot", "github.com/go-json-experiment/json/jsontext", "golang.org/x/text/cases"},
 	"sluice/pkg/entity":     {"sluice/pkg/record"},
 	"sluice/pkg/event":      {"sluice/pkg/record"},
 	"sluice/pkg/job":        {"sluice/pkg/api", "sluice/pkg/record"},

@@ -22,7 +22,9 @@ async function readIndexes(onFailure, signal) {
 /** How a value of an attribute is found, by what the search box says of it. */
 const ways = {
   begins: { hint: 'the beginning of a text', fits: () => true },
+  beginsFolded: { hint: 'the beginning of a text, in upper or lower case', fits: () => true },
   text: { hint: 'a whole text', fits: () => true },
+  textFolded: { hint: 'a whole text, in upper or lower case', fits: () => true },
   number: { hint: 'a number', fits: (text) => /^-?\d+(\.\d+)?$/.test(text) },
   boolean: { hint: 'true or false', fits: (text) => text === 'true' || text === 'false' },
 };
@@ -33,10 +35,10 @@ const ways = {
  */
 function searchable() {
   const found = new Map();
-  for (const { type, attributes: [{ name, value_type: valueType }, ...others] } of indexes) {
-    const way = valueType === 'text' && others.length === 0 ? 'begins' : valueType;
+  for (const { type, attributes: [{ name, value_type: valueType, fold }, ...others] } of indexes) {
+    const way = (valueType === 'text' && others.length === 0 ? 'begins' : valueType) + (fold ? 'Folded' : '');
     const key = JSON.stringify([type, name]);
-    if (way === 'begins' || !found.has(key)) found.set(key, { type, attribute: name, way });
+    if (others.length === 0 || !found.has(key)) found.set(key, { type, attribute: name, way });
   }
   return [...found.values()];
 }
@@ -55,7 +57,7 @@ function showIndexes() {
 }
 
 /** Returns the query for the entities whose attribute matches a text. */
-const valueQuery = ({ type, attribute, way }, text) => ({ type, [`attributes.${attribute}${way === 'begins' ? '[prefix]' : ''}`]: text, limit: mostFound });
+const valueQuery = ({ type, attribute, way }, text) => ({ type, [`attributes.${attribute}${way.startsWith('begins') ? '[prefix]' : ''}`]: text, limit: mostFound });
 
 /**
  * Returns the records found for a text, as { found: [{ resource, record }], more }. If the text is
