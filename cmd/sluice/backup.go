@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,10 +55,14 @@ missing. Export jobs that had not ended start over.`,
 		Args: oneArg("the file of the backup"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := bolt.Restore(cmd.Context(), args[0], dir)
-			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s has %s, all checked. Start it with: sluice serve --data-dir %[1]s\n", dir, summary(r))
+			if err != nil {
+				return err
 			}
-			return err
+			if len(r.Problems) > 0 {
+				return fmt.Errorf("%s has %s, but was damaged when the backup was made:\n  %s", dir, summary(r), strings.Join(r.Problems, "\n  "))
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s has %s, all checked. Start it with: sluice serve --data-dir %[1]s\n", dir, summary(r))
+			return nil
 		},
 	}
 	dataDirFlag(cmd, getenv, &dir)

@@ -94,7 +94,7 @@ func (r *Report) shared(f sharedFile, b *bbolt.Bucket) error {
 
 // records checks the tables.
 func (r *Report) records(ctx context.Context, dir string, tx *bbolt.Tx) error {
-	declared, err := (&Indexes{lockedFile{filepath.Join(dir, indexesFile), indexesBucket}}).List(ctx)
+	declared, err := (&Indexes{newLockedFile(filepath.Join(dir, indexesFile), indexesBucket)}).List(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // Check also reads that file by itself
 	}

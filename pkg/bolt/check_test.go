@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -113,9 +114,18 @@ func TestCheckFindsWhereIndexesAndRecordsDiffer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r, err := Check(t.Context(), dir); err != nil || !strings.Contains(strings.Join(r.Problems, "\n"), tt.want) {
-				t.Errorf("problems %q, error %v, want %q", r.Problems, err, tt.want)
+			check := func(r *Report, err error) {
+				t.Helper()
+				if err != nil || !strings.Contains(strings.Join(r.Problems, "\n"), tt.want) {
+					t.Errorf("%+v, error %v, want %q", r, err, tt.want)
+				}
 			}
+			check(Check(t.Context(), dir))
+			path := filepath.Join(t.TempDir(), "backup.zip")
+			if _, err := WriteBackup(path, func(w io.Writer) error { return Backup(t.Context(), dir, w) }); err != nil {
+				t.Fatal(err)
+			}
+			check(Restore(t.Context(), path, t.TempDir())) // what is left is better than nothing
 		})
 	}
 }

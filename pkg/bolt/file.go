@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,8 +25,13 @@ const lockTimeout = time.Second
 // A method checks its context only at the start. If the context is done by then, the method
 // does nothing and returns an error.
 type lockedFile struct {
-	path   string // its directory must exist
-	bucket string
+	path     string // its directory must exist
+	bucket   string
+	verified *atomic.Pointer[os.FileInfo] // what the file was when its pages were read last
+}
+
+func newLockedFile(path, bucket string) lockedFile {
+	return lockedFile{path, bucket, new(atomic.Pointer[os.FileInfo])}
 }
 
 // view calls read with the bucket, which is nil before the first update.
@@ -36,9 +42,31 @@ func (f lockedFile) view(ctx context.Context, op string, read func(*bbolt.Bucket
 	if isEmpty(f.path) {
 		return read(nil)
 	}
-	if err := viewFile(f.path, func(tx *bbolt.Tx) error { return read(tx.Bucket([]byte(f.bucket))) }); err != nil {
+	err := viewFile(f.path, func(tx *bbolt.Tx) error {
+		if err := f.verify(); err != nil {
+			return err
+		}
+		return read(tx.Bucket([]byte(f.bucket)))
+	})
+	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
+	return nil
+}
+
+// verify reads all pages of the file, unless it is as it was the last time.
+func (f lockedFile) verify() error {
+	now, err := os.Stat(f.path)
+	if err != nil {
+		return err
+	}
+	if was := f.verified.Load(); was != nil && os.SameFile(*was, now) && (*was).ModTime().Equal(now.ModTime()) && (*was).Size() == now.Size() {
+		return nil
+	}
+	if err := verified(f.path); err != nil {
+		return err
+	}
+	f.verified.Store(&now)
 	return nil
 }
 
@@ -155,7 +183,7 @@ func updateFile(path string, write func(*bbolt.Tx) error) error {
 	if err = guard(path, func() error { return db.Update(write) }); err == nil && created {
 		err = syncDir(filepath.Dir(path))
 	}
-	if _, damaged := errors.AsType[*DamageError](err); damaged {
+	if e, damaged := errors.AsType[*DamageError](err); damaged && e.structure {
 		return err // bbolt may hold its lock for ever
 	}
 	return errors.Join(err, db.Close())
@@ -166,11 +194,14 @@ func verifyLocked(path string) error {
 	if isEmpty(path) {
 		return nil
 	}
-	return viewFile(path, func(*bbolt.Tx) error {
-		s, err := verifyFile(path)
-		if err == nil && len(s.problems) > 0 {
-			err = &DamageError{Path: path, What: s.problems[0]}
-		}
-		return err
-	})
+	return viewFile(path, func(*bbolt.Tx) error { return verified(path) })
+}
+
+// verified returns an error if verifyFile finds something.
+func verified(path string) error {
+	s, err := verifyFile(path)
+	if err == nil && len(s.problems) > 0 {
+		err = &DamageError{Path: path, What: s.problems[0]}
+	}
+	return err
 }

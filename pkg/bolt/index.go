@@ -24,7 +24,7 @@ func NewIndexes(path string) (*Indexes, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
 	}
-	return &Indexes{file: lockedFile{path, indexesBucket}}, nil
+	return &Indexes{file: newLockedFile(path, indexesBucket)}, nil
 }
 
 func (s *Indexes) List(ctx context.Context) (all []index.Declaration, err error) {

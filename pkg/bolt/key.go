@@ -25,7 +25,7 @@ func NewKeys(path string) (*Keys, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
 	}
-	return &Keys{file: lockedFile{path, keysBucket}}, nil
+	return &Keys{file: newLockedFile(path, keysBucket)}, nil
 }
 
 func (s *Keys) Get(ctx context.Context, id string) (k access.Key, err error) {

@@ -25,7 +25,7 @@ func NewLimits(path string) (*Limits, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
 	}
-	return &Limits{file: lockedFile{path, limitsBucket}}, nil
+	return &Limits{file: newLockedFile(path, limitsBucket)}, nil
 }
 
 func (s *Limits) List(ctx context.Context) (rows []ratelimit.Row, err error) {

@@ -14,7 +14,8 @@ import (
 )
 
 // Restore creates the data directory dir, which must not exist or be empty, from the backup in the
-// file at path, and checks it. If it fails, it leaves dir empty. A server that starts with dir has a
+// file at path, and checks it. The report has problems if records were damaged already when the backup
+// was made; a server can use dir nevertheless. If Restore fails, it leaves dir empty. A server that starts with dir has a
 // new id, so that copies and journals notice that records are missing.
 func Restore(ctx context.Context, path, dir string) (r *Report, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -49,10 +50,7 @@ func Restore(ctx context.Context, path, dir string) (r *Report, err error) {
 	if err := convert(dir, conversions, func(string) error { return nil }); err != nil {
 		return nil, err
 	}
-	if r, err = Check(ctx, dir); err == nil && len(r.Problems) > 0 {
-		err = fmt.Errorf("%s was made of damaged files: %s", path, r.Problems[0])
-	}
-	return r, err
+	return Check(ctx, dir)
 }
 
 // empty removes everything in dir.

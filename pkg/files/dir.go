@@ -47,7 +47,7 @@ type Dir struct {
 
 // NewDir creates dir if needed. now is the clock by which links, files and uploads expire.
 func NewDir(dir string, now func() time.Time) (*Dir, error) {
-	if err := os.MkdirAll(filepath.Join(dir, uploads), 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, uploads), 0o700), syncDir(filepath.Dir(dir))); err != nil {
 		return nil, fmt.Errorf("create the directory of export files: %w", err)
 	}
 	return &Dir{dir: dir, key: []byte(rand.Text()), now: now}, nil
