@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -117,6 +119,37 @@ func BenchmarkEntities(b *testing.B) {
 					b.Fatal(len(page.Records), err)
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkOpen opens a file that was closed, and one of a process that was killed.
+func BenchmarkOpen(b *testing.B) {
+	s := seedEntities(b)
+	dir, killed := filepath.Dir(s.Path), b.TempDir()
+	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
+		b.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for name, dir := range map[string]string{"closed": dir, "killed": killed} {
+		b.Run("after="+name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				copied := filepath.Join(b.TempDir(), "data") // because Close writes to it
+				if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				s, err := bolt.Open(copied, bolt.Config{})
+				b.StopTimer()
+				if err != nil {
+					b.Fatal(err)
+				}
+				s.Close() //nolint:errcheck // a benchmark
+				b.StartTimer()
+			}
 		})
 	}
 }

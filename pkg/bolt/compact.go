@@ -38,7 +38,7 @@ func Compact(ctx context.Context, dir string) (c Compacted, err error) {
 	if err != nil {
 		return c, inUse(path, err)
 	}
-	from, err := openBolt(path, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType})
+	from, err := openBolt(path, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
 	if err != nil {
 		return c, inUse(path, err)
 	}

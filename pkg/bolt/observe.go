@@ -31,7 +31,10 @@ func (s *Stores) Observe(o *Observer) {
 func (t *table[R]) observe(o *Observer) { t.observer, t.writer.observer = o, o }
 
 // FreeBytes returns how much of the file with the records is free for later writes.
-func (s *Stores) FreeBytes() int { return s.db.Stats().FreeAlloc }
+func (s *Stores) FreeBytes() int {
+	stats := s.db.Stats()
+	return (stats.FreePageN + stats.PendingPageN) * s.db.Info().PageSize
+}
 
 // WrittenBytes returns how much commits have written to the file with the records since it was opened.
 func (s *Stores) WrittenBytes() int64 {

@@ -106,7 +106,10 @@ func openRecords(dir string, noSync bool) (db *bbolt.DB, err error) {
 	if err := verifyLocked(path); err != nil {
 		return nil, inUse(path, err)
 	}
-	o := &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoSync: noSync, InitialMmapSize: mapSize()}
+	// With NoFreelistSync, a commit does not write the list of all free pages, which after large
+	// deletions is most of what it writes. bbolt looks for them when it opens a file that was not
+	// closed (see Close).
+	o := &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true, NoSync: noSync, InitialMmapSize: mapSize()}
 	if db, err = openBolt(path, o); errors.Is(err, syscall.ENOMEM) { // the process may have a limit
 		o.InitialMmapSize = 0
 		db, err = openBolt(path, o)
@@ -170,10 +173,13 @@ func (s *Stores) tables(clock entity.Clock) (err error) {
 	return nil
 }
 
-// Close releases the file with the records. No store may be used afterwards.
+// Close releases the file with the records. No store may be used afterwards. It first writes the list
+// of free pages, so that Open finds it. If that fails, Open looks for them.
 func (s *Stores) Close() error {
 	if e := s.damage.met.Load(); e != nil && e.structure {
 		return nil // bbolt may hold its lock for ever
 	}
+	s.db.NoFreelistSync = false
+	guard(s.Path, func() error { return s.db.Update(func(*bbolt.Tx) error { return nil }) }) //nolint:errcheck // as described
 	return s.db.Close()
 }

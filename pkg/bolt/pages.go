@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"os"
 )
 
@@ -22,6 +23,8 @@ const (
 	metaPage     = 0x04
 	freelistPage = 0x10
 	bucketLeaf   = 0x01
+
+	noFreelist = math.MaxUint64 // pages that belong to nothing are free
 
 	magic         = 0xED0CDAED
 	formatVersion = 2
@@ -82,10 +85,12 @@ func verifyPages(file io.ReaderAt, length int64) *structure {
 	}
 	s.taken = make([]bool, m.pages)
 	s.tree(m.root, nil, nil, 0)
-	s.free(m.freelist)
-	for id, taken := range s.taken {
-		if id > 1 && !taken && len(s.problems) == lost {
-			s.report("page %d belongs to nothing", id)
+	if m.freelist != noFreelist {
+		s.free(m.freelist)
+		for id, taken := range s.taken {
+			if id > 1 && !taken && len(s.problems) == lost {
+				s.report("page %d belongs to nothing", id)
+			}
 		}
 	}
 	s.last = lost == 1 && len(s.problems) == lost
