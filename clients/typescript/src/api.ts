@@ -55,6 +55,8 @@ export interface components {
             data: (components["schemas"]["Entity"] | components["schemas"]["Tombstone"] | components["schemas"]["FilteredEntity"])[];
             next_cursor: components["schemas"]["NextCursor"];
             synced_until?: components["schemas"]["SyncedUntil"];
+            /** @description The index that served the query. Present only if the request has conditions on attributes. */
+            index?: components["schemas"]["EntityIndex"];
         };
         EntityIndexPage: {
             data: components["schemas"]["EntityIndex"][];
@@ -75,6 +77,8 @@ export interface components {
             name: string;
             /** @enum {string} */
             value_type: "text" | "number" | "boolean";
+            /** @description Whether texts compare regardless of case, as their Unicode case foldings. Absent if not. */
+            fold?: boolean;
         };
         EventPage: {
             data: (components["schemas"]["Event"] | components["schemas"]["FilteredEvent"])[];
