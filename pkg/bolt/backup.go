@@ -46,7 +46,11 @@ func noData(dir string, known bool) error {
 // of the call. Writes continue, but the file with the records grows by what they change meanwhile.
 // comment is for BackupComment.
 func (s *Stores) Backup(ctx context.Context, w io.Writer, comment string) error {
-	return backup(s.dir, layout, comment, s.db, stoppable{ctx, w})
+	if e := s.damage.met.Load(); e != nil && e.stuck {
+		return e
+	}
+	begun := false // only the beginning of the transaction reads memory that may not be there
+	return s.damage.note(&begun, backup(s.dir, layout, comment, s.db, stoppable{ctx, w}))
 }
 
 // stoppable fails when ctx is done.

@@ -19,6 +19,7 @@ type DamageError struct {
 	What string
 
 	structure bool // bbolt stopped in the middle, so it must not write to the file any more
+	stuck     bool // it stopped while it began a transaction, and holds its locks for ever
 }
 
 func (e *DamageError) Error() string {
@@ -43,7 +44,7 @@ func guard(path string, use func() error) (err error) {
 			if _, fault := p.(interface{ Addr() uintptr }); !fault && !inBbolt() {
 				panic(p)
 			}
-			err = &DamageError{path, fmt.Sprint(p), true}
+			err = &DamageError{Path: path, What: fmt.Sprint(p), structure: true}
 		}
 	}()
 	if err = use(); errors.Is(err, errDamaged) {
@@ -72,23 +73,52 @@ type damage struct{ met atomic.Pointer[DamageError] }
 
 func (t *table[R]) share(d *damage) { t.damage, t.writer.damage = d, d }
 
-func (d *damage) guard(db *bbolt.DB, use func() error) error {
-	err := guard(db.Path(), use)
+// view is like DB.View.
+func (d *damage) view(db *bbolt.DB, read func(*bbolt.Tx) error) error {
+	if e := d.met.Load(); e != nil && e.stuck {
+		return e
+	}
+	begun := false
+	return d.note(&begun, guard(db.Path(), func() error {
+		return db.View(func(tx *bbolt.Tx) error { begun = true; return read(tx) })
+	}))
+}
+
+// update is like DB.Update, but does nothing after bbolt has stopped in the middle of something: it
+// could overwrite pages that it takes for free.
+func (d *damage) update(db *bbolt.DB, write func(*bbolt.Tx) error) error {
+	if e := d.met.Load(); e != nil && e.structure {
+		return e
+	}
+	begun := false
+	return d.note(&begun, guard(db.Path(), func() error {
+		return update(db, func(tx *bbolt.Tx) error { begun = true; return write(tx) })
+	}))
+}
+
+func (d *damage) note(begun *bool, err error) error {
 	if e, ok := errors.AsType[*DamageError](err); ok {
-		if was := d.met.Load(); was == nil || e.structure && !was.structure {
+		e.stuck = e.structure && !*begun
+		if was := d.met.Load(); was == nil || e.stuck || e.structure && !was.structure {
 			d.met.Store(e)
 		}
 	}
 	return err
 }
 
-// write is guard for an update of the file. After bbolt stopped in the middle of one, its lock may
-// still be held, and a list of free pages that it could not read would make it overwrite others.
-func (d *damage) write(db *bbolt.DB, use func() error) error {
-	if e := d.met.Load(); e != nil && e.structure {
-		return e
+// update is like DB.Update, which after a panic looks for all free pages again, in a goroutine that
+// cannot be guarded. So after a panic in which bbolt had taken pages, these are lost until the file is
+// opened again.
+func update(db *bbolt.DB, write func(*bbolt.Tx) error) error {
+	tx, err := db.Begin(true)
+	if err != nil {
+		return err
 	}
-	return d.guard(db, use)
+	defer tx.Rollback() //nolint:errcheck // fails after Commit, and otherwise changes only memory
+	if err := write(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // Health returns an error if damage has been met in the file with the records since it was opened,
@@ -104,12 +134,10 @@ func (s *Stores) Health() error {
 	if !os.SameFile(info, s.opened) {
 		return &DamageError{Path: s.Path, What: "another file has taken its place"}
 	}
-	return s.damage.guard(s.db, func() error {
-		return s.db.View(func(tx *bbolt.Tx) error {
-			if tx.Size() > info.Size() {
-				return cutError(s.Path, info.Size(), tx.Size())
-			}
-			return nil
-		})
+	return s.damage.view(s.db, func(tx *bbolt.Tx) error {
+		if tx.Size() > info.Size() {
+			return cutError(s.Path, info.Size(), tx.Size())
+		}
+		return nil
 	})
 }

@@ -180,11 +180,8 @@ func updateFile(path string, write func(*bbolt.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	if err = guard(path, func() error { return db.Update(write) }); err == nil && created {
+	if err = guard(path, func() error { return update(db, write) }); err == nil && created {
 		err = syncDir(filepath.Dir(path))
-	}
-	if e, damaged := errors.AsType[*DamageError](err); damaged && e.structure {
-		return err // bbolt may hold its lock for ever
 	}
 	return errors.Join(err, db.Close())
 }

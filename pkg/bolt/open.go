@@ -176,10 +176,10 @@ func (s *Stores) tables(clock entity.Clock) (err error) {
 // Close releases the file with the records. No store may be used afterwards. It first writes the list
 // of free pages, so that Open finds it. If that fails, Open looks for them.
 func (s *Stores) Close() error {
-	if e := s.damage.met.Load(); e != nil && e.structure {
-		return nil // bbolt may hold its lock for ever
+	if e := s.damage.met.Load(); e != nil && e.stuck {
+		return nil
 	}
 	s.db.NoFreelistSync = false
-	guard(s.Path, func() error { return s.db.Update(func(*bbolt.Tx) error { return nil }) }) //nolint:errcheck // as described
+	s.damage.update(s.db, func(*bbolt.Tx) error { return nil }) //nolint:errcheck // as described
 	return s.db.Close()
 }

@@ -114,7 +114,7 @@ func (t *table[R]) view(ctx context.Context, op, workspace string, read func(rec
 }
 
 func (t *table[R]) viewAll(read func(*bbolt.Tx) error) error {
-	return t.damage.guard(t.db, func() error { return t.db.View(read) })
+	return t.damage.view(t.db, read)
 }
 
 // get reads a record in its own transaction. If the record does not exist, the error has kind

@@ -51,7 +51,7 @@ func (w *writer) update(apply func(*bbolt.Tx) error) error {
 	}
 	if err == errSolo {
 		defer w.observer.commit(1, time.Now())
-		return w.damage.write(w.db, func() error { return w.db.Update(apply) })
+		return w.damage.update(w.db, apply)
 	}
 	return err
 }
@@ -77,19 +77,17 @@ func (w *writer) commit() {
 	for failed := 0; failed >= 0 && len(writes) > 0; {
 		failed = -1
 		began := time.Now()
-		err = w.damage.write(w.db, func() error {
-			return w.db.Update(func(tx *bbolt.Tx) error {
-				for i := 0; i < len(writes); i++ {
-					if !writes[i].succeeds(tx) {
-						failed = i
-						return errSolo
-					}
-					if i == len(writes)-1 {
-						writes = append(writes, w.take()...)
-					}
+		err = w.damage.update(w.db, func(tx *bbolt.Tx) error {
+			for i := 0; i < len(writes); i++ {
+				if !writes[i].succeeds(tx) {
+					failed = i
+					return errSolo
 				}
-				return nil
-			})
+				if i == len(writes)-1 {
+					writes = append(writes, w.take()...)
+				}
+			}
+			return nil
 		})
 		if failed < 0 {
 			w.observer.commit(len(writes), began)
