@@ -70,7 +70,10 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	counters := memory.NewCounters()
+	counters, err := memory.NewDurableCounters(context.Background(), s.Sums)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	b := &backend{
 		counters: counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
 		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, BatchWriters: httpapi.MaxBatch},
@@ -81,7 +84,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		settle:    time.Millisecond, // stamps follow the order of transactions and are truncated to the millisecond
 		indexes:   newIndexes(s.Indexes, s.Entities, s.Indexed),
 		records:   s.Path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir),
-		writable: func() error { return cmp.Or(s.Health(), probe(dir)) }, embedded: s, close: s.Close,
+		writable: func() error { return cmp.Or(s.Health(), probe(dir)) }, embedded: s, close: func() error { return errors.Join(counters.Close(), s.Close()) },
 	}
 	if s.Before != "" {
 		b.note = fmt.Sprintf("\n  the layout of the data directory was converted; a backup of before is %s", s.Before)

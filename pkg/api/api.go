@@ -88,8 +88,17 @@ type Usage struct {
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe", as in ratelimit.Action
 	Limit   int64         `json:"limit"`   // the lowest value in Limits
 	Limits  UsageLimits   `json:"limits"`
-	Seconds []UsageSecond `json:"seconds"` // 60 windows of one second, oldest first; the last is still in progress
+	Seconds []UsageSecond `json:"seconds"`        // windows of one second, oldest first; the last is still in progress. Of an address 60, of a key those that its ledger has
+	Day     *UsagePeriod  `json:"day,omitzero"`   // UTC day; nil of an address
+	Month   *UsagePeriod  `json:"month,omitzero"` // calendar month in UTC; nil of an address
 	Caller  Caller        `json:"caller"`
+}
+
+// UsagePeriod is the usage of an API key in a day or a month.
+type UsagePeriod struct {
+	Start   int64 `json:"start"` // Unix time at which the period began
+	Records int64 `json:"records"`
+	Imports int64 `json:"imports"`
 }
 
 // Caller describes the API key of a request.

@@ -31,6 +31,7 @@ const (
 	keysFile    = "keys.db"
 	limitsFile  = "limits.db"
 	indexesFile = "indexes.db"
+	sumsFile    = "usage.db"
 )
 
 // sharedFiles are the bbolt files that commands may change while a server runs. Each has one bucket.
@@ -38,6 +39,7 @@ var sharedFiles = []sharedFile{
 	{keysFile, keysBucket, decodable[access.Key]},
 	{limitsFile, limitsBucket, decodable[ratelimit.Row]},
 	{indexesFile, indexesBucket, decodable[index.Declaration]},
+	{sumsFile, sumsBucket, decodable[int64]},
 }
 
 type sharedFile struct {

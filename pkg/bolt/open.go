@@ -31,6 +31,8 @@ func OpenLimits(dir string) (*Limits, error) { return openFile(dir, limitsFile, 
 // may be using. Storing the first attribute creates the file.
 func OpenIndexes(dir string) (*Indexes, error) { return openFile(dir, indexesFile, NewIndexes) }
 
+func openSums(dir string) (*Sums, error) { return openFile(dir, sumsFile, NewSums) }
+
 func openFile[S any](dir, name string, open func(path string) (S, error)) (S, error) {
 	if _, err := checkDir(dir); err != nil {
 		var none S
@@ -49,6 +51,7 @@ type Stores struct {
 	Keys        *Keys
 	Limits      *Limits
 	Indexes     *Indexes
+	Sums        *Sums
 	Indexed     *index.Current // the indexed attributes that Entities follows; empty until the caller stores some
 	ServiceID   string
 	Path        string // of the file with the records
@@ -147,6 +150,9 @@ func (s *Stores) open(dir string, clock entity.Clock) (err error) {
 		return err
 	}
 	if s.Indexes, err = OpenIndexes(dir); err != nil {
+		return err
+	}
+	if s.Sums, err = openSums(dir); err != nil {
 		return err
 	}
 	return s.tables(clock)

@@ -35,6 +35,7 @@ type (
 	Usage       = api.Usage
 	UsageLimits = api.UsageLimits
 	UsageSecond = api.UsageSecond
+	UsagePeriod = api.UsagePeriod
 )
 
 // Usage returns what an address or API key has used in the last 60 seconds; the most recent

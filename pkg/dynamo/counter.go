@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	awsratelimit "github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"sluice/pkg/ratelimit"
 )
@@ -30,7 +33,8 @@ type CountersClient interface {
 // Counters is a ratelimit.Store in a table that any number of processes can share. It is safe
 // for concurrent use.
 //
-// An item holds the counters of one ratelimit.Key:
+// The counters of a key are in its ledger (ledger.go). Of an address, an item holds the counters of one
+// ratelimit.Key:
 //
 //	pk          S  partition key: identity#group#minute, with the minute's start as Unix time
 //	second      N  sort key: the window, as Unix time
@@ -50,9 +54,16 @@ type Counters struct {
 	// first charge.
 	Timeout time.Duration
 
+	// FloorFault is called when the floor of a ledger was corrected; it may be nil.
+	FloorFault func(ctx context.Context, identity string, was, now ratelimit.Window)
+
 	client  CountersClient
 	table   string
 	retryer aws.Retryer // for charges
+	ledgers ledgers
+	clock   ledgerClock
+	now     func() time.Time
+	dateOf  func(*dynamodb.UpdateItemOutput, error) time.Time // the Date of a response
 }
 
 // NewCounters fails if client is nil or the table name is empty.
@@ -60,7 +71,7 @@ func NewCounters(client CountersClient, table string) (*Counters, error) {
 	if client == nil || table == "" {
 		return nil, errNoTable
 	}
-	return &Counters{Timeout: 2 * time.Second, client: client, table: table, retryer: newRetryer()}, nil
+	return &Counters{Timeout: 2 * time.Second, client: client, table: table, retryer: newRetryer(), now: time.Now, dateOf: dateOf}, nil
 }
 
 // counterOptions turns off the validation of response checksums, because TLS protects the
@@ -88,6 +99,16 @@ func newRetryer() aws.Retryer {
 	})
 }
 
+// dateOf returns the Date of a response, in whole seconds; the zero time if there was no response.
+func dateOf(out *dynamodb.UpdateItemOutput, err error) (date time.Time) {
+	if err == nil {
+		date, _ = awsmiddleware.GetServerTime(out.ResultMetadata)
+	} else if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
+		date, _ = http.ParseTime(response.Response.Header.Get("Date"))
+	}
+	return date
+}
+
 func notConnected(err error) aws.Ternary {
 	var op *net.OpError
 	return aws.BoolTernary(errors.As(err, &op) && op.Op == "dial")
@@ -104,6 +125,9 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
+	if _, ok := ratelimit.KeyID(key.Identity); ok {
+		return s.chargeKey(ctx, key, costs)
+	}
 	out, err := s.client.UpdateItem(ctx, s.update(key, costs), counterOptions(s.retryer))
 	result := ratelimit.Result{Used: make([]int64, len(costs))}
 	var item attributeValues

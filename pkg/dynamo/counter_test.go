@@ -27,6 +27,24 @@ func one(counter string, limit int64) []ratelimit.Cost {
 	return []ratelimit.Cost{{Rule: ratelimit.Rule{Name: counter, Counter: counter, Limit: limit}, Amount: 1}}
 }
 
+// byKey counts by a key what the tests count by an address.
+type byKey struct{ ratelimit.Store }
+
+func (s byKey) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	key.Identity = ratelimit.KeyIdentity(key.Identity)
+	return s.Store.Charge(ctx, key, costs)
+}
+
+func TestLedgers(t *testing.T) {
+	storetest.Counters(t, func(t *testing.T) ratelimit.Store {
+		s, err := NewCounters(dynamolocal.Client(t), dynamolocal.Table(t, "CountersTable"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return byKey{s}
+	})
+}
+
 func TestCounters(t *testing.T) { storetest.Counters(t, openCounters) }
 
 type counterMeter struct {

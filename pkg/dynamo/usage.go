@@ -35,17 +35,17 @@ func NewUsage(client querier, table string) (*Usage, error) {
 
 // Used implements ratelimit.UsageStore with one Query for each group and minute; the windows
 // span one or two minutes. A Query takes half a read unit per 4 KB that it finds, at least
-// half a unit.
-func (s *Usage) Used(ctx context.Context, identity string, groups []ratelimit.Group, last ratelimit.Window) ([]map[string]int64, error) {
-	used := make([]map[string]int64, ratelimit.UsageWindows)
-	for i := range used {
-		used[i] = make(map[string]int64)
+// half a unit. Of a key, it is one Query for each group.
+func (s *Usage) Used(ctx context.Context, identity string, routes []ratelimit.Route, last ratelimit.Window) (ratelimit.Used, error) {
+	if _, ok := ratelimit.KeyID(identity); ok {
+		return s.usedByKey(ctx, identity, routes, last)
 	}
+	used := emptyUse()
 	first := ratelimit.FirstUsageWindow(last)
 	var mu sync.Mutex // guards used
 	queries, ctx := errgroup.WithContext(ctx)
 	queries.SetLimit(UsageReaders)
-	for _, group := range groups {
+	for _, group := range ratelimit.Groups(routes) {
 		for minute := minuteOf(first); minute <= last; minute += windowsPerMinute {
 			queries.Go(func() error {
 				items, err := s.query(ctx, counterPartition(identity, group, minute), first, last)
@@ -55,16 +55,76 @@ func (s *Usage) Used(ctx context.Context, identity string, groups []ratelimit.Gr
 				mu.Lock()
 				defer mu.Unlock()
 				for window, counters := range items {
-					maps.Copy(used[window-first], counters)
+					maps.Copy(used.Seconds[window-first], counters)
 				}
 				return nil
 			})
 		}
 	}
-	if err := queries.Wait(); err != nil {
-		return nil, err
+	return used, queries.Wait()
+}
+
+func emptyUse() ratelimit.Used {
+	used := ratelimit.Used{Seconds: make([]map[string]int64, ratelimit.UsageWindows), Day: make(map[string]int64), Month: make(map[string]int64)}
+	for i := range used.Seconds {
+		used.Seconds[i] = make(map[string]int64)
 	}
-	return used, nil
+	return used
+}
+
+func (s *Usage) usedByKey(ctx context.Context, identity string, routes []ratelimit.Route, last ratelimit.Window) (ratelimit.Used, error) {
+	used := emptyUse()
+	var mu sync.Mutex // guards used
+	queries, ctx := errgroup.WithContext(ctx)
+	queries.SetLimit(UsageReaders)
+	for _, group := range ratelimit.Groups(routes) {
+		queries.Go(func() error {
+			out, err := s.client.Query(ctx, &dynamodb.QueryInput{
+				TableName:                 &s.table,
+				KeyConditionExpression:    aws.String("pk = :pk"),
+				ExpressionAttributeValues: attributeValues{":pk": text(ledgerPartition(identity, group))},
+			})
+			if err != nil {
+				return fmt.Errorf("query ledger: %w", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, item := range out.Items {
+				l, err := readLedger(item)
+				if err != nil {
+					return err
+				}
+				l.addTo(used, group, routes, last)
+			}
+			return nil
+		})
+	}
+	return used, queries.Wait()
+}
+
+// addTo adds the counters of a group's ledger to what is used up to last.
+func (l ledger) addTo(used ratelimit.Used, group ratelimit.Group, routes []ratelimit.Route, last ratelimit.Window) {
+	names := make(map[string]string) // of counters, by code
+	for _, r := range routes {
+		if r.Group() == group {
+			for _, counter := range r.Counters() {
+				names[counterCode(counter)] = counter
+			}
+		}
+	}
+	first := ratelimit.FirstUsageWindow(last)
+	for attribute, n := range l.counters {
+		code, p, start, _ := parseLedgerName(attribute)
+		switch name, known := names[code]; {
+		case !known, p == ratelimit.Second && (start < first || start > last), p != ratelimit.Second && start != p.Start(last):
+		case p == ratelimit.Day:
+			used.Day[name] = n
+		case p == ratelimit.Month:
+			used.Month[name] = n
+		default:
+			used.Seconds[start-first][name] = n
+		}
+	}
 }
 
 // query returns the counters of a partition key, by window. They fit into one page: at most 60

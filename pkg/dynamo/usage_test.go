@@ -45,7 +45,7 @@ func TestUsageGivesUpAtItsDeadline(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		if _, err := ratelimit.Usage(ctx, u, "192.0.2.1", []ratelimit.Group{"export", "import"}, 1_800_000_000); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := ratelimit.Usage(ctx, u, "192.0.2.1", []ratelimit.Route{{Name: "list-entity", Class: ratelimit.Export}, {Name: "create-event", Class: ratelimit.Import}}, 1_800_000_000); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -70,7 +70,7 @@ func TestAnInvalidItemOfCountersIsAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := u.Used(t.Context(), "192.0.2.1", []ratelimit.Group{"export"}, 1_800_000_000); err == nil {
+		if _, err := u.Used(t.Context(), "192.0.2.1", []ratelimit.Route{{Name: "list-entity", Class: ratelimit.Export}}, 1_800_000_000); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

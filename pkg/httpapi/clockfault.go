@@ -7,6 +7,7 @@ import (
 
 	"sluice/pkg/entity"
 	"sluice/pkg/metric"
+	"sluice/pkg/ratelimit"
 )
 
 // ClockFaults returns a function that logs clock faults, for the field Fault of an [entity.Clock].
@@ -20,5 +21,14 @@ func ClockFaults(logger *slog.Logger, service string) func(context.Context, enti
 		}
 		attrs = append(attrs, metric.Attrs(service, time.Now(), []metric.Metric{metric.Count("ClockFaults")})...)
 		logger.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "corrected the stamp of a clock that was wrong", attrs...)
+	}
+}
+
+// FloorFaults is like ClockFaults, for the floor of a key's ledger; see package dynamo.
+func FloorFaults(logger *slog.Logger, service string) func(ctx context.Context, identity string, was, now ratelimit.Window) {
+	return func(ctx context.Context, identity string, was, now ratelimit.Window) {
+		attrs := []slog.Attr{slog.String("counted", identity), slog.Int64("floor", int64(was)), slog.Int64("corrected", int64(now))}
+		attrs = append(attrs, metric.Attrs(service, time.Now(), []metric.Metric{metric.Count("ClockFaults")})...)
+		logger.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "corrected the floor of a ledger that a wrong clock has set", attrs...)
 	}
 }

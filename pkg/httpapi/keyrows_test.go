@@ -40,11 +40,11 @@ func (g keyRows) charged(t *testing.T, identity string) string {
 	t.Helper()
 	all := make(map[string]int64)
 	for _, r := range httpapi.Routes() {
-		used, err := g.counters.Used(t.Context(), identity, []ratelimit.Group{ratelimit.Route{Name: r.Name, Class: r.Class}.Group()}, ratelimit.WindowAt(now()))
+		used, err := g.counters.Used(t.Context(), identity, []ratelimit.Route{{Name: r.Name, Class: r.Class}}, ratelimit.WindowAt(now()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		maps.Copy(all, used[len(used)-1])
+		maps.Copy(all, used.Seconds[len(used.Seconds)-1])
 	}
 	return strings.TrimPrefix(fmt.Sprint(all), "map")
 }

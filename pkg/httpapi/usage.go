@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +11,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// getUsage responds with the usage of the last 60 seconds. By default, that is the usage of the
+// getUsage responds with the usage of the last 60 seconds, and of a key also that of the day and the
+// month. By default, that is the usage of the
 // identity by which the caller is counted. An operator can name another identity in the query,
 // with the parameter address (an IP address, or a prefix such as 2001:db8::/64) or with the
 // parameter key (the id of an API key).
@@ -52,7 +52,7 @@ func getUsage(s *service, r *request) (response, error) {
 		}
 		subject = s.subject(of)
 	}
-	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, s.groups(), ratelimit.WindowAt(s.Now()))
+	use, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, s.limitedRoutes(), ratelimit.WindowAt(s.Now()))
 	if err != nil {
 		return response{}, record.UnavailableError("usage", err)
 	}
@@ -63,10 +63,12 @@ func getUsage(s *service, r *request) (response, error) {
 		Action:  string(limits.Action),
 		Limit:   min(limits.Records, limits.Imports, limits.Requests),
 		Limits:  api.UsageLimits{Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests},
-		Seconds: make([]api.UsageSecond, len(windows)),
+		Seconds: make([]api.UsageSecond, len(use.Seconds)),
+		Day:     periodOf(use.Day),
+		Month:   periodOf(use.Month),
 		Caller:  callerOf(r),
 	}
-	for i, w := range windows {
+	for i, w := range use.Seconds {
 		body.Seconds[i] = api.UsageSecond{Second: int64(w.Window), Records: w.Records, Imports: w.Imports, Requests: w.Requests}
 	}
 	return response{status: http.StatusOK, body: body}, nil
@@ -83,11 +85,16 @@ func callerOf(r *request) api.Caller {
 	return c
 }
 
-func (s *service) groups() (groups []ratelimit.Group) {
-	for _, r := range s.stores.routes() {
-		if g := r.limited().Group(); !slices.Contains(groups, g) {
-			groups = append(groups, g)
-		}
+func periodOf(p *ratelimit.PeriodUsage) *api.UsagePeriod {
+	if p == nil {
+		return nil
 	}
-	return groups
+	return &api.UsagePeriod{Start: int64(p.Start), Records: p.Records, Imports: p.Imports}
+}
+
+func (s *service) limitedRoutes() (routes []ratelimit.Route) {
+	for _, r := range s.stores.routes() {
+		routes = append(routes, r.limited())
+	}
+	return routes
 }

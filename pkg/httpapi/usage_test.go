@@ -104,8 +104,8 @@ func TestUsageOfAnotherAddress(t *testing.T) {
 
 type silentUsage struct{}
 
-func (silentUsage) Used(context.Context, string, []ratelimit.Group, ratelimit.Window) ([]map[string]int64, error) {
-	return nil, context.DeadlineExceeded
+func (silentUsage) Used(context.Context, string, []ratelimit.Route, ratelimit.Window) (ratelimit.Used, error) {
+	return ratelimit.Used{}, context.DeadlineExceeded
 }
 
 func TestUsageThatCannotBeReadIs503(t *testing.T) {

@@ -21,26 +21,40 @@ const (
 var errDropped = errors.New("the counters of the window were dropped")
 
 // Counters is a ratelimit.Store and a ratelimit.UsageStore. It keeps all keys of the last four
-// windows, and up to 32,768 older keys of the last minute. A key takes about 350 bytes.
-// Counters is safe for concurrent use.
+// windows, and up to 32,768 older keys of the last minute. A key takes about 350 bytes. Sums of days are
+// kept for three days, those of months for 13 months. Counters is safe for concurrent use.
 type Counters struct {
 	mu      sync.Mutex
 	windows map[ratelimit.Window]map[ratelimit.Key]map[string]int64
 	newest  ratelimit.Window
+	sums    sums
 	dropped ratelimit.Window // newest window that was dropped because of maxHistory
 }
 
 // NewCounters returns an empty Counters.
 func NewCounters() *Counters {
-	return &Counters{windows: make(map[ratelimit.Window]map[ratelimit.Key]map[string]int64), dropped: math.MinInt64}
+	return &Counters{windows: make(map[ratelimit.Window]map[ratelimit.Key]map[string]int64), dropped: math.MinInt64, sums: sums{known: make(map[ratelimit.Sum]sum), wanted: make(map[ratelimit.Sum]int64)}}
 }
 
 // Charge implements ratelimit.Store. It returns an error and charges nothing if ctx is done or
 // the counters of the window were dropped. If the window is at least a minute older than the
 // newest, Charge assumes that the clock was set back and makes this window the newest.
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	for {
+		result, short, err := s.charge(ctx, key, costs)
+		if !short || err != nil {
+			return result, err
+		}
+		if err := s.reserve(ctx, key.Window); err != nil {
+			return ratelimit.Result{}, err
+		}
+	}
+}
+
+// charge is Charge, unless short is true: then a sum must be reserved first.
+func (s *Counters) charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (_ ratelimit.Result, short bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return ratelimit.Result{}, err
+		return ratelimit.Result{}, false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +64,7 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	window := s.windows[key.Window]
 	if window == nil {
 		if key.Window <= s.dropped {
-			return ratelimit.Result{}, errDropped
+			return ratelimit.Result{}, false, errDropped
 		}
 		window = make(map[ratelimit.Key]map[string]int64)
 		s.windows[key.Window] = window
@@ -58,38 +72,56 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	used := window[key]
 	result := ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}
 	for i, c := range costs {
-		result.Used[i] = used[c.Rule.Counter]
+		if of, ok := sumOf(key, c); ok {
+			result.Used[i] = s.sums.known[of].used
+			short = s.sums.want(of, c) || short
+		} else {
+			result.Used[i] = used[c.Rule.Counter]
+		}
 		result.Admitted = result.Admitted && c.Rule.Fits(result.Used[i], c.Amount)
 	}
-	if !result.Admitted {
-		return result, nil
+	if !result.Admitted || short {
+		return result, result.Admitted && short, nil
 	}
 	if used == nil {
 		used = make(map[string]int64, len(costs))
 		window[key] = used
 	}
 	for i, c := range costs {
+		if of, ok := sumOf(key, c); ok {
+			result.Used[i] = s.sums.add(of, c.Amount)
+			continue
+		}
 		result.Used[i] += c.Amount
 		used[c.Rule.Counter] = result.Used[i]
 	}
-	return result, nil
+	return result, false, nil
 }
 
 // Used implements ratelimit.UsageStore. It fails only if ctx is done.
-func (s *Counters) Used(ctx context.Context, identity string, groups []ratelimit.Group, last ratelimit.Window) ([]map[string]int64, error) {
+func (s *Counters) Used(ctx context.Context, identity string, routes []ratelimit.Route, last ratelimit.Window) (ratelimit.Used, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return ratelimit.Used{}, err
 	}
-	used := make([]map[string]int64, ratelimit.UsageWindows)
+	used := ratelimit.Used{Seconds: make([]map[string]int64, ratelimit.UsageWindows)}
+	groups := ratelimit.Groups(routes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range used {
-		used[i] = make(map[string]int64)
+	for i := range used.Seconds {
+		used.Seconds[i] = make(map[string]int64)
 		w := ratelimit.FirstUsageWindow(last) + ratelimit.Window(i)
 		for _, group := range groups {
-			maps.Copy(used[i], s.windows[w][ratelimit.Key{Identity: identity, Group: group, Window: w}])
+			maps.Copy(used.Seconds[i], s.windows[w][ratelimit.Key{Identity: identity, Group: group, Window: w}])
 		}
 	}
+	sums := func(p ratelimit.Period) map[string]int64 {
+		of := make(map[string]int64)
+		for _, counter := range []string{ratelimit.RuleRecords, ratelimit.RuleImports} {
+			of[counter] = s.sums.known[ratelimit.Sum{Identity: identity, Counter: counter, Period: p, Start: p.Start(last)}].used
+		}
+		return of
+	}
+	used.Day, used.Month = sums(ratelimit.Day), sums(ratelimit.Month)
 	return used, nil
 }
 

@@ -109,7 +109,8 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 		}
 	}
 	last := keyAt(-1, ratelimit.Window(ratelimit.UsageWindows+9))
-	used, err := s.Used(t.Context(), last.Identity, []ratelimit.Group{last.Group}, last.Window)
+	read, err := s.Used(t.Context(), last.Identity, []ratelimit.Route{{Name: "create-event", Class: ratelimit.Import}}, last.Window)
+	used := read.Seconds
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (c Count) fits() bool       { return c.Rule.Fits(c.Used, c.Cost) }
 func (c Count) remaining() int64 { return c.Rule.remaining(c.Used) }
 
 func newDecision(key Key, costs []Cost, result Result) Decision {
-	d := Decision{Allowed: result.Admitted, Window: key.Window, Counts: make([]Count, len(costs))}
+	d := Decision{Allowed: result.Admitted, Window: cmp.Or(result.Window, key.Window), Counts: make([]Count, len(costs))}
 	for i, c := range costs {
 		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Unknown: result.Used == nil}
 		if result.Used != nil {

@@ -95,13 +95,16 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 	return l.charge(ctx, key, costs, costs)
 }
 
-// charge sends storeCosts to the store or, if the store fails, to the fallback. The decision
-// is based on costs, which may differ from storeCosts only in their limits.
+// charge sends storeCosts to the store, with the sums of a key, or, if the store fails, to the
+// fallback, which keeps no sums. The decision is based on costs, which may differ from storeCosts only
+// in their limits.
 func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost) (Decision, error) {
-	result, err := l.store.Charge(ctx, key, storeCosts)
+	result, err := l.store.Charge(ctx, key, withSums(key, storeCosts))
 	if err == nil {
 		d := newDecision(key, costs, result)
-		l.known.note(key, d)
+		if d.Window == key.Window {
+			l.known.note(key, d)
+		}
 		return d, nil
 	}
 	err = fmt.Errorf("charge: %w", err)
@@ -152,15 +155,32 @@ func (l *Limiter) window() Window { return WindowAt(l.now()) }
 
 func costs(r Request) []Cost {
 	limits := r.Subject.Limits
-	requests := Cost{Rule{RuleRequests, r.Route.counter(), limits.Requests}, 1}
+	requests := Cost{Rule{Name: RuleRequests, Counter: r.Route.counter(), Limit: limits.Requests}, 1}
 	switch r.Route.Class {
 	case Export:
-		return []Cost{{Rule{RuleRecords, RuleRecords, limits.Records}, r.Records}, requests}
+		return []Cost{{Rule{Name: RuleRecords, Counter: RuleRecords, Limit: limits.Records}, r.Records}, requests}
 	case Import:
-		return []Cost{{Rule{RuleImports, RuleImports, limits.Imports}, 1}, requests}
+		return []Cost{{Rule{Name: RuleImports, Counter: RuleImports, Limit: limits.Imports}, 1}, requests}
 	default:
 		return []Cost{requests}
 	}
+}
+
+// withSums adds to the costs of a key what it uses in a day and a month.
+func withSums(key Key, costs []Cost) []Cost {
+	if _, ok := KeyID(key.Identity); !ok {
+		return costs
+	}
+	all := slices.Clip(costs)
+	for _, c := range costs {
+		if c.Rule.Name == RuleRequests {
+			continue
+		}
+		for _, p := range []Period{Day, Month} {
+			all = append(all, Cost{Rule{c.Rule.Name, c.Rule.Counter, p, NoLimit}, c.Amount})
+		}
+	}
+	return all
 }
 
 func unconditional(costs []Cost) []Cost {

@@ -99,6 +99,7 @@ type Key struct {
 type Rule struct {
 	Name    string // one of RuleRecords, RuleImports and RuleRequests
 	Counter string // name of the counter within its Key
+	Period  Period // Day or Month only if the identity is a key
 	Limit   int64  // highest value that the counter may reach, at least 1, or NoLimit
 }
 
@@ -121,13 +122,17 @@ type Cost struct {
 type Result struct {
 	Admitted bool    // whether the costs were added
 	Used     []int64 // counter values after the charge, in the order of the costs; nil if unknown
+
+	// Window is where the charge counted, or would have, if not in the window of the Key: a Store may
+	// know the time better than the instance. 0 means the window of the Key.
+	Window Window
 }
 
 // Store keeps counters. Implementations must be safe for concurrent use.
 type Store interface {
 	// Charge adds the amount of each cost to the cost's counter under key. If any counter would
 	// exceed its limit, Admitted is false and no counter changes. There must be at least one cost,
-	// and at most one per counter. Used may be nil if a single amount exceeds its rule's limit.
+	// and at most one per counter and period. Used may be nil if a single amount exceeds its rule's limit.
 	//
 	// If Charge returns an error, the charge may have been applied, but never in part.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)

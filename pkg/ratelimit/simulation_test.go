@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -715,6 +716,9 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 // holds w.mu.
 func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) ratelimit.Result {
 	rules := c.chargedRules()
+	all := costs
+	costs = costs[:len(rules)]
+	w.checkSums(key, costs, all[len(rules):])
 	same := slices.EqualFunc(costs, rules, func(got ratelimit.Cost, want rule) bool {
 		return got == ratelimit.Cost{Rule: ratelimit.Rule{Name: want.name, Counter: want.counter, Limit: want.limit}, Amount: want.cost}
 	})
@@ -723,7 +727,7 @@ func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) rateli
 		return ratelimit.Result{Used: make([]int64, len(costs))}
 	}
 	full := w.applied.full(key, rules)
-	result, err := w.store.Charge(context.Background(), key, costs)
+	result, err := w.store.Charge(context.Background(), key, all)
 	if err != nil || result.Admitted != (full == nil) {
 		w.fail("result %+v, error %v, violated rules %v, costs %+v", result, err, full, costs)
 	}
@@ -737,6 +741,24 @@ func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) rateli
 	}
 	w.checkStored(key, c.rules)
 	return result
+}
+
+// checkSums checks that the costs of a key, but not those of an address, are also added to the day and
+// the month.
+func (w *world) checkSums(key ratelimit.Key, costs, sums []ratelimit.Cost) {
+	var want []ratelimit.Cost
+	for _, c := range costs {
+		if strings.HasPrefix(key.Identity, "key:") && c.Rule.Name != "requests" {
+			c.Rule.Limit = ratelimit.NoLimit
+			for _, p := range []ratelimit.Period{ratelimit.Day, ratelimit.Month} {
+				c.Rule.Period = p
+				want = append(want, c)
+			}
+		}
+	}
+	if !slices.Equal(sums, want) {
+		w.fail("%s: the sums are %+v, want %+v", key.Identity, sums, want)
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

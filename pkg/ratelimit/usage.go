@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -15,11 +16,41 @@ func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) +
 
 // UsageStore reads the counters of a Store. Implementations must be safe for concurrent use.
 type UsageStore interface {
-	// Used returns an identity's counters in the listed groups for each of the UsageWindows windows
-	// that end with last, oldest first. Each window has a map from counter name to value; the map
-	// is nil or empty if there are no counters. No two groups share a counter name. The most
-	// recent charges may be missing.
-	Used(ctx context.Context, identity string, groups []Group, last Window) ([]map[string]int64, error)
+	// Used returns an identity's counters on the listed routes. The most recent charges may be missing.
+	Used(ctx context.Context, identity string, routes []Route, last Window) (Used, error)
+}
+
+// Used is what a UsageStore reads. Each map is from the name of a counter to its value, and is nil or
+// empty if there are no counters. No two groups share the name of a counter.
+type Used struct {
+	// Seconds has the counters of each of the UsageWindows windows that end with last, oldest first. Of
+	// a key, a Store may have removed all but those of the last seconds.
+	Seconds []map[string]int64
+
+	// Day and Month have the sums of the day and the month of last. An address has none.
+	Day, Month map[string]int64
+}
+
+// Groups returns the groups of the counters of routes.
+func Groups(routes []Route) (groups []Group) {
+	for _, r := range routes {
+		if !slices.Contains(groups, r.Group()) {
+			groups = append(groups, r.Group())
+		}
+	}
+	return groups
+}
+
+// Counters returns the names of the counters that a request to r is charged to.
+func (r Route) Counters() []string {
+	switch r.Class {
+	case Export:
+		return []string{RuleRecords, r.counter()}
+	case Import:
+		return []string{RuleImports, r.counter()}
+	default:
+		return []string{r.counter()}
+	}
 }
 
 // WindowUsage is what an identity used in one window.
@@ -30,20 +61,41 @@ type WindowUsage struct {
 	Requests map[string]int64 // by route name, such as list-entity; never nil
 }
 
-// Usage returns what an identity has used on the routes of the listed groups in each of the
-// UsageWindows windows that end with last, oldest first. Refused requests do not count, and
-// the most recent charges may be missing. Usage fails if the store does.
-func Usage(ctx context.Context, store UsageStore, identity string, groups []Group, last Window) ([]WindowUsage, error) {
-	used, err := store.Used(ctx, identity, groups, last)
+// PeriodUsage is what a key used in a day or a month.
+type PeriodUsage struct {
+	Start   Window
+	Records int64
+	Imports int64
+}
+
+// Use is what an identity has used.
+type Use struct {
+	Seconds    []WindowUsage // oldest first; of a key, only the last and those that are not empty
+	Day, Month *PeriodUsage  // nil of an address
+}
+
+// Usage returns what an identity has used on routes in the UsageWindows windows that end with last.
+// Refused requests do not count, and the most recent charges may be missing. Usage fails if the store
+// does.
+func Usage(ctx context.Context, store UsageStore, identity string, routes []Route, last Window) (Use, error) {
+	used, err := store.Used(ctx, identity, routes, last)
 	if err != nil {
-		return nil, fmt.Errorf("read counters: %w", err)
+		return Use{}, fmt.Errorf("read counters: %w", err)
 	}
-	usage := make([]WindowUsage, len(used))
-	for i, counters := range used {
-		usage[i] = WindowUsage{Window: FirstUsageWindow(last) + Window(i), Requests: make(map[string]int64)}
-		usage[i].add(counters)
+	var u Use
+	_, isKey := KeyID(identity)
+	for i, counters := range used.Seconds {
+		w := WindowUsage{Window: FirstUsageWindow(last) + Window(i), Requests: make(map[string]int64)}
+		w.add(counters)
+		if !isKey || w.Window == last || w.Records > 0 || w.Imports > 0 || len(w.Requests) > 0 {
+			u.Seconds = append(u.Seconds, w)
+		}
 	}
-	return usage, nil
+	if isKey {
+		u.Day = &PeriodUsage{Day.Start(last), used.Day[RuleRecords], used.Day[RuleImports]}
+		u.Month = &PeriodUsage{Month.Start(last), used.Month[RuleRecords], used.Month[RuleImports]}
+	}
+	return u, nil
 }
 
 // add skips counters of 0, which a charge of 0 can create.

@@ -6,8 +6,15 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"sluice/pkg/ratelimit"
+)
+
+var (
+	exportRoutes = []ratelimit.Route{{Name: "list-entity", Class: ratelimit.Export}, {Name: "get-entity", Class: ratelimit.Export}, {Name: "list-event", Class: ratelimit.Export}}
+	importRoutes = []ratelimit.Route{{Name: "create-event", Class: ratelimit.Import}, {Name: "create-entity", Class: ratelimit.Import}}
+	usageRoutes  = slices.Concat(exportRoutes, importRoutes, []ratelimit.Route{{Name: "not-found", Class: ratelimit.General}})
 )
 
 // Usage tests a ratelimit.UsageStore. open returns an empty Store, and the UsageStore that
@@ -27,7 +34,8 @@ func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.Usa
 				charge(t, s, ratelimit.Key{Identity: here.Identity, Group: "import", Window: w}, cost("imports", 200, 3), cost("r_create_event", 200, 3))
 				charge(t, s, ratelimit.Key{Identity: here.Identity, Group: "not-found", Window: w}, cost("r_not_found", 200, 4))
 			}
-			usage, err := ratelimit.Usage(t.Context(), u, here.Identity, []ratelimit.Group{"export", "import", "not-found"}, last)
+			use, err := ratelimit.Usage(t.Context(), u, here.Identity, usageRoutes, last)
+			usage := use.Seconds
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,6 +52,8 @@ func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.Usa
 		})
 	}
 
+	t.Run("a key has sums of the day and the month", func(t *testing.T) { usageOfKey(t, open) })
+
 	t.Run("an address that made no request has empty counters", func(t *testing.T) { usageOfNobody(t, open) })
 
 	t.Run("a cancelled context is an error", func(t *testing.T) { usageCancelled(t, open) })
@@ -59,37 +69,85 @@ func usageByWindow(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratel
 	charge(t, s, otherAddress, cost("records", 10, 1), cost("r_get_event", 10, 1))
 	charge(t, s, nextWindow, cost("records", 10, 3), cost("r_list_entity", 10, 1))
 	for _, tt := range []struct {
-		groups []ratelimit.Group
+		routes []ratelimit.Route
 		last   ratelimit.Window
 		want   []map[string]int64 // counters of the last two windows
 	}{
-		{[]ratelimit.Group{here.Group, otherGroup.Group}, nextWindow.Window, []map[string]int64{
+		{usageRoutes, nextWindow.Window, []map[string]int64{
 			{"records": 9, "r_list_entity": 1, "r_get_entity": 1, "imports": 1, "r_create_event": 1}, {"records": 3, "r_list_entity": 1}}},
-		{[]ratelimit.Group{otherGroup.Group}, nextWindow.Window, []map[string]int64{{"imports": 1, "r_create_event": 1}, nil}},
-		{[]ratelimit.Group{here.Group}, here.Window, []map[string]int64{nil, {"records": 9, "r_list_entity": 1, "r_get_entity": 1}}},
+		{importRoutes, nextWindow.Window, []map[string]int64{{"imports": 1, "r_create_event": 1}, nil}},
+		{exportRoutes, here.Window, []map[string]int64{nil, {"records": 9, "r_list_entity": 1, "r_get_entity": 1}}},
 		{nil, here.Window, []map[string]int64{nil, nil}},
 	} {
-		got, err := u.Used(t.Context(), here.Identity, tt.groups, tt.last)
+		used, err := u.Used(t.Context(), here.Identity, tt.routes, tt.last)
+		got := used.Seconds
 		if err != nil || len(got) != ratelimit.UsageWindows {
 			t.Fatalf("%d windows, error %v", len(got), err)
 		}
 		if got := got[len(got)-2:]; !slices.EqualFunc(got, tt.want, maps.Equal) {
-			t.Errorf("%v up to %d: %v, want %v", tt.groups, tt.last, got, tt.want)
+			t.Errorf("%v up to %d: %v, want %v", tt.routes, tt.last, got, tt.want)
 		}
 		if !slices.EqualFunc(got[:len(got)-2], make([]map[string]int64, len(got)-2), maps.Equal) {
-			t.Errorf("%v up to %d: earlier windows hold %v", tt.groups, tt.last, got)
+			t.Errorf("%v up to %d: earlier windows hold %v", tt.routes, tt.last, got)
 		}
+	}
+}
+
+// usageOfKey charges in seconds around the end of a month, by the store's time or close to it.
+func usageOfKey(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
+	t.Parallel()
+	s, u := open(t)
+	const identity = "key:7m3kq2xw9abc"
+	last := ratelimit.WindowAt(time.Now())
+	sums := func(rule string, w ratelimit.Window, n int64) {
+		group, route := ratelimit.Group("export"), "r_list_entity"
+		if rule == "imports" {
+			group, route = "import", "r_create_event"
+		}
+		of := func(p ratelimit.Period) ratelimit.Cost {
+			return ratelimit.Cost{Rule: ratelimit.Rule{Name: rule, Counter: rule, Period: p, Limit: ratelimit.NoLimit}, Amount: n}
+		}
+		charge(t, s, ratelimit.Key{Identity: identity, Group: group, Window: w}, cost(rule, 100, n), cost(route, 100, 1), of(ratelimit.Day), of(ratelimit.Month))
+	}
+	sums("records", last-1, 7)
+	sums("records", last, 5)
+	sums("imports", last, 1)
+	got, err := ratelimit.Usage(t.Context(), u, identity, usageRoutes, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := map[ratelimit.Window]int64{}
+	for _, w := range got.Seconds {
+		records[w.Window] = w.Records
+	}
+	if n := got.Seconds[len(got.Seconds)-1]; records[last-1] != 7 || n.Window != last || n.Records != 5 || n.Imports != 1 || !maps.Equal(n.Requests, map[string]int64{"list-entity": 1, "create-event": 1}) {
+		t.Errorf("seconds up to %d: %+v", last, got.Seconds)
+	}
+	for name, tt := range map[string]struct {
+		got *ratelimit.PeriodUsage
+		p   ratelimit.Period
+	}{"day": {got.Day, ratelimit.Day}, "month": {got.Month, ratelimit.Month}} {
+		want := ratelimit.PeriodUsage{Start: tt.p.Start(last), Records: 12, Imports: 1}
+		if tt.p.Start(last) != tt.p.Start(last-1) { // the test runs at midnight
+			want.Records = 5
+		}
+		if tt.got == nil || *tt.got != want {
+			t.Errorf("%s: %+v, want %+v", name, tt.got, want)
+		}
+	}
+	if nobody, err := ratelimit.Usage(t.Context(), u, "key:aaaaaaaaaaaa", usageRoutes, last); err != nil || len(nobody.Seconds) != 1 || nobody.Day.Records != 0 {
+		t.Errorf("a key that made no request: %+v, error %v", nobody, err)
 	}
 }
 
 func usageOfNobody(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
 	t.Parallel()
 	_, u := open(t)
-	usage, err := ratelimit.Usage(t.Context(), u, "192.0.2.99", []ratelimit.Group{here.Group}, here.Window)
+	usage, err := ratelimit.Usage(t.Context(), u, "192.0.2.99", exportRoutes, here.Window)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range usage {
+	for _, w := range usage.Seconds {
 		if w.Records != 0 || w.Imports != 0 || w.Requests == nil || len(w.Requests) != 0 {
 			t.Errorf("%+v", w)
 		}
@@ -101,7 +159,7 @@ func usageCancelled(t *testing.T, open func(t *testing.T) (ratelimit.Store, rate
 	_, u := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := u.Used(ctx, here.Identity, []ratelimit.Group{here.Group}, here.Window); err == nil {
+	if _, err := u.Used(ctx, here.Identity, exportRoutes, here.Window); err == nil {
 		t.Error("no error")
 	}
 }

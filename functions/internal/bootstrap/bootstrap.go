@@ -65,6 +65,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
+	counters.FloorFault = httpapi.FloorFaults(logger, cfg.Service)
 	limits, err := dynamo.OpenLimits(clients.DynamoDB, getenv)
 	if err != nil {
 		return nil, err

@@ -23,8 +23,11 @@ const meters = [
 /** Returns whose usage is counted, as a user would enter it: an IP address, or key:<id>. */
 const nameOf = (usage) => usage.counted.replace(/^address:/, '');
 
+/** Says what was used in a period: { start, records, imports }. */
+const sumOf = (name, { records, imports }) => `${name}: ${number(records)} records read, ${number(imports)} import calls.`;
+
 class Usage {
-  #poller; #onDenied; #of = ''; #own = ''; #last; #charts = new Map(); #routes = new Map(); #level = '';
+  #poller; #onDenied; #known = new Map(); #of = ''; #own = ''; #last; #charts = new Map(); #routes = new Map(); #level = '';
 
   /** onDenied receives errors with status 401 and 403. */
   constructor(onDenied) {
@@ -108,11 +111,14 @@ class Usage {
   }
 
   #draw(usage) {
+    usage = { ...usage, seconds: this.#collect(usage) };
     this.#last = usage;
     const { seconds, limits, action } = usage;
     this.#drawVerdict(usage);
     const [by, name] = usage.counted.split(/:(.*)/);
     say($('usage-counted'), by === 'key' ? `Counted: requests with the key ${name}, from every address.` : `Counted: requests from the address ${name}.`);
+    $('usage-sums').hidden = !usage.month;
+    if (usage.month) say($('usage-sums'), `${sumOf('Today', usage.day)} ${sumOf('This month', usage.month)} Days and months begin at midnight UTC.`);
     $('usage-action').hidden = !(action in actionTexts);
     say($('usage-action'), actionTexts[action] ?? '');
     for (const { key, name, of } of meters) {
@@ -125,6 +131,18 @@ class Usage {
       say($(`limit-${key}`), number(limits[key]));
     }
     this.#drawDetails();
+  }
+
+  /** Returns the last 60 seconds. Of a key, the service keeps only the last few, so the page collects them. */
+  #collect({ counted, seconds }) {
+    if (this.#last?.counted !== counted) this.#known.clear();
+    for (const s of seconds) this.#known.set(s.second, s);
+    const last = seconds.at(-1).second;
+    for (const second of this.#known.keys()) if (second <= last - 60 || second > last) this.#known.delete(second);
+    return Array.from({ length: 60 }, (_, i) => {
+      const second = last - 59 + i;
+      return this.#known.get(second) ?? { second, records: 0, imports: 0, requests: {} };
+    });
   }
 
   /** Shows how close the peak usage came to a limit. */

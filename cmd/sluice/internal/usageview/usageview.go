@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"sluice/cmd/sluice/internal/progress"
@@ -28,7 +29,9 @@ const (
 // there. At the end, the caller must call leave, which restores the terminal.
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
+	var m minute
 	return func(u client.Usage) error {
+		u.Seconds = m.add(u.Seconds)
 		width, height := progress.Size(w, 120, 50)
 		lines := bars(u, width)
 		lines = lines[:min(len(lines), max(height-1, 0))]
@@ -41,8 +44,35 @@ func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 // terminal.
 func Bars(w io.Writer, u client.Usage) error {
 	width, _ := progress.Size(w, 120, 50)
+	u.Seconds = new(minute).add(u.Seconds)
 	_, err := fmt.Fprintln(w, strings.Join(bars(u, width), "\n"))
 	return err
+}
+
+// minute collects the last 60 seconds: the service keeps only the last few of a key.
+type minute struct{ known map[int64]client.UsageSecond }
+
+// add returns 60 seconds, of which those that were never added are empty.
+func (m *minute) add(seconds []client.UsageSecond) []client.UsageSecond {
+	const length = 60
+	if len(seconds) == 0 {
+		return nil
+	}
+	if m.known == nil {
+		m.known = make(map[int64]client.UsageSecond)
+	}
+	for _, s := range seconds {
+		m.known[s.Second] = s
+	}
+	last := seconds[len(seconds)-1].Second
+	maps.DeleteFunc(m.known, func(second int64, _ client.UsageSecond) bool { return second <= last-length || second > last })
+	all := make([]client.UsageSecond, length)
+	for i := range all {
+		second := last - length + 1 + int64(i)
+		all[i] = m.known[second]
+		all[i].Second = second
+	}
+	return all
 }
 
 type meter struct {
@@ -121,6 +151,14 @@ func bars(u client.Usage, width int) []string {
 			line = fmt.Sprintf("%-*s%s %d now, at most %d of %d, %d full", names, m.name, &r.bars, r.now, r.most, m.limit, r.full)
 		}
 		lines = append(lines, line)
+	}
+	for _, sum := range []struct {
+		name string
+		of   *client.UsagePeriod
+	}{{"day", u.Day}, {"month", u.Month}} {
+		if p := sum.of; p != nil {
+			lines = append(lines, fmt.Sprintf("%-*s%d records, %d imports since %s", names, sum.name, p.Records, p.Imports, time.Unix(p.Start, 0).UTC().Format(time.DateOnly)))
+		}
 	}
 	for i, line := range lines {
 		lines[i] = string([]rune(line)[:min(utf8.RuneCountInString(line), max(width-1, 0))])

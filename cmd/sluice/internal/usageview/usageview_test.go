@@ -46,6 +46,11 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 			t.Errorf("width %d: got\n%s\nwant\n%s", tt.width, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
+	sums := used(1)
+	sums.Day, sums.Month = &client.UsagePeriod{Start: 1_799_971_200, Records: 12, Imports: 3}, &client.UsagePeriod{Start: 1_798_761_600, Records: 70}
+	if got := bars(sums, 100); strings.Join(got[len(got)-2:], "\n") != "day                  12 records, 3 imports since 2027-01-15\nmonth                70 records, 0 imports since 2027-01-01" {
+		t.Errorf("%q", got)
+	}
 	if got := bars(client.Usage{Counted: "key:7m3kq2xw9abc"}, 100); len(got) != 4 {
 		t.Errorf("of nothing: %q", got)
 	}
@@ -73,5 +78,31 @@ func TestTheHeightOfABar(t *testing.T) {
 		if got := bar(used, 200); got != want {
 			t.Errorf("%d of 200: %c, want %c", used, got, want)
 		}
+	}
+}
+
+// The service keeps only the last few seconds of a key.
+func TestTheLastMinuteIsCollected(t *testing.T) {
+	t.Parallel()
+	var m minute
+	var got []client.UsageSecond
+	for now := int64(1000); now < 1100; now += 2 {
+		got = m.add([]client.UsageSecond{{Second: now - 1, Records: now - 1}, {Second: now, Records: 1}})
+	}
+	if len(got) != 60 || len(m.known) > 60 {
+		t.Fatalf("%d seconds of %d", len(got), len(m.known))
+	}
+	for i, s := range got {
+		second := 1098 - 59 + int64(i)
+		want := second // of an odd second, the last response shows all of it
+		if second%2 == 0 {
+			want = 1
+		}
+		if s.Second != second || s.Records != want {
+			t.Errorf("entry %d is %+v", i, s)
+		}
+	}
+	if got = m.add([]client.UsageSecond{{Second: 500}}); got[59].Second != 500 || got[58].Records != 0 || len(m.known) != 1 {
+		t.Errorf("after the clock was set back: %+v", got)
 	}
 }
