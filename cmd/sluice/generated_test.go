@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/internal/test/child"
+	"sluice/pkg/index"
 )
 
 // openAPITools is where "make openapi-tools" installs its programs.
@@ -28,9 +29,9 @@ func tool(t *testing.T, dir string, program string, args ...string) []byte {
 	return out
 }
 
-// node returns the path of a program that npm has installed.
-func node(t *testing.T, name string) string {
-	return child.Cached(t, filepath.Join(openAPITools, "node_modules", ".bin", name))
+// node returns the path of a program that npm has installed into a folder of .cache.
+func node(t *testing.T, folder, name string) string {
+	return child.Cached(t, filepath.Join(folder, "node_modules", ".bin", name))
 }
 
 func openAPIFile(t *testing.T) string {
@@ -39,21 +40,30 @@ func openAPIFile(t *testing.T) string {
 
 func TestOpenAPILinters(t *testing.T) {
 	t.Parallel()
-	requireProgram(t, node(t, "spectral"), "run: make openapi-tools")
+	requireProgram(t, node(t, openAPITools, "spectral"), "run: make openapi-tools")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(`extends: ["spectral:oas"]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tool(t, dir, node(t, "spectral"), "lint", "--fail-severity", "error", "--ruleset", "rules.yaml", openAPIFile(t))
-	tool(t, dir, node(t, "redocly"), "lint", openAPIFile(t))
+	tool(t, dir, node(t, openAPITools, "spectral"), "lint", "--fail-severity", "error", "--ruleset", "rules.yaml", openAPIFile(t))
+	tool(t, dir, node(t, openAPITools, "redocly"), "lint", openAPIFile(t))
 }
 
-// The clients create, read and list entities, some with numbers that a float64 cannot represent.
+// The clients create, read, list and find entities, some with numbers that a float64 cannot
+// represent.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
-	requireProgram(t, node(t, "openapi-typescript"), "run: make openapi-tools")
+	const typescript = "typescript-client"
+	requireProgram(t, child.Cached(t, openAPITools+"/oapi-codegen"), "run: make openapi-tools")
+	requireProgram(t, node(t, typescript, "openapi-typescript"), "run: make typescript-client")
 	s := start(t, t.TempDir())
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email"), 0, "", "")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "born:number"), 0, "", "")
 	c := s.clientAt(t, browserAddress)
+	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"found","type":"person","attributes":{"email":"ada+1@example.com","born":1815}}`)
+	await(t, "ready", func() bool {
+		return !slices.ContainsFunc(s.declarations(t), func(d index.Declaration) bool { return d.State != index.Ready })
+	})
 	want := []string{"a", "b", "c", "d", "e"}
 	for _, id := range want {
 		c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"`+id+`","attributes":{"huge":1E400,"exact":12345678901234567890}}`)
@@ -69,11 +79,11 @@ func TestGeneratedClients(t *testing.T) {
 			return tool(t, dir, python+"/python", "main.py", s.url)
 		},
 		"typescript": func(t *testing.T, dir string) []byte {
-			if err := os.Symlink(child.Cached(t, openAPITools+"/node_modules"), filepath.Join(dir, "node_modules")); err != nil {
+			if err := os.Symlink(child.Cached(t, typescript+"/node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 				t.Fatal(err)
 			}
-			tool(t, dir, node(t, "openapi-typescript"), openAPIFile(t), "--output", "api.d.ts")
-			tool(t, dir, node(t, "tsc"), "--strict", "--module", "nodenext", "--target", "es2022", "--outDir", "out", "main.ts")
+			tool(t, dir, node(t, typescript, "openapi-typescript"), openAPIFile(t), "--output", "api.d.ts")
+			tool(t, dir, node(t, typescript, "tsc"), "--strict", "--module", "nodenext", "--target", "es2022", "--outDir", "out", "main.ts")
 			return tool(t, dir, "node", "out/main.js", s.url)
 		},
 	} {

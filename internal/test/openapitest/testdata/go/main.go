@@ -25,6 +25,17 @@ func main() {
 	if err != nil || got.JSON200 == nil || string(got.JSON200.Attributes) != string(attributes) {
 		log.Fatal(err, got)
 	}
+	person := "person"
+	for _, conditions := range []Conditions{
+		{"attributes.email": "ada+1@example.com"},
+		{"attributes.email[prefix]": "ada+"},
+		{"attributes.born[gte]": "1815", "attributes.born[lt]": "1816"},
+	} {
+		found, err := client.ListEntityWithResponse(ctx, &ListEntityParams{Type: &person, Conditions: &conditions})
+		if err != nil || found.JSON200 == nil || len(found.JSON200.Data) != 1 {
+			log.Fatal(err, found)
+		}
+	}
 	limit, ids := 2, []string{}
 	for params := (&ListEntityParams{Limit: &limit}); ; {
 		page, err := client.ListEntityWithResponse(ctx, params)
