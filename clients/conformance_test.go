@@ -4,6 +4,7 @@ package clients
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ type testCase struct {
 	key      string
 	calls    []call
 	together bool // whether the calls are made concurrently
+	noPage   bool // whether no page can pass
 	script   []scripted.Exchange
 }
 
@@ -42,7 +44,7 @@ func do(name, args, want string) call {
 	return call{Name: name, Args: json.RawMessage(args), want: want}
 }
 
-// program is what a driver needs to run a case. Its JSON is the input of the Python drivers.
+// program is what a driver needs to run a case. Its JSON is the input of the drivers in other languages.
 type program struct {
 	URL      string `json:"url"`
 	Key      string `json:"key"`
@@ -64,11 +66,15 @@ func TestClientsBehaveTheSame(t *testing.T) {
 	t.Parallel()
 	t.Run("go", func(t *testing.T) {
 		t.Parallel()
-		checkClient(t, runGo)
+		checkClient(t, runGo, nil)
 	})
 	t.Run("typescript on Node.js", func(t *testing.T) {
 		t.Parallel()
-		checkClient(t, runNode)
+		checkClient(t, runNode, nil)
+	})
+	t.Run("typescript in Chromium", func(t *testing.T) {
+		t.Parallel()
+		checkClient(t, runChromium, pageOfTheSuite(t))
 	})
 	if all := pythons(); all[0].name != "python3.10" {
 		t.Log("PYTHON 3.10 WAS NOT TESTED: this machine does not have it. Debian has a later version only, so this is no failure, not even with CI set.")
@@ -77,7 +83,7 @@ func TestClientsBehaveTheSame(t *testing.T) {
 		for _, mode := range []string{"sync", "async"} {
 			t.Run(p.name+" "+mode, func(t *testing.T) {
 				t.Parallel()
-				checkClient(t, p.driver(t, mode))
+				checkClient(t, p.driver(t, mode), nil)
 			})
 		}
 		t.Run(p.name, func(t *testing.T) {
@@ -89,10 +95,14 @@ func TestClientsBehaveTheSame(t *testing.T) {
 	}
 }
 
-func checkClient(t *testing.T, run driver) {
+// checkClient runs all cases with a client. pages is not nil if the client is a page.
+func checkClient(t *testing.T, run driver, pages http.Handler) {
 	t.Helper()
-	server := scripted.Start(t)
+	server := scripted.Start(t, pages)
 	cases := slices.Concat(recordCases, revisionCases, listCases, failureCases, jobCases, leftCases)
+	if pages != nil {
+		cases = slices.DeleteFunc(cases, func(c testCase) bool { return c.noPage })
+	}
 	var programs []program
 	var scripts []*scripted.Script
 	for _, c := range cases {

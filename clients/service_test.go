@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/localserver"
 	"sluice/internal/test/servertest"
 	"sluice/pkg/access"
 	"sluice/pkg/bolt"
@@ -30,6 +31,12 @@ import (
 // and an entity and an event that are an hour old, so that walks return them.
 func startService(t *testing.T) (url, key string) {
 	t.Helper()
+	return startServiceFor(t, "")
+}
+
+// startServiceFor is like startService, and lets pages of an origin use the service.
+func startServiceFor(t *testing.T, origin string) (url, key string) {
+	t.Helper()
 	dir := t.TempDir()
 	key = servertest.CreateKey(t, dir, access.DefaultWorkspace)
 	indexes, err := bolt.OpenIndexes(dir)
@@ -41,7 +48,8 @@ func startService(t *testing.T) (url, key string) {
 		t.Fatal(err)
 	}
 	createOldRecords(t, dir)
-	return servertest.Start(t, dir), key
+	env := map[string]string{"AUTH_MODE": "api-key", "CORS_ORIGINS": origin}
+	return servertest.StartWith(t, env, localserver.Options{DataDir: dir}), key
 }
 
 func createOldRecords(t *testing.T, dir string) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/internal/test/browsertest"
 	"sluice/internal/test/child"
 )
 
@@ -187,6 +189,53 @@ func runNode(t *testing.T, programs []program) (results [][]json.RawMessage) {
 		t.Fatalf("%v\n%s", err, stderr.Bytes())
 	}
 	if err := json.Unmarshal(out, &results); err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+// pageOfTheSuite serves a page that can run programs with the installed package.
+func pageOfTheSuite(t *testing.T) http.Handler {
+	t.Helper()
+	requireTypeScript(t)
+	dir, err := project()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<!doctype html><title>Conformance suite</title>
+			<script type="importmap">{"imports": {"sluice-client": "/node_modules/sluice-client/dist/index.js"}}</script>
+			<script type="module">import * as driver from "/driver.js"; globalThis.driver = driver;</script>`)
+	})
+	mux.Handle("/", http.FileServer(http.Dir(dir)))
+	return mux
+}
+
+// runChromium is the driver of the TypeScript client in a page, which has six connections to a host.
+// It also checks that the page can use a service of another origin.
+func runChromium(t *testing.T, programs []program) (results [][]json.RawMessage) {
+	t.Helper()
+	tab := browsertest.Start(t).Tab(t, browsertest.Desktop)
+	origin, _, _ := strings.Cut(programs[0].URL, "/stage/")
+	tab.Open(origin)
+	tab.Wait("globalThis.driver")
+	input, err := json.Marshal(programs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted, err := json.Marshal(string(input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, key := startServiceFor(t, origin)
+	got := browsertest.Eval[string](tab, fmt.Sprintf("driver.otherOrigin('%s', '%s').then(JSON.stringify)", service, key))
+	if want := `[true,2,"NotFoundError 404 not_found","default",3,10,"18446744073709551617"]`; got != want {
+		t.Errorf("with a service of another origin, the page got %s, want %s", got, want)
+	}
+	out := browsertest.Eval[string](tab, fmt.Sprintf("driver.run(%s, 6)", quoted))
+	if err := json.Unmarshal([]byte(out), &results); err != nil {
 		t.Fatal(err)
 	}
 	return results

@@ -212,6 +212,7 @@ export class Engine {
         headers: this.#headers(request),
         body: request.body ?? null,
         redirect: "manual",
+        ...(isPage && { cache: "no-store" }), // the headers of a response from the cache are old
         signal: stop.signal,
       });
       reply.status = response.status;

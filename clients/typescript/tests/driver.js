@@ -22,7 +22,7 @@ async function call(client, { call, args: given }) {
     case "create_export_job":
       return client.createExportJob(args.resource, exportOptions(args));
     case "download_export":
-      return new Response(client.downloadExport(id, args)).text();
+      return textOf(client.downloadExport(id, args));
     case "left_files":
       return client.leftFiles(id, since);
     case "list_entities":
@@ -57,6 +57,17 @@ function exportOptions({ resource: _, since, until, ...options }) {
 function withDates(args) {
   const times = ["since", "until", "occurred_at"].filter((name) => name in args);
   return { ...args, ...Object.fromEntries(times.map((name) => [name, new Date(args[name])])) };
+}
+
+// textOf is like Response.text, which hides why a stream has failed in Chromium.
+async function textOf(stream) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return text;
+    text += value;
+  }
 }
 
 async function all(records) {
@@ -135,4 +146,31 @@ export async function run(input, atATime) {
   };
   await Promise.all(Array.from({ length: atATime }, work));
   return sluice.stringifyJSON(results);
+}
+
+// otherOrigin uses a service whose origin is not that of the page.
+export async function otherOrigin(url, key) {
+  const client = new sluice.Client(url, { key });
+  const [, created] = await client.createEntity({ id: "ada", attributes: { n: 2n ** 64n } });
+  const { revision } = await client.update("ada", ({ attributes }) => ({ n: attributes.n + 1n }));
+  const failure = await client.getEntity("nobody").catch((error) => `${error.name} ${error.status} ${error.code}`);
+  const source = await client.source();
+
+  const [job] = await client.createExportJob("entity");
+  await client.waitForExportJob(job.id);
+  const text = await textOf(client.downloadExport(job.id).pipeThrough(new DecompressionStream("gzip")));
+  const whole = await new Response(client.downloadExport(job.id)).arrayBuffer();
+  const rest = await new Response(client.downloadExport(job.id, { offset: 10 })).arrayBuffer();
+
+  const changes = await all(client.changes({ since: new Date(0) }));
+  const n = String(changes.at(-1).entity.attributes.n);
+  return [
+    created,
+    revision,
+    failure,
+    source.split("/")[1],
+    text.split("\n").length,
+    whole.byteLength - rest.byteLength,
+    n,
+  ];
 }

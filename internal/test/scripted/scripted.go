@@ -57,16 +57,23 @@ type Script struct {
 
 // Server serves scripts. It is safe for concurrent use.
 type Server struct {
-	http *httptest.Server
+	http  *httptest.Server
+	pages http.Handler // serves the paths that belong to no script
 
 	mu      sync.Mutex
 	scripts map[string]*Script // by the first two segments of the path
 }
 
-func Start(t testing.TB) *Server {
+// Start starts a server. If the client is a page, pages serves it; otherwise, pages is nil.
+func Start(t testing.TB, pages http.Handler) *Server {
 	t.Helper()
-	s := &Server{scripts: make(map[string]*Script)}
+	s := &Server{pages: pages, scripts: make(map[string]*Script)}
 	s.http = httptest.NewServer(s)
+	if pages != nil {
+		// If a connection that it has used before closes, Chromium repeats the request without telling
+		// the page.
+		s.http.Config.SetKeepAlivesEnabled(false)
+	}
 	t.Cleanup(s.http.Close)
 	return s
 }
@@ -93,6 +100,10 @@ func (s *Script) Wrong() []string {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.SplitN(r.URL.Path, "/", 4)
+	if len(parts) < 4 || parts[1] != "stage" {
+		s.pages.ServeHTTP(w, r)
+		return
+	}
 	s.mu.Lock()
 	script := s.scripts["/"+parts[1]+"/"+parts[2]]
 	s.mu.Unlock()
