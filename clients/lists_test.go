@@ -166,6 +166,16 @@ var jobCases = []testCase{
 		},
 	},
 	{
+		name: "a download that is cut off before its first byte", config: config{MaxTries: 2},
+		calls: []call{do("download_export", `{"id":"j1","offset":9}`, `{"error":{"route":"download","tries":2,"status":206,"retryable":true}}`)},
+		script: []scripted.Exchange{
+			{Request: "GET /export_job/j1", Status: 200, Reply: done},
+			{Request: "GET /file", Header: [2]string{"Range", "bytes=9-"}, Status: 206, Response: map[string]string{"Content-Range": "bytes 9-9/10"}, Reply: "9", Fault: scripted.Cut},
+			{Request: "GET /export_job/j1", Status: 200, Reply: done},
+			{Request: "GET /file", Header: [2]string{"Range", "bytes=9-"}, Status: 206, Response: map[string]string{"Content-Range": "bytes 9-9/10"}, Reply: "9", Fault: scripted.Cut},
+		},
+	},
+	{
 		name: "a download without a file",
 		calls: []call{
 			do("download_export", `{"id":"j1"}`, `{"error":{"route":"download","retryable":false,"text":"download: the export job is running, so there is no file"}}`),

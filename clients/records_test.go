@@ -264,6 +264,25 @@ var failureCases = []testCase{
 		},
 	},
 	{
+		name: "JSON that is not from the service", config: config{MaxTries: 2},
+		calls: []call{
+			do("get_event", `{"id":"e1"}`, e1),
+			do("create_entity", `{"id":"ada"}`, `{"error":{"kind":"error","tries":2,"status":200,"retryable":true}}`),
+			do("list_entities", `{"limit":1}`, page(ada, "null")),
+			do("delete_entity", `{"id":"ada"}`, `null`),
+		},
+		script: []scripted.Exchange{
+			{Request: "GET /event/e1", Status: 200, Reply: `{"ok":true}`},
+			{Request: "GET /event/e1", Status: 200, Reply: e1},
+			{Request: "POST /create_entity", Body: `{"id":"ada"}`, Status: 200, Reply: `{}`},
+			{Request: "POST /create_entity", Body: `{"id":"ada"}`, Status: 200, Reply: `null`},
+			{Request: "GET /entity?limit=1", Status: 200, Reply: `{}`},
+			{Request: "GET /entity?limit=1", Status: 200, Reply: page(ada, "null")},
+			{Request: "POST /delete_entity", Body: `{"id":"ada"}`, Status: 200, Reply: `{}`},
+			{Request: "POST /delete_entity", Body: `{"id":"ada"}`, Status: 200, Reply: `{"id":"ada","deleted":true}`},
+		},
+	},
+	{
 		name: "no response within the timeout", config: config{TryTimeout: 1.5}, calls: []call{do("get_event", `{"id":"e1"}`, e1)},
 		script: []scripted.Exchange{
 			{Request: "GET /event/e1", Fault: scripted.Hang},

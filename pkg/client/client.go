@@ -220,6 +220,23 @@ func decode(body []byte, out any) *Error {
 	return nil
 }
 
+// required decodes an object that must have a member, into out. Other JSON is from a proxy.
+type required struct {
+	member string
+	out    any
+}
+
+func (r *required) UnmarshalJSON(text []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	if value := string(members[r.member]); value == "" || value == "null" {
+		return fmt.Errorf("the member %q is missing", r.member)
+	}
+	return json.Unmarshal(text, r.out)
+}
+
 // encode does not escape HTML characters in attributes.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer

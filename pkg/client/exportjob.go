@@ -183,7 +183,9 @@ func (c *Client) fetch(ctx context.Context, j api.ExportJob, offset int64, w io.
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
 	resp, err := c.http.Do(req)
+	status := 0
 	if err == nil {
+		status = resp.StatusCode
 		defer resp.Body.Close() //nolint:errcheck // what is needed has been read
 		if failure := checkFile(resp, offset, *j.SizeBytes); failure != nil {
 			return 0, failure
@@ -212,7 +214,7 @@ func (c *Client) fetch(ctx context.Context, j api.ExportJob, offset int64, w io.
 	if hidden := new(url.Error); errors.As(err, &hidden) {
 		err = hidden.Err
 	}
-	return written, &Error{Err: fmt.Errorf("the download was interrupted: %w", err), retryable: unwritable == nil}
+	return written, &Error{Status: status, Err: fmt.Errorf("the download was interrupted: %w", err), retryable: unwritable == nil}
 }
 
 // checkFile fails unless resp has the whole file, or the part that starts at offset.

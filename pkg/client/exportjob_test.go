@@ -136,9 +136,9 @@ func TestADownloadGivesUp(t *testing.T) {
 		"a short file":     {serve: fixed(200, fileOf[:9]), requests: client.DefaultMaxTries, written: 9, says: "status 416"},
 		"a full disk":      {serve: ranged(10), w: &room, requests: 1, written: 4, says: "the disk is full"},
 		"before the start": {offset: -1, says: "the file has 10 bytes"},
-		"without a link":   {job: `{"status":"succeeded","size_bytes":10}`, says: "has no link to a file"},
-		"without a size":   {job: `{"status":"succeeded","download_url":"http://files/j"}`, says: "has no link to a file"},
-		"an invalid link":  {job: `{"status":"succeeded","size_bytes":10,"download_url":"::"}`, says: "missing protocol scheme"},
+		"without a link":   {job: `{"id":"j","status":"succeeded","size_bytes":10}`, says: "has no link to a file"},
+		"without a size":   {job: `{"id":"j","status":"succeeded","download_url":"http://files/j"}`, says: "has no link to a file"},
+		"an invalid link":  {job: `{"id":"j","status":"succeeded","size_bytes":10,"download_url":"::"}`, says: "missing protocol scheme"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := &exporting{job: tt.job, serve: []roundTrip{tt.serve}}

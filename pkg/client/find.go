@@ -81,6 +81,6 @@ const IndexesRoute = "list-entity-index"
 // EntityIndexes returns the indexed attributes of the workspace.
 func (c *Client) EntityIndexes(ctx context.Context) ([]api.EntityIndex, error) {
 	var all api.List[api.EntityIndex]
-	_, err := c.do(ctx, call{route: route{IndexesRoute, http.MethodGet, classGeneral}, path: "/entity_index"}, &all)
+	_, err := c.do(ctx, call{route: route{IndexesRoute, http.MethodGet, classGeneral}, path: "/entity_index"}, &required{"data", &all})
 	return all.Data, err
 }

@@ -54,7 +54,7 @@ func (c *Client) Usage(ctx context.Context, identity string) (u Usage, err error
 // getPage returns a page of at most limit records. If limit is 0, the page size is up to the pacer
 // or, for a list that does not cost records, up to the service.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
-	_, err = c.do(ctx, listCall(r, path, query, limit), &page)
+	_, err = c.do(ctx, listCall(r, path, query, limit), &required{"data", &page})
 	return page, err
 }
 
@@ -70,7 +70,7 @@ func getOne[T any](ctx context.Context, c *Client, r route, path, id string) (on
 	if err := record.CheckID(id); err != nil {
 		return one, &Error{Route: r.name, Code: "invalid_id", Detail: "the id " + err.Error()}
 	}
-	_, err = c.do(ctx, call{route: r, path: path + id, records: 1}, &one)
+	_, err = c.do(ctx, call{route: r, path: path + id, records: 1}, &required{"id", &one})
 	return one, err
 }
 
@@ -79,7 +79,7 @@ func (c *Client) post(ctx context.Context, r route, path string, body, out any) 
 	if k.body, err = encode(body); err != nil {
 		return 0, err
 	}
-	return c.do(ctx, k, out)
+	return c.do(ctx, k, &required{"id", out})
 }
 
 // created is false if the record already existed.

@@ -82,7 +82,7 @@ func (c *Client) postIf(ctx context.Context, r route, path string, body, out any
 	}
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
 		if failure == nil {
-			failure = decode(got.body, out)
+			failure = decode(got.body, &required{"id", out})
 		}
 		unsure = unsure || failure.unsure()
 		return failure

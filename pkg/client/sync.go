@@ -113,7 +113,7 @@ func changePage[T interface{ SyncPosition() record.Position }](ctx context.Conte
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
 		var list api.List[T]
 		if failure == nil {
-			failure = decode(got.body, &list)
+			failure = decode(got.body, &required{"data", &list})
 		}
 		switch {
 		case failure != nil:
