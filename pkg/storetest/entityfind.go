@@ -134,6 +134,7 @@ type finding struct {
 	indexed      *index.Current
 	workspace    string
 	entities     map[string]entity.Draft
+	erased       time.Time // when an entity was last erased
 }
 
 var (
@@ -246,7 +247,11 @@ func (f *finding) delete(rt *rapid.T) {
 	var err error
 	switch rapid.SampledFrom([]string{"erase", "delete", "upsert"}).Draw(rt, "how") {
 	case "erase":
-		_, _, err = f.store.Write(f.ctx, f.workspace, entity.Erasure(id, record.TimeOf(time.Now()), time.Time{}))
+		f.erased = f.erased.Add(time.Millisecond) // an erasure of the same millisecond would do nothing
+		if now := time.Now(); now.After(f.erased) {
+			f.erased = now
+		}
+		_, _, err = f.store.Write(f.ctx, f.workspace, entity.Erasure(id, record.TimeOf(f.erased), time.Time{}))
 	case "delete":
 		err = entity.Delete(f.ctx, f.store, f.workspace, id, nil)
 	case "upsert":
