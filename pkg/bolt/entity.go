@@ -170,7 +170,7 @@ func scanEntities(changes records[entity.Change], typ, low string) iter.Seq2[[]b
 	if typ == "" {
 		return scan(changes.index(byKey), low, "", true)
 	}
-	return changes.lookup(scan(changes.index(byType, typ), low, "", true))
+	return changes.lookup(scan(changes.index(byType, typ), low, "", true), true)
 }
 
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[entity.Change], err error) {
@@ -179,7 +179,7 @@ func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQ
 		if err != nil {
 			return err
 		}
-		page, err = s.table.page(changes.lookup(scan(changes.index(byUpdatedAt), low, high, !q.Descending)), q.Limit, nil)
+		page, err = s.table.page(changes.lookup(scan(changes.index(byUpdatedAt), low, high, !q.Descending), !q.Descending), q.Limit, nil)
 		if err == nil {
 			page.Settled, err = newestStamp(changes.tx)
 		}

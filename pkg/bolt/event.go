@@ -112,7 +112,7 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 		if err != nil {
 			return err
 		}
-		page, err = s.table.page(events.lookup(scan(events.index(byCreatedAt), low, high, !q.Descending)), q.Limit, s.expired)
+		page, err = s.table.page(events.lookup(scan(events.index(byCreatedAt), low, high, !q.Descending), !q.Descending), q.Limit, s.expired)
 		if err == nil {
 			page.Settled, err = newestStamp(events.tx)
 		}
@@ -144,7 +144,7 @@ func scanBetween(events records[event.Event], q event.Query, low, high string) i
 	if q.EntityID == "" {
 		return scan(events.index(byKey), low, high, q.Ascending)
 	}
-	return events.lookup(scan(events.index(byEntity, q.EntityID), low, high, q.Ascending))
+	return events.lookup(scan(events.index(byEntity, q.EntityID), low, high, q.Ascending), q.Ascending)
 }
 
 // Erase implements event.Store. Each call is one transaction.

@@ -121,7 +121,7 @@ func (s *Jobs) List(ctx context.Context, workspace string, cursor record.Cursor,
 		return page, err
 	}
 	err = s.table.view(ctx, "list "+s.kind.String()+"s", workspace, func(jobs records[job.Job]) (err error) {
-		page, err = s.table.page(jobs.lookup(scan(jobs.index(byPosition), "", high, false)), limit, nil)
+		page, err = s.table.page(jobs.lookup(scan(jobs.index(byPosition), "", high, false), false), limit, nil)
 		return err
 	})
 	for i := range page.Records {
