@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -57,10 +58,11 @@ type Upserted struct {
 // error of code Mismatch, and an error of the store is that of every valid draft too.
 func Upsert(ctx context.Context, s Store, workspace, id string, drafts []Draft, read *Change) Upserted {
 	u := Upserted{Created: -1, Errs: make([]error, len(drafts))}
+	given := make([]Entity, len(drafts))
 	var when *Condition
 	valid := 0
 	for i, d := range drafts {
-		if u.Errs[i] = d.checkUpsert(valid == 0); u.Errs[i] != nil {
+		if given[i], u.Errs[i] = d.checkUpsert(valid == 0); u.Errs[i] != nil {
 			continue
 		}
 		if valid++; d.IfRevision != nil {
@@ -72,7 +74,7 @@ func Upsert(ctx context.Context, s Store, workspace, id string, drafts []Draft, 
 	}
 	checked := u.Errs
 	latest, _, err := s.Write(ctx, workspace, Write{Op: UpdateWrite, ID: id, If: when, Read: read, Edit: once(func(latest Change) (next Change, ok bool, err error) {
-		next, u.Created, u.Errs = applied(id, drafts, checked, latest)
+		next, u.Created, u.Errs = applied(id, drafts, given, checked, latest)
 		return next, next.Live() != latest.Live() || next.Live() && !same(next.Entity, latest.Entity), nil
 	})})
 	u.Entity, u.Deleted = latest.Entity, !latest.Live()
@@ -84,9 +86,9 @@ func Upsert(ctx context.Context, s Store, workspace, id string, drafts []Draft, 
 	return u
 }
 
-// applied applies the drafts without an error in checked to latest, the entity id. created and errs
-// are those of Upserted.
-func applied(id string, drafts []Draft, checked []error, latest Change) (next Change, created int, errs []error) {
+// applied applies the drafts without an error in checked to latest, the entity id. given are the
+// entities that they describe. created and errs are those of Upserted.
+func applied(id string, drafts []Draft, given []Entity, checked []error, latest Change) (next Change, created int, errs []error) {
 	created, errs = -1, slices.Clone(checked)
 	e, live := latest.Entity, latest.Live()
 	for i, d := range drafts {
@@ -98,7 +100,7 @@ func applied(id string, drafts []Draft, checked []error, latest Change) (next Ch
 			continue
 		}
 		var changed Entity
-		if changed, errs[i] = d.applyTo(e, live); errs[i] != nil {
+		if changed, errs[i] = d.applyTo(e, live, given[i]); errs[i] != nil {
 			continue
 		}
 		if !live {
@@ -116,26 +118,24 @@ func applied(id string, drafts []Draft, checked []error, latest Change) (next Ch
 	return Change{Entity: e, ErasedAt: latest.ErasedAt}, created, errs
 }
 
-// checkUpsert returns an error with code Invalid, or nil. first says whether no valid draft for
-// the same entity comes before d.
-func (d Draft) checkUpsert(first bool) error {
-	if _, err := d.entity(); err != nil {
-		return err
+// checkUpsert returns the entity that d describes, or an error with code Invalid. first says whether
+// no valid draft for the same entity comes before d.
+func (d Draft) checkUpsert(first bool) (given Entity, err error) {
+	if given, err = d.entity(); err == nil && d.IfRevision != nil && !first {
+		err = record.Fields{{Field: "if_revision", Detail: "may stand only on the first record with an id, because the records with one id are stored together"}}.Err()
 	}
-	if d.IfRevision != nil && !first {
-		return record.Fields{{Field: "if_revision", Detail: "may stand only on the first record with an id, because the records with one id are stored together"}}.Err()
-	}
-	return nil
+	return given, err
 }
 
-func (d Draft) applyTo(old Entity, live bool) (Entity, error) {
-	e, err := d.entity()
-	if err != nil || d.Replace {
-		return e, err
+// applyTo applies d, which describes given, to old, if that is live.
+func (d Draft) applyTo(old Entity, live bool, given Entity) (Entity, error) {
+	plain := len(given.Attributes) <= record.MaxAttributesBytes && !bytes.Contains(given.Attributes, []byte("null"))
+	switch {
+	case d.Replace, !live && plain: // nothing to merge, to leave out or to reject
+		return given, nil
+	case !live:
+		return merge(Entity{Attributes: record.Attributes("{}")}, given.Type, given.Attributes)
+	default:
+		return merge(old, d.Type, given.Attributes)
 	}
-	typ := d.Type
-	if !live {
-		old, typ = Entity{Attributes: record.Attributes("{}")}, e.Type
-	}
-	return merge(old, typ, e.Attributes)
 }
