@@ -62,8 +62,10 @@ func TestCommandsReachARunningServer(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.MkdirAll(filepath.Join(dir, socketFile), 0o700); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{socketFile, checkDir + "killed/data"} {
+			if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -19,6 +19,9 @@ import (
 // belongs to the user who runs the server.
 const socketFile = "sluice.sock"
 
+// checkDir begins the name of a directory in which "sluice check" restores a backup.
+const checkDir = "check-"
+
 // stallTimeout is how long a command may leave what it is sent unread.
 const stallTimeout = 30 * time.Second
 
@@ -26,6 +29,13 @@ const stallTimeout = 30 * time.Second
 func startSocket(s *bolt.Stores, logger *slog.Logger) (stop func(), err error) {
 	path := filepath.Join(filepath.Dir(s.Path), socketFile)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a server that was killed
+		return nil, err
+	}
+	unfinished, err := filepath.Glob(filepath.Join(filepath.Dir(s.Path), checkDir+"*")) // by a "sluice check" that was killed
+	for _, dir := range unfinished {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	if err != nil {
 		return nil, err
 	}
 	var listener *net.UnixListener
@@ -132,7 +142,7 @@ func Check(ctx context.Context, dir string) (r *bolt.Report, err error) {
 		return bolt.Check(ctx, dir)
 	}
 	conn.Close() //nolint:errcheck // nothing was sent
-	temp, err := os.MkdirTemp(dir, "check-")
+	temp, err := os.MkdirTemp(dir, checkDir)
 	if err != nil {
 		return nil, err
 	}

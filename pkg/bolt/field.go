@@ -3,6 +3,7 @@ package bolt
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"time"
 
 	"sluice/pkg/record"
@@ -83,4 +84,30 @@ func (f *fields) members(members []record.Member) {
 			}
 		}
 	}
+}
+
+// castagnoli is the polynomial that processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// encode ends the value with its checksum, because bbolt has none.
+func (t *table[R]) encode(r R) ([]byte, error) {
+	f := fields{writing: true}
+	t.fields(&f, &r)
+	return binary.LittleEndian.AppendUint32(f.value, crc32.Checksum(f.value, castagnoli)), f.err
+}
+
+func (t *table[R]) decode(value []byte) (r R, err error) {
+	end := len(value) - crc32.Size
+	if end < 0 {
+		return r, errCut
+	}
+	if crc32.Checksum(value[:end], castagnoli) != binary.LittleEndian.Uint32(value[end:]) {
+		return r, fmt.Errorf("%w: it has another checksum", errDamaged)
+	}
+	f := fields{value: value[:end]}
+	t.fields(&f, &r)
+	if f.err == nil && len(f.value) > 0 {
+		f.err = fmt.Errorf("%w: it is too long", errDamaged)
+	}
+	return r, f.err
 }
