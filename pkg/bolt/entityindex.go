@@ -54,14 +54,19 @@ func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64,
 	return s.Count(ctx, workspace, entity.Query{Type: typ}, record.TimeOf(s.clock.Time().Add(time.Hour)))
 }
 
-// BuildKeys implements index.Keeper. Each call is one transaction.
+// keysAtOnce is how many keys one transaction of BuildKeys adds, while other writes wait or share it.
+const keysAtOnce = 100
+
+// BuildKeys implements index.Keeper. It reads in a transaction of its own, for which no write waits,
+// and adds the keys in short ones, for which it reads the entities again.
 func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, cursor record.Cursor, limit int) (step index.Step, err error) {
 	after, err := cursor.ID()
 	if err != nil {
 		return step, err
 	}
-	err = s.table.update(ctx, "build index", d.Workspace, func(changes records[entity.Change]) error {
-		step = index.Step{} // start over if the transaction is retried
+	const op = "build index"
+	var ids []string // of the entities that have a key
+	err = s.table.view(ctx, op, d.Workspace, func(changes records[entity.Change]) error {
 		read, size, last := 0, 0, ""
 		for _, value := range scanEntities(changes, d.Type, following(after)) {
 			if read == limit || record.PageFull(read, size, len(value)) {
@@ -76,16 +81,38 @@ func (s *Entities) BuildKeys(ctx context.Context, d index.Declaration, cursor re
 			key, present := d.Key(c.ID, c.Attributes)
 			step.Count(key, present)
 			last = c.ID
-			if key == (index.Key{}) {
-				continue
-			}
-			if err := changes.add(attributePath(d), key.String(), []byte(c.ID)); err != nil {
-				return err
+			if key != (index.Key{}) {
+				ids = append(ids, c.ID)
 			}
 		}
 		return nil
 	})
+	for some := range slices.Chunk(ids, keysAtOnce) {
+		if err == nil {
+			err = s.table.update(ctx, op, d.Workspace, func(changes records[entity.Change]) error { return addKeys(changes, d, some) })
+		}
+	}
 	return step, err
+}
+
+// addKeys adds the keys of those entities that are still of d's type.
+func addKeys(changes records[entity.Change], d index.Declaration, ids []string) error {
+	for _, id := range ids {
+		c, _, err := changes.get(id)
+		if err != nil {
+			return err
+		}
+		if !c.Live() || c.Type != d.Type {
+			continue
+		}
+		if key, _ := d.Key(id, c.Attributes); key != (index.Key{}) {
+			err = changes.add(attributePath(d), key.String(), []byte(id))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ClearKeys implements index.Keeper. Each call is one transaction. It always starts at the first key
