@@ -16,7 +16,7 @@ npm = mkdir -p $1 && cp tools/$2/package*.json $1 && cd $1 && npm ci --ignore-sc
 ready = .cache/$1/ready-$(firstword $(shell cat tools/$1/* 2>/dev/null | cksum))
 
 PIP_READY := $(foreach name,checkov connectors requests rumdl sam schemathesis uv,$(call ready,$(name)))
-NPM_READY := $(foreach name,axe-core rate-limiter-flexible typescript-client,$(call ready,$(name)))
+NPM_READY := $(foreach name,axe-core p-retry rate-limiter-flexible typescript-client,$(call ready,$(name)))
 RUMDL_READY := $(call ready,rumdl)
 SAM_READY := $(call ready,sam)
 # SAM needs a region to validate the template. It runs make, which must not inherit the flags
@@ -32,7 +32,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run importer test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client typescript-client typescript-types npm-package axe requests rate-limiter-flexible lock screenshots sam bench bench-compare mixed fetch clean vulnerabilities sbom
+.PHONY: help run importer test test-fast compile check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client typescript-client typescript-types npm-package axe requests p-retry rate-limiter-flexible lock screenshots sam bench bench-compare mixed fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -178,6 +178,7 @@ schemathesis: $(call ready,schemathesis) ## fetch Schemathesis, which tests the 
 connector-tools: $(call ready,connectors) ## fetch Airbyte, dlt and Singer, which run the connectors
 python-client: $(call ready,python-client) ## fetch what builds and checks the Python client
 typescript-client: $(call ready,typescript-client) ## fetch what builds and checks the TypeScript client
+p-retry: $(call ready,p-retry) ## fetch p-retry, for the benchmark of clients
 requests: $(call ready,requests) ## fetch the Python package requests, for the benchmark of clients
 axe: $(call ready,axe-core) ## fetch axe-core, which tests the dashboard's accessibility
 rate-limiter-flexible: $(call ready,rate-limiter-flexible) ## fetch the rate limiter that the benchmarks compare with Sluice's
@@ -266,7 +267,7 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the datab
 	@rm -rf .cache/dynamodb-local
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
-bench: dynamodb-local rate-limiter-flexible python-client requests ## run the benchmarks and write bench/results; ONLY=memory runs one group
+bench: dynamodb-local rate-limiter-flexible python-client requests npm-package p-retry ## run the benchmarks and write bench/results; ONLY=memory runs one group
 	@for group in $(or $(ONLY),dynamodb stores memory handler server writes records find clients coldstart money); do \
 		BENCHSTAT=$(BENCHSTAT) bench/run.sh $$group || exit 1; \
 	done

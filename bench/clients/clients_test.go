@@ -1,6 +1,7 @@
-// Package clients compares the Go client, the Python clients and the Python package "requests".
-// Each calls a server that "sluice serve" runs with default limits and API keys. "make
-// python-client requests" fetches the Python packages.
+// Package clients compares the Go client, the Python clients, the TypeScript client on Node.js, the
+// Python package "requests", and fetch with the package "p-retry". Each calls a server that "sluice
+// serve" runs with default limits and API keys. "make python-client requests npm-package p-retry"
+// fetches or builds the packages.
 package clients
 
 import (
@@ -93,12 +94,7 @@ func run(b *testing.B, program, name, task string, share float64) result {
 		}
 		return r
 	}
-	tools := map[string]string{"requests": "requests"}[name]
-	if tools == "" {
-		tools = "python-client"
-	}
-	cmd := exec.CommandContext(b.Context(), filepath.Join(root, ".cache", tools, "bin/python"), "workers.py", name, task, url, fmt.Sprint(share))
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(root, "clients/python/src"), "PYTHONDONTWRITEBYTECODE=1")
+	cmd := command(b.Context(), name, task, url, fmt.Sprint(share))
 	cmd.Stdin = strings.NewReader(key)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -113,13 +109,31 @@ func run(b *testing.B, program, name, task string, share float64) result {
 	return r
 }
 
+// command returns the command that runs a client in another language than Go.
+func command(ctx context.Context, name, task, url, share string) *exec.Cmd {
+	cached := func(path string) string { return filepath.Join(root, ".cache", path) }
+	switch name {
+	case "typescript":
+		return exec.CommandContext(ctx, "node", "workers.mjs", name, task, url, share, filepath.Join(root, "clients/typescript/dist/index.js"))
+	case "p-retry":
+		return exec.CommandContext(ctx, "node", "workers.mjs", name, task, url, share, cached("p-retry/node_modules/p-retry/index.js"))
+	}
+	python := cached("python-client/bin/python")
+	if name == "requests" {
+		python = cached("requests/bin/python")
+	}
+	cmd := exec.CommandContext(ctx, python, "workers.py", name, task, url, share)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(root, "clients/python/src"), "PYTHONDONTWRITEBYTECODE=1")
+	return cmd
+}
+
 // BenchmarkClientsPace reports how much of its share of the limits a client uses during 2,000
 // reads and during 500 batches, ignoring the first and last second of each. It also reports how
 // many 429s the client gets, in total and after its first second.
 func BenchmarkClientsPace(b *testing.B) {
 	program := build(b)
 	for _, share := range []float64{1, client.DefaultShare} {
-		for _, name := range []string{"go", "sync", "async"} {
+		for _, name := range []string{"go", "sync", "async", "typescript"} {
 			b.Run(fmt.Sprintf("share=%v/impl=%s", share, name), func(b *testing.B) {
 				for b.Loop() {
 					r := run(b, program, name, "pace", share)
@@ -167,7 +181,7 @@ func refused(tries []try, after float64) (n int) {
 // many it exports with an export job.
 func BenchmarkClientsMove(b *testing.B) {
 	program := build(b)
-	for _, name := range []string{"go", "sync", "async", "requests"} {
+	for _, name := range []string{"go", "sync", "async", "requests", "typescript", "p-retry"} {
 		b.Run("impl="+name, func(b *testing.B) {
 			for b.Loop() {
 				r := run(b, program, name, "move", 1)
