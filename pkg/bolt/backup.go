@@ -182,7 +182,7 @@ func WriteBackup(path string, write func(io.Writer) error) (size int64, err erro
 		return 0, err
 	}
 	defer os.Remove(file.Name()) //nolint:errcheck // no longer there if all went well
-	err = write(file)
+	err = write(&steady{File: file})
 	if err == nil {
 		size, err = verifyBackup(file)
 	}
@@ -193,6 +193,23 @@ func WriteBackup(path string, write func(io.Writer) error) (size int64, err erro
 		return 0, err
 	}
 	return size, syncDir(filepath.Dir(path))
+}
+
+// steady syncs a file again and again: one sync of everything would make each commit of a server wait
+// for the disk.
+type steady struct {
+	*os.File
+	unsynced int
+}
+
+const syncBytes = 4 << 20
+
+func (w *steady) Write(b []byte) (n int, err error) {
+	n, err = w.File.Write(b)
+	if w.unsynced += n; err == nil && w.unsynced >= syncBytes {
+		w.unsynced, err = 0, w.Sync()
+	}
+	return n, err
 }
 
 // place renames a file, but overwrites none. A file system without links cannot rule out that a file
