@@ -300,6 +300,27 @@ func TestAKeyOfAPlanBehindAnAddressThatGuesses(t *testing.T) {
 	}
 }
 
+// All within a second: the reads of keys are those of the requests that the address may make, and the key
+// of a plan beside the guesses has its limit.
+func TestGuessesCauseNoMoreReadsThanTheAddressMayMakeRequests(t *testing.T) {
+	guesses, addressLimit, keyLimit := 600, 200, 50
+	store := rows{{Plan: "pro", Action: "limit", Imports: int64(keyLimit)}}
+	g := withKeyRows(t, &store)
+	key := g.keyLike(t, access.Key{Workspace: "w", Plan: "pro", Scopes: []access.Scope{access.Import}}, func(*access.Key) {})
+	statuses, admitted := make(map[int]int), 0
+	for range guesses {
+		_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now())
+		statuses[g.invoke(t, "create-event", "Bearer "+token.Reveal(), createEvent("192.0.2.1")).StatusCode]++
+		if g.invoke(t, "create-event", key, createEvent("192.0.2.1")).StatusCode == 201 {
+			admitted++
+		}
+	}
+	t.Logf("%d guesses: %v, %d reads of keys, %d requests of the key admitted", guesses, statuses, g.keys.reads, admitted)
+	if statuses[401] != addressLimit || statuses[429] != guesses-addressLimit || g.keys.reads != addressLimit+1 || admitted != keyLimit {
+		t.Errorf("%d guesses: %v, %d reads of keys, %d requests of the key admitted", guesses, statuses, g.keys.reads, admitted)
+	}
+}
+
 // Without a parameter, GET /usage describes the identity under which the caller is counted.
 func TestUsageOfOthersNeedsTheScopeOperator(t *testing.T) {
 	store := rows{}
