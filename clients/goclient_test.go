@@ -190,7 +190,7 @@ func callGoMore(ctx context.Context, c *client.Client, name string, a arguments)
 	case "get_event":
 		return c.GetEvent(ctx, a.ID)
 	case "events":
-		return all(c.Events(ctx, client.EventQuery{EntityID: a.EntityID, From: a.Since, To: a.Until, Ascending: a.Ascending, Limit: a.Limit, Cursor: a.Cursor}))
+		return all(c.Events(ctx, client.EventQuery{EntityID: a.EntityID, Name: a.Name, From: a.Since, To: a.Until, Ascending: a.Ascending, Limit: a.Limit, Cursor: a.Cursor}))
 	case "new_events":
 		return newEvents(ctx, c, client.EventChangeQuery{CreatedSince: *a.Since, EntityID: a.EntityID, Limit: a.Limit, Cursor: a.Cursor})
 	case "create_export_job":

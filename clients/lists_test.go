@@ -63,6 +63,11 @@ var listCases = []testCase{
 		},
 	},
 	{
+		name:   "events of a name",
+		calls:  []call{do("events", `{"name":"order paid","limit":7}`, `[`+e2+`]`)},
+		script: one("GET /event?limit=7&name=order paid", "", 200, page(e2, "null")),
+	},
+	{
 		name:   "events of a time",
 		calls:  []call{do("events", `{"entity_id":"ada","since":"2026-01-02T00:00:00+01:00","until":"2026-01-03T00:00:00.123Z","ascending":true,"limit":7}`, `[`+e2+`]`)},
 		script: one("GET /event?entity_id=ada&from=2026-01-01T23:00:00.000Z&limit=7&order=asc&to=2026-01-03T00:00:00.123Z", "", 200, page(e2, "null")),

@@ -2,6 +2,7 @@ package functions_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 	"sluice/pkg/index"
 )
 
-// unitsOf describes a request's calls to EntitiesTable and their units.
+// unitsOf describes a request's calls to EntitiesTable and EventsTable, and their units.
 func (d deployment) unitsOf(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, event events.APIGatewayV2HTTPRequest, status int) string {
 	t.Helper()
 	before := proxy.Usage()
@@ -23,7 +24,7 @@ func (d deployment) unitsOf(t *testing.T, proxy *dynamoproxy.Proxy, instance *la
 	var got []string
 	for _, operation := range []string{"BatchGetItem", "GetItem", "PutItem", "Query", "TransactWriteItems", "UpdateItem"} {
 		calls, units := 0, 0.0
-		for _, table := range []string{d.entities, ""} { // the proxy does not know the table of a batch call
+		for _, table := range []string{d.entities, d.events, ""} { // the proxy does not know the table of a batch call
 			call := dynamoproxy.Call{Operation: operation, Table: table}
 			calls, units = calls+after[call].Calls-before[call].Calls, units+after[call].Units-before[call].Units
 		}
@@ -101,6 +102,37 @@ func TestUnitsOfIndexedAttributes(t *testing.T) {
 		}
 		if got := d.unitsOf(t, proxy, instances[step.function], lambdatest.Event(method, path, "192.0.2.1", body), step.status); got != step.want {
 			t.Errorf("%s %.60s: %q, want %q", step.function, step.request, got, step.want)
+		}
+	}
+}
+
+// The index by name adds a unit to an event, and a list of 50 costs the same with it as the list of
+// all. docs/find.md has these figures.
+func TestUnitsOfEventsByName(t *testing.T) {
+	t.Parallel()
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	for indexed, want := range map[bool][]string{
+		false: {"PutItem 1 3", "Query 1 1.5"},
+		true:  {"PutItem 1 4", "Query 1 1.5", "Query 1 1.5"},
+	} {
+		d := deploy(t, proxy.URL)
+		if indexed {
+			d.index(t, "default", "", "name")
+		}
+		instance := func(function string) *lambdatest.Instance { return d.start(t, function, 1)[0] }
+		var batch []string
+		for i := range 50 {
+			batch = append(batch, fmt.Sprintf(`{"id":"b-%02d","name":"paid"}`, i))
+		}
+		got := []string{d.unitsOf(t, proxy, instance("create-event"), lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"id":"one","name":"opened"}`), 201)}
+		invoke(t, instance("create-events"), lambdatest.Event("POST", "/create_events", "192.0.2.1", `{"events":[`+strings.Join(batch, ",")+`]}`), 201)
+		list := instance("list-event")
+		got = append(got, d.unitsOf(t, proxy, list, lambdatest.Event("GET", "/event?limit=50", "192.0.2.1", ""), 200))
+		if indexed {
+			got = append(got, d.unitsOf(t, proxy, list, lambdatest.Event("GET", "/event?name=paid&limit=50", "192.0.2.1", ""), 200))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("indexed %v: %q, want %q", indexed, got, want)
 		}
 	}
 }

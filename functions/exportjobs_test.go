@@ -95,7 +95,8 @@ func TestWhatExportFunctionsMayDo(t *testing.T) {
 		`"resource":"entity","format":"ndjson"`, `"resource":"entity","format":"csv","filters":{"type":"t"}`,
 		`"resource":"event","format":"csv"`, `"resource":"event","format":"ndjson","filters":{"entity_id":"e"}`,
 	}
-	const cancelled = 4
+	const cancelled, byName = 4, 5
+	x.index(t, "default", "", "name")
 	ordered := make(map[string]any) // events by job id; all jobs are created up front, because each waits record.SyncLag before it runs
 	for function := range binaries {
 		for i, order := range append(orders, orders[0]) {
@@ -106,6 +107,8 @@ func TestWhatExportFunctionsMayDo(t *testing.T) {
 	for function := range binaries {
 		id := fmt.Sprint(function, "-", cancelled)
 		invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", "192.0.2.1", `{"id":"`+id+`"}`), http.StatusOK)
+		id = fmt.Sprint(function, "-", byName) // the quota has room now
+		ordered[id] = x.order(t, id, `"resource":"event","format":"ndjson","filters":{"name":"n"}`)
 	}
 	for function, binary := range binaries {
 		proxy, bucket := dynamoproxy.Start(t, dynamolocal.Endpoint(t)), startS3Proxy(t, x.bucket)
@@ -127,6 +130,7 @@ func TestWhatExportFunctionsMayDo(t *testing.T) {
 		run(1, job.Succeeded)
 		run(2, job.Succeeded)
 		run(3, job.Succeeded)
+		run(byName, job.Succeeded)
 		run(cancelled, job.Cancelled)
 		checkGrants(t, function, proxy, bucket)
 	}

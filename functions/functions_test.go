@@ -355,6 +355,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	keys := d.guard(t)
 	mine := "Bearer " + keys.create(t, "mine", access.Scopes()...)
 	d.index(t, "mine", "found", "a", "b", "c", "d")
+	d.index(t, "mine", "", "name")
 	exports := dynamolocal.Table(t, "ExportJobsTable")
 	putExportJob(t, exports, "mine", "done")
 	buckets := map[string]*s3Proxy{"get-export-job": startS3Proxy(t, ""), "delete-export-job": startS3Proxy(t, "")}

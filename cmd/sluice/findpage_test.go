@@ -58,6 +58,9 @@ func dashboardFinds(t *testing.T, b *browsertest.Browser) {
 	if text := read(t, file.Path); !strings.HasPrefix(text, "id,name,entity_id,") || strings.Count(text, "\r\n") != 15 {
 		t.Errorf("the file has %q", text)
 	}
+	tab.Click("#name")
+	tab.Press("order_paid", kb.Enter)
+	tab.Wait(`[...document.querySelectorAll('#exports [data-status=succeeded] .job-filters')].some((p) => p.textContent === 'entity customer-03 · name order_paid')`)
 	tab.Open(s.url + "/dashboard?resource=entity&id=a%2Fb")
 	tab.Wait(`document.getElementById('record-message').textContent.startsWith('This is not an id: an id must be 1 to 128')`)
 

@@ -94,7 +94,7 @@ func rejectsOf(t *testing.T, path string) (rejects []importcases.Reject) {
 // of an index.
 func TestADescriptionIsSavedAndUsed(t *testing.T) {
 	t.Parallel()
-	url, records := recordingServer(t, record.Entity, `{"type":"customer","attributes":[{"name":"zip","value_type":"text"}],"state":"ready","done":1}`)
+	url, records := recordingServer(t, record.Entity, `{"resource":"entity","type":"customer","attributes":[{"name":"zip","value_type":"text"}],"state":"ready","done":1}`)
 	dir := t.TempDir()
 	first, second, as := filepath.Join(dir, "a.csv"), filepath.Join(dir, "b.csv"), filepath.Join(dir, "customers.json")
 	overwrite(t, first, "no;zip;n\n1;90210;1\n2;10115;2\n")

@@ -113,6 +113,20 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "email"), 0, "", "does the rest while it runs")
 	await(t, "removed", func() bool { return len(s.declarations(t)) == 3 })
 	find(0, "ada", "email", "ada@example.com") // by the index on email and born
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "--events", "entity_id"), 2, "", "events can be indexed by name only")
+	wantRun(t, inEnv(t, s.env, "indexes", "remove", "--events", "name"), 1, "", "events.name is not indexed")
+	c.want(t, http.StatusCreated, "POST", "/create_event", `{"id":"before","name":"paid"}`)
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "--events", "name"), 0, "", "does the rest while it runs")
+	await(t, "ready", func() bool { return s.declarations(t)[0].State == index.Ready })
+	if out, _ := wantRun(t, inEnv(t, s.env, "indexes", "list"), 0, "", ""); !strings.Contains(out, "(events)  name (text) ") {
+		t.Error(out)
+	}
+	c.want(t, http.StatusCreated, "POST", "/create_event", `{"id":"after","name":"paid"}`)
+	c.want(t, http.StatusCreated, "POST", "/create_event", `{"id":"other","name":"opened"}`)
+	if r := c.want(t, http.StatusOK, "GET", "/event?name=paid&order=asc", ""); !regexp.MustCompile(`"before".*"after"`).MatchString(r.body) || strings.Contains(r.body, "other") {
+		t.Error(r.body)
+	}
+	wantRun(t, inEnv(t, s.env, "indexes", "remove", "--events", "name"), 0, "", "does the rest while it runs")
 	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "email", "born"), 0, "", "does the rest while it runs")
 	await(t, "removed", func() bool { return len(s.declarations(t)) == 2 })
 	find(1, "those that are: born (number)", "email", "ada@example.com")

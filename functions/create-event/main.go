@@ -3,4 +3,4 @@ package main
 
 import "sluice/functions/internal/bootstrap"
 
-func main() { bootstrap.Start("create-event", bootstrap.Events) }
+func main() { bootstrap.Start("create-event", bootstrap.IndexedEvents) }

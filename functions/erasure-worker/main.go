@@ -18,7 +18,7 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock)
+		events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -3,4 +3,4 @@ package main
 
 import "sluice/functions/internal/bootstrap"
 
-func main() { bootstrap.Start("list-event", bootstrap.Events) }
+func main() { bootstrap.Start("list-event", bootstrap.IndexedEvents) }

@@ -25,6 +25,7 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
@@ -82,7 +83,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		},
 		serviceID: func(context.Context) (string, error) { return s.ServiceID, nil },
 		settle:    time.Millisecond, // stamps follow the order of transactions and are truncated to the millisecond
-		indexes:   newIndexes(s.Indexes, s.Entities, s.Indexed),
+		indexes:   newIndexes(s.Indexes, index.Keepers{Entities: s.Entities, Events: s.Events}, s.Indexed),
 		records:   s.Path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir),
 		writable: func() error { return cmp.Or(s.Health(), probe(dir)) }, embedded: s, close: func() error { return errors.Join(counters.Close(), s.Close()) },
 	}

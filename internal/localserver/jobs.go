@@ -42,7 +42,7 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	if err != nil {
 		return nil, err
 	}
-	exporter, err := exportjob.NewExporter(b.stores.Entities, b.stores.Events, files, exportjob.Config{FileDays: days})
+	exporter, err := exportjob.NewExporter(b.stores.Entities, b.stores.Events, files, exportjob.Config{FileDays: days, Indexes: b.stores.Indexes})
 	if err != nil {
 		return nil, err
 	}

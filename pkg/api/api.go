@@ -66,12 +66,13 @@ type Deleted struct {
 	Deleted bool   `json:"deleted"` // always true, even if there was no such record
 }
 
-// EntityIndex describes an index of one type of entity.
+// EntityIndex describes an index of one type of entity, or of events by name.
 type EntityIndex struct {
-	Type       string           `json:"type"`
-	Attributes []IndexAttribute `json:"attributes"` // in the order in which the index sorts
-	State      string           `json:"state"`      // as in index.State; the index serves queries only in the state "ready"
-	Done       float64          `json:"done"`       // fraction of the index that is built, from 0 to 1
+	Resource   record.Resource  `json:"resource"`
+	Type       string           `json:"type,omitzero"` // of the entities; "" for events
+	Attributes []IndexAttribute `json:"attributes"`    // in the order in which the index sorts
+	State      string           `json:"state"`         // as in index.State; the index serves queries only in the state "ready"
+	Done       float64          `json:"done"`          // fraction of the index that is built, from 0 to 1
 }
 
 // IndexAttribute is an attribute that an index covers.

@@ -27,7 +27,7 @@ func CheckFormulas(text string) error {
 type ExportFilters struct {
 	Type     string       `json:"type,omitzero"`      // only entities of this type
 	EntityID string       `json:"entity_id,omitzero"` // only events of this entity
-	Name     string       `json:"name,omitzero"`      // only events with this name; the job still reads the others, but skips them
+	Name     string       `json:"name,omitzero"`      // only events with this name; without an index by name, the job reads the others too, and skips them
 	From     *record.Time `json:"from,omitzero"`      // only events that occurred at this time or later
 	To       *record.Time `json:"to,omitzero"`        // only events that occurred before this time
 }

@@ -102,13 +102,13 @@ func (r *Report) records(ctx context.Context, dir string, tx *bbolt.Tx) error {
 	if err := s.tables(entity.Clock{}); err != nil {
 		return err
 	}
-	partial := make(map[string]bool) // indexes of attributes that a server is building or removing
+	partial := make(map[string]bool) // indexes that a server is building or removing
 	var ready []index.Declaration
 	for _, d := range declared {
 		if d.State == index.Ready {
 			ready = append(ready, d)
 		} else {
-			partial[indexPath(d.Workspace, attributePath(d))] = true
+			partial[indexPath(d.Workspace, keysPath(d))] = true
 		}
 	}
 	s.Indexed.Store(index.NewSet(ready))
@@ -117,7 +117,7 @@ func (r *Report) records(ctx context.Context, dir string, tx *bbolt.Tx) error {
 	}
 	isJob := func(job.Job) { r.Jobs++ }
 	return cmp.Or(
-		checkTable(ctx, r, tx, s.Events.table, nil, func(event.Event) { r.Events++ }),
+		checkTable(ctx, r, tx, s.Events.table, partial, func(event.Event) { r.Events++ }),
 		checkTable(ctx, r, tx, s.ExportJobs.table, nil, isJob),
 		checkTable(ctx, r, tx, s.ErasureJobs.table, nil, isJob),
 		checkTable(ctx, r, tx, s.Entities.table, partial, func(c entity.Change) {
@@ -127,6 +127,14 @@ func (r *Report) records(ctx context.Context, dir string, tx *bbolt.Tx) error {
 				r.Entities++
 			}
 		}))
+}
+
+// keysPath returns the path of the bucket with the keys of d.
+func keysPath(d index.Declaration) []string {
+	if d.OfEvents() {
+		return []string{byName}
+	}
+	return attributePath(d)
 }
 
 func indexPath(workspace string, path []string) string {

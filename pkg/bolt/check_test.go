@@ -53,7 +53,12 @@ func filled(t *testing.T, n int) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Indexed.Store(index.NewSet([]index.Declaration{d}))
+	names := index.EventNames("w1")
+	names.Place, names.State = 1, index.Ready
+	if names, err = s.Indexes.Add(t.Context(), names, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Indexed.Store(index.NewSet([]index.Declaration{d, names}))
 	populate(t, s, rand.New(rand.NewPCG(1, 2)), n)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func TestAWriteThatWaitsHasTheStampOfItsTransaction(t *testing.T) {
 	now := before
 	clock := func() time.Time { return now } // called only inside a write transaction
 	entities := openIn(t, db, entity.Clock{Now: clock})
-	events, err := bolt.NewEvents(db, clock)
+	events, err := bolt.NewEvents(db, clock, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -50,8 +49,9 @@ func (s *Entities) Find(ctx context.Context, workspace string, q index.Query) (p
 	return page, err
 }
 
-func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64, error) {
-	return s.Count(ctx, workspace, entity.Query{Type: typ}, record.TimeOf(s.clock.Time().Add(time.Hour)))
+// Expect implements index.Keeper.
+func (s *Entities) Expect(ctx context.Context, d index.Declaration) (int64, error) {
+	return s.Count(ctx, d.Workspace, entity.Query{Type: d.Type}, record.TimeOf(s.clock.Time().Add(time.Hour)))
 }
 
 // keysAtOnce is how many keys one transaction of BuildKeys adds, while other writes wait or share it.
@@ -120,13 +120,7 @@ func addKeys(changes records[entity.Change], d index.Declaration, ids []string) 
 func (s *Entities) ClearKeys(ctx context.Context, d index.Declaration, _ record.Cursor, limit int) (next record.Cursor, err error) {
 	err = s.table.update(ctx, "remove index", d.Workspace, func(changes records[entity.Change]) error {
 		b := changes.index(attributePath(d)...)
-		var keys [][]byte
-		for key := range scan(b, "", "", true) {
-			if len(keys) == limit {
-				break
-			}
-			keys = append(keys, bytes.Clone(key))
-		}
+		keys := firstKeys(b, limit)
 		for _, key := range keys {
 			if err := b.Delete(key); err != nil {
 				return err

@@ -9,11 +9,13 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/pkg/event"
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
 const (
 	byEntity    = "by_entity"
+	byName      = "by_name"
 	byCreatedAt = "by_created_at"
 )
 
@@ -23,22 +25,30 @@ const (
 //
 //   - by_id has all events.
 //   - by_entity has a bucket for each entity, with the keys of its events.
+//   - by_name, if the workspace declares it, has a bucket for each name, with the keys of its events.
 //   - by_created_at has all events, by the text form of Event.SyncPosition.
 //   - by_expiry has the events that expire.
 type Events struct {
-	table *table[event.Event]
-	now   func() time.Time
+	table   *table[event.Event]
+	now     func() time.Time
+	indexes *index.Current
 }
 
-// NewEvents fails if db is nil. Other stores may share db, which the caller closes.
-func NewEvents(db *bbolt.DB, now func() time.Time) (*Events, error) {
+// NewEvents fails if db is nil. Other stores may share db, which the caller closes. indexes is as in
+// NewEntities.
+func NewEvents(db *bbolt.DB, now func() time.Time, indexes *index.Current) (*Events, error) {
+	if indexes == nil {
+		indexes = new(index.Current)
+	}
+	s := &Events{now: now, indexes: indexes}
 	t, err := openTable(db, "events", schema[event.Event]{
-		func(e event.Event) string { return e.Position().String() }, eventFields, eventEntries, func(event.Event) bool { return true },
+		func(e event.Event) string { return e.Position().String() }, eventFields, s.entries, func(event.Event) bool { return true },
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Events{table: t, now: now}, nil
+	s.table = t
+	return s, nil
 }
 
 func eventFields(f *fields, e *event.Event) {
@@ -47,10 +57,13 @@ func eventFields(f *fields, e *event.Event) {
 	f.time(&e.ExpiresAt)
 }
 
-func eventEntries(_ string, e event.Event) []entry {
+func (s *Events) entries(workspace string, e event.Event) []entry {
 	entries := []entry{{e.ID, []string{byID}}, {e.SyncPosition().String(), []string{byCreatedAt}}}
 	if e.EntityID != "" {
 		entries = append(entries, entry{e.Position().String(), []string{byEntity, e.EntityID}})
+	}
+	if d, ok := s.indexes.Load().EventNames(workspace); ok && d.Written() {
+		entries = append(entries, entry{e.Position().String(), []string{byName, e.Name}})
 	}
 	if (e.ExpiresAt != record.Time{}) {
 		entries = append(entries, entry{record.Position{At: e.ExpiresAt, ID: e.ID}.String(), []string{byExpiry}})
@@ -95,7 +108,11 @@ func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, er
 func (s *Events) expired(e event.Event) bool { return e.Expired(record.TimeOf(s.now())) }
 
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (page record.Page[event.Event], err error) {
-	err = s.table.view(ctx, "list events", workspace, func(events records[event.Event]) (err error) {
+	const op = "list events"
+	err = s.table.view(ctx, op, workspace, func(events records[event.Event]) (err error) {
+		if d, ok := s.indexes.Load().EventNames(workspace); q.Name != "" && (!ok || d.State != index.Ready) {
+			return record.UnavailableError(op, errIndexRemoved)
+		}
 		entries, err := scanEvents(events, q)
 		if err != nil {
 			return err
@@ -141,10 +158,13 @@ func scanEvents(events records[event.Event], q event.Query) (iter.Seq2[[]byte, [
 
 // scanBetween is like scanEvents, but with low and high in place of q's bounds.
 func scanBetween(events records[event.Event], q event.Query, low, high string) iter.Seq2[[]byte, []byte] {
-	if q.EntityID == "" {
-		return scan(events.index(byKey), low, high, q.Ascending)
+	switch {
+	case q.EntityID != "":
+		return events.lookup(scan(events.index(byEntity, q.EntityID), low, high, q.Ascending), q.Ascending)
+	case q.Name != "":
+		return events.lookup(scan(events.index(byName, q.Name), low, high, q.Ascending), q.Ascending)
 	}
-	return events.lookup(scan(events.index(byEntity, q.EntityID), low, high, q.Ascending), q.Ascending)
+	return scan(events.index(byKey), low, high, q.Ascending)
 }
 
 // Erase implements event.Store. Each call is one transaction.

@@ -28,7 +28,7 @@ func (s pastEvents) Create(ctx context.Context, workspace string, d event.Draft)
 func openEvents(t *testing.T) func(now func() time.Time) (event.Store, error) {
 	p := newPast(t)
 	return func(now func() time.Time) (event.Store, error) {
-		s, err := bolt.NewEvents(p.db, now)
+		s, err := bolt.NewEvents(p.db, now, nil)
 		return pastEvents{s, p}, err
 	}
 }
@@ -45,7 +45,7 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	now := noon
 	db := openDB(t)
-	s, err := bolt.NewEvents(db, func() time.Time { return now })
+	s, err := bolt.NewEvents(db, func() time.Time { return now }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestACountIsSeveralShortTransactions(t *testing.T) {
 	const n = 11_000
 	db := openDB(t)
 	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	s, err := bolt.NewEvents(db, func() time.Time { return at })
+	s, err := bolt.NewEvents(db, func() time.Time { return at }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

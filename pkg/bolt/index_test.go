@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/bolt"
 	"sluice/pkg/entity"
+	"sluice/pkg/event"
 	"sluice/pkg/index"
 	"sluice/pkg/record"
 	"sluice/pkg/storetest"
@@ -34,6 +36,17 @@ func TestFindEntities(t *testing.T) {
 			t.Fatal(err)
 		}
 		return s
+	})
+}
+
+func TestFindEvents(t *testing.T) {
+	t.Parallel()
+	storetest.FindEvents(t, func(t *testing.T, indexed *index.Current) (event.Store, index.Keeper) {
+		s, err := bolt.NewEvents(openDB(t), time.Now, indexed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, s
 	})
 }
 

@@ -162,7 +162,7 @@ func (s *Stores) tables(clock entity.Clock) (err error) {
 	if s.Entities, err = NewEntities(s.db, clock, s.Indexed); err != nil {
 		return err
 	}
-	if s.Events, err = NewEvents(s.db, clock.Time); err != nil {
+	if s.Events, err = NewEvents(s.db, clock.Time, s.Indexed); err != nil {
 		return err
 	}
 	if s.ExportJobs, err = NewJobs(s.db, exportjob.Kind); err != nil {

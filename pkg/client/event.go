@@ -16,6 +16,7 @@ import (
 // them, newest first.
 type EventQuery struct {
 	EntityID  string // empty for all entities
+	Name      string // empty for all names; needs an index of events by name, and no EntityID
 	From      *Time  // only events at this time or later; nil for no bound
 	To        *Time  // only events before this time; nil for no bound
 	Ascending bool   // oldest first
@@ -24,7 +25,7 @@ type EventQuery struct {
 }
 
 func (q EventQuery) values() url.Values {
-	v := values("entity_id", q.EntityID, "cursor", q.Cursor)
+	v := values("entity_id", q.EntityID, "name", q.Name, "cursor", q.Cursor)
 	if q.From != nil {
 		v.Set("from", q.From.String())
 	}

@@ -128,9 +128,9 @@ func (s *Entities) keyQuery(d index.Declaration, bounds index.Bounds) *dynamodb.
 	}
 }
 
-// CountType implements index.Keeper. Like Count, it is eventually consistent.
-func (s *Entities) CountType(ctx context.Context, workspace, typ string) (int64, error) {
-	return s.Count(ctx, workspace, entity.Query{Type: typ}, record.TimeOf(s.clock.Time().Add(time.Hour)))
+// Expect implements index.Keeper. Like Count, it is eventually consistent.
+func (s *Entities) Expect(ctx context.Context, d index.Declaration) (int64, error) {
+	return s.Count(ctx, d.Workspace, entity.Query{Type: d.Type}, record.TimeOf(s.clock.Time().Add(time.Hour)))
 }
 
 const keyWriters = 8

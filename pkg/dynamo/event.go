@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/pkg/event"
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -22,8 +24,9 @@ type EventsClient interface {
 
 // EventsConfig tunes Events. Its zero value is ready to use.
 type EventsConfig struct {
-	Shards Shards           // for both by_position and by_created_at
-	Now    func() time.Time // time.Now by default
+	Shards  Shards             // for by_position, by_created_at and by_name
+	Now     func() time.Time   // time.Now by default
+	Indexes index.Declarations // nil for none
 }
 
 // Events is an event.Store. It is safe for concurrent use.
@@ -31,13 +34,15 @@ type EventsConfig struct {
 // The partition key is pk (S): the workspace, '#' and the id. It makes ids unique in a
 // workspace and spreads writes over all partitions. The other attributes are the members of
 // Event.Members, expires_at (N, the TTL attribute, in Unix seconds; absent from events that do
-// not expire) and the keys of three global secondary indexes. All but expires_at are strings.
+// not expire) and the keys of four global secondary indexes. All but expires_at are strings.
 //
 //   - by_position has the keys shard and position, and lists the events of a workspace.
 //     shard is the workspace, '#' and a shard number, counted from 0 (see Shards). position
 //     is the text of Event.Position.
 //   - by_entity has the keys entity_key and position, and lists the events of an entity.
 //     entity_key is the workspace, '#' and entity_id.
+//   - by_name has the keys name_key and position, and lists the events with a name. name_key is
+//     the shard, '#' and the name; absent unless the workspace indexes its events by name.
 //   - by_created_at has the keys shard and change, and lists the events of a workspace in
 //     order of creation. change is the text of Event.SyncPosition. The index projects expires_at
 //     and all members but id and created_at, which change contains.
@@ -46,6 +51,8 @@ type Events struct {
 	table  string
 	shards Shards
 	now    func() time.Time
+
+	indexes index.Declarations
 }
 
 // NewEvents fails if client is nil, the table name is empty or a shard count is invalid.
@@ -60,15 +67,27 @@ func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, er
 	if err != nil {
 		return nil, err
 	}
-	return &Events{client: client, table: table, shards: shards, now: cfg.Now}, nil
+	if cfg.Indexes == nil {
+		cfg.Indexes = new(index.Current)
+	}
+	return &Events{client: client, table: table, shards: shards, now: cfg.Now, indexes: cfg.Indexes}, nil
 }
 
 // Create implements event.Store with one conditional PutItem. It overwrites an expired item,
 // which DynamoDB may take days to remove.
 func (s *Events) Create(ctx context.Context, workspace string, d event.Draft) (stored event.Event, created bool, err error) {
+	refreshErr := s.indexes.Refresh(ctx)
 	now := s.now()
+	indexed, err := s.indexes.At(now)
+	if err != nil {
+		return event.Event{}, false, cmp.Or(refreshErr, err)
+	}
 	e := d.At(now)
-	return createItem(ctx, s.client, s.table, "pk", e, s.toItem(workspace, e), eventFromItem, func(in *dynamodb.PutItemInput) {
+	item := s.toItem(workspace, e)
+	if names, ok := indexed.EventNames(workspace); ok && names.Written() {
+		item["name_key"] = text(nameKey(s.shards.key(workspace, e.ID), e.Name))
+	}
+	return createItem(ctx, s.client, s.table, "pk", e, item, eventFromItem, func(in *dynamodb.PutItemInput) {
 		*in.ConditionExpression += " OR #expires_at <= :now"
 		in.ExpressionAttributeNames["#expires_at"] = "expires_at"
 		in.ExpressionAttributeValues = attributeValues{":now": number(now.Unix())}
@@ -130,7 +149,12 @@ func (s *Events) queries(workspace string, q event.Query) ([]*dynamodb.QueryInpu
 	if err != nil {
 		return nil, err
 	}
-	if q.EntityID == "" {
+	switch {
+	case q.Name != "":
+		return s.shards.each(workspace, func(shard string) *dynamodb.QueryInput {
+			return between(s.table, "by_name", "name_key", nameKey(shard, q.Name), "position", low, high, q.Ascending)
+		}), nil
+	case q.EntityID == "":
 		return s.shards.queries(s.table, "by_position", "position", workspace, low, high, q.Ascending), nil
 	}
 	in := between(s.table, "by_entity", "entity_key", eventKey(workspace, q.EntityID), "position", low, high, q.Ascending)
@@ -143,6 +167,9 @@ func (s *Events) queries(workspace string, q event.Query) ([]*dynamodb.QueryInpu
 // eventKey returns an event's partition key if name is the event's id. If name is an entity's
 // id, it returns the partition key of that entity's events in by_entity.
 func eventKey(workspace, name string) string { return workspace + "#" + name }
+
+// nameKey is unambiguous, because a shard's key contains one '#'.
+func nameKey(shard, name string) string { return shard + "#" + name }
 
 func (s *Events) toItem(workspace string, e event.Event) attributeValues {
 	item := attributeValues{

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/pkg/entity"
+	"sluice/pkg/event"
 	"sluice/pkg/index"
 	"sluice/pkg/record"
 	"sluice/pkg/snapshot"
@@ -35,7 +36,7 @@ func openIndexes(t *testing.T, client IndexesClient, table string) *Indexes {
 // A random sequence takes a second on DynamoDB Local, so fewer sequences run by default than
 // in other packages.
 func init() {
-	if err := flag.Set("rapid.checks", "25"); err != nil {
+	if err := flag.Set("rapid.checks", "10"); err != nil {
 		panic(err)
 	}
 }
@@ -75,6 +76,18 @@ func TestFindEntities(t *testing.T) {
 			t.Fatal(err)
 		}
 		return s
+	})
+}
+
+func TestFindEvents(t *testing.T) {
+	t.Parallel()
+	storetest.FindEvents(t, func(t *testing.T, indexed *index.Current) (event.Store, index.Keeper) {
+		client := dynamolocal.Client(t)
+		s, err := NewEvents(client, dynamolocal.Table(t, "EventsTable"), EventsConfig{Shards: Shards{Write: 2}, Indexes: indexed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, NewEventKeys(client, s)
 	})
 }
 

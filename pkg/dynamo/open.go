@@ -54,7 +54,7 @@ func Open(client *dynamodb.Client, getenv func(string) string, clock entity.Cloc
 	if s.Entities, err = OpenEntities(client, getenv, clock, s.Indexes); err != nil {
 		return s, err
 	}
-	if s.Events, err = OpenEvents(client, getenv, clock); err != nil {
+	if s.Events, err = OpenEvents(client, getenv, clock, s.Indexes); err != nil {
 		return s, err
 	}
 	if s.ExportJobs, err = OpenJobs(client, exportjob.Kind, getenv); err != nil {
@@ -111,14 +111,15 @@ func OpenEntities(client EntitiesClient, getenv func(string) string, clock entit
 	})
 }
 
-// OpenEvents also reads EVENT_SHARDS and EVENT_READ_SHARDS; see LoadShards.
-func OpenEvents(client EventsClient, getenv func(string) string, clock entity.Clock) (*Events, error) {
+// OpenEvents also reads EVENT_SHARDS and EVENT_READ_SHARDS; see LoadShards. Without indexes, the
+// store must not create events.
+func OpenEvents(client EventsClient, getenv func(string) string, clock entity.Clock, indexes index.Declarations) (*Events, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
 	return open("EVENTS_TABLE", getenv, func(table string) (*Events, error) {
-		return NewEvents(client, table, EventsConfig{Shards: shards, Now: clock.Now})
+		return NewEvents(client, table, EventsConfig{Shards: shards, Now: clock.Now, Indexes: indexes})
 	})
 }
 

@@ -71,9 +71,16 @@ func shardKey(workspace string, n int) string { return workspace + "#" + strconv
 // high, inclusive. The sort key (S) begins with the text of a record.Time, and the partition
 // key of the index is the attribute shard (S). An empty string means no bound. If low is
 // greater than high, the result is nil.
-func (s Shards) queries(table, index, sortKey, workspace, low, high string, ascending bool) (ins []*dynamodb.QueryInput) {
+func (s Shards) queries(table, index, sortKey, workspace, low, high string, ascending bool) []*dynamodb.QueryInput {
+	return s.each(workspace, func(shard string) *dynamodb.QueryInput {
+		return between(table, index, "shard", shard, sortKey, low, high, ascending)
+	})
+}
+
+// each returns the queries for all shards of a workspace, or nil if one of them is nil.
+func (s Shards) each(workspace string, query func(shard string) *dynamodb.QueryInput) (ins []*dynamodb.QueryInput) {
 	for n := range s.Read {
-		in := between(table, index, "shard", shardKey(workspace, n), sortKey, low, high, ascending)
+		in := query(shardKey(workspace, n))
 		if in == nil {
 			return nil
 		}

@@ -109,6 +109,7 @@ func (e Event) Position() record.Position { return record.Position{At: e.Occurre
 // Query requests a page of a workspace's events in order of Event.Position.
 type Query struct {
 	EntityID  string        // empty for all entities
+	Name      string        // empty for all names; otherwise, EntityID must be empty, and the index of events by name ready (index.EventNames)
 	From      *record.Time  // only events at this time or later; nil for no bound
 	To        *record.Time  // only events before this time; nil for no bound
 	Ascending bool          // oldest first; by default, newest first

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/record"
 )
@@ -19,6 +20,8 @@ type Config struct {
 	MaxParts  int           // maximum number of parts; 4,000 by default, so that the ETags fit into job.MaxCheckpoint
 	SaveEvery time.Duration // roughly how often the number of written records is saved; 1 s by default
 	FileDays  int           // how many days a file is kept; 7 by default
+
+	Indexes index.Declarations // nil for none
 }
 
 // ParseFileDays parses the value of EXPORT_FILE_DAYS for Config.FileDays.
@@ -48,6 +51,9 @@ func NewExporter(entities Entities, events Events, files Files, cfg Config) (*Ex
 	cfg.MaxParts = cmp.Or(cfg.MaxParts, 4000)
 	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
 	cfg.FileDays = cmp.Or(cfg.FileDays, 7)
+	if cfg.Indexes == nil {
+		cfg.Indexes = new(index.Current)
+	}
 	return &Exporter{entities: entities, events: events, files: files, Config: cfg}, nil
 }
 

@@ -2,11 +2,13 @@ package exportjob
 
 import (
 	"context"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -72,6 +74,24 @@ func (r *run) entityReader() reader {
 	}
 }
 
+// nameQuery returns q for the events with a name, if an index serves it now; otherwise q, and the
+// caller has to skip the others. The positions of a list by name are those of a list of all events,
+// so the index may become ready, or be removed, between two pages.
+func (r *run) nameQuery(ctx context.Context, q event.Query, name string) event.Query {
+	if name == "" || q.EntityID != "" {
+		return q
+	}
+	_ = r.exporter.Indexes.Refresh(ctx) // At fails if it is needed
+	set, err := r.exporter.Indexes.At(time.Now())
+	if err != nil {
+		return q
+	}
+	if d, ok := set.EventNames(r.job.Job.Workspace); ok && d.State == index.Ready {
+		q.Name = name
+	}
+	return q
+}
+
 // eventReader leaves out events that expire before they are read.
 func (r *run) eventReader() reader {
 	filters := r.details.Filters
@@ -79,7 +99,7 @@ func (r *run) eventReader() reader {
 	workspace, until, name := r.job.Job.Workspace, r.job.Job.Until, filters.Name
 	s := reader{
 		list: func(ctx context.Context, cursor record.Cursor) (page, error) {
-			q := q
+			q := r.nameQuery(ctx, q, name)
 			q.Cursor = cursor
 			found, err := r.exporter.events.List(ctx, workspace, q)
 			p := page{next: found.Next}
@@ -90,10 +110,13 @@ func (r *run) eventReader() reader {
 			}
 			return p, err
 		},
-		count: func(ctx context.Context) (int64, error) { return r.exporter.events.Count(ctx, workspace, q, until) },
 	}
-	if name != "" {
-		s.count = s.countRows
+	s.count = func(ctx context.Context) (int64, error) {
+		q := r.nameQuery(ctx, q, name)
+		if name != q.Name {
+			return s.countRows(ctx)
+		}
+		return r.exporter.events.Count(ctx, workspace, q, until)
 	}
 	return s
 }

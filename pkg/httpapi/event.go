@@ -7,6 +7,7 @@ import (
 
 	"sluice/pkg/api"
 	"sluice/pkg/event"
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -14,13 +15,14 @@ func listEvent(s *service, r *request) (response, error) {
 	if r.query.Has("created_since") {
 		return listEventChanges(s, r)
 	}
-	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order", "created_since", "include_deleted")
+	p := parseQuery(r, "limit", "cursor", "entity_id", "name", "from", "to", "order", "created_since", "include_deleted")
 	if p.values.Has("include_deleted") {
 		p.wrong.Add("include_deleted", "needs created_since")
 	}
 	q := event.Query{
 		Limit:     p.limit(r.maxPage()),
 		EntityID:  p.filter("entity_id", record.CheckID),
+		Name:      p.filter("name", record.CheckName),
 		From:      p.instant("from"),
 		To:        p.instant("to"),
 		Ascending: p.choice("order", "desc", "asc"),
@@ -28,12 +30,36 @@ func listEvent(s *service, r *request) (response, error) {
 	if q.From != nil && q.To != nil && q.From.Compare(*q.To) > 0 {
 		p.wrong.Add("from", "must not be later than to")
 	}
+	if q.Name != "" && q.EntityID != "" {
+		p.unfit.Add("name", "cannot be combined with entity_id; give one, and filter by the other in your program")
+	}
 	q.Cursor = p.cursor(r).Store
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
+	if q.Name != "" {
+		if err := s.eventNames(r); err != nil {
+			return response{}, err
+		}
+	}
 	page, err := s.stores.Events.List(r.Context(), r.workspace, q)
 	return listResponse(r, page, cursor{Filters: p.filters.Encode()}, err)
+}
+
+// eventNames fails unless the index of events by name is ready.
+func (s *service) eventNames(r *request) error {
+	set, err := s.indexes(r)
+	if err != nil {
+		return err
+	}
+	d, ok := set.EventNames(r.workspace)
+	switch {
+	case !ok || d.State == index.Removing:
+		return badRequest("not_indexed", "events are not indexed by name; an operator can change that with \"sluice indexes add --events name\"")
+	case d.State != index.Ready:
+		return indexBuilding(d)
+	}
+	return nil
 }
 
 func getEvent(s *service, r *request) (response, error) {

@@ -132,12 +132,16 @@ func (s *service) serving(r *request, typ string, conditions []index.Condition) 
 	case len(ready) > 0:
 		return ready, nil
 	case len(serving) > 0:
-		return nil, &apiError{
-			status: http.StatusConflict, code: "index_building",
-			detail: fmt.Sprintf("the index of %s is being built; %.0f %% is done; try again later", record.Shorten(serving[0].Name()), 100*serving[0].Done()),
-		}
+		return nil, indexBuilding(serving[0])
 	}
 	return nil, notIndexed(typ, conditions, all)
+}
+
+func indexBuilding(d index.Declaration) error {
+	return &apiError{
+		status: http.StatusConflict, code: "index_building",
+		detail: fmt.Sprintf("the index of %s is being built; %.0f %% is done; try again later", record.Shorten(d.Name()), 100*d.Done()),
+	}
 }
 
 func notIndexed(typ string, conditions []index.Condition, all []index.Declaration) error {
@@ -187,7 +191,10 @@ func listEntityIndex(s *service, r *request) (response, error) {
 }
 
 func entityIndex(d index.Declaration) api.EntityIndex {
-	x := api.EntityIndex{Type: d.Type, State: string(d.State), Done: d.Done()}
+	x := api.EntityIndex{Resource: record.Entity, Type: d.Type, State: string(d.State), Done: d.Done()}
+	if d.OfEvents() {
+		x.Resource = record.Event
+	}
 	for _, f := range d.Fields.List() {
 		x.Attributes = append(x.Attributes, api.IndexAttribute{Name: f.Name, ValueType: string(f.ValueType), Fold: f.Fold})
 	}

@@ -90,7 +90,7 @@ func Routes() []Route {
 	return []Route{
 		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, "Entities Finder Indexes", 0},
 		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, "Entities", 0},
-		{"list-event", http.MethodGet, "/event", ratelimit.Export, access.Export, listEvent, "Events", 0},
+		{"list-event", http.MethodGet, "/event", ratelimit.Export, access.Export, listEvent, "Events Indexes", 0},
 		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, access.Export, getEvent, "Events", 0},
 		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, access.Import, createEntity, "Entities", maxBodyBytes},
 		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, access.Import, updateEntity, "Entities", maxBodyBytes},

@@ -26,8 +26,8 @@ func listEntityChanges(s *service, r *request) (response, error) {
 
 // listEventChanges serves GET /event with created_since: events sorted by creation time.
 func listEventChanges(s *service, r *request) (response, error) {
-	p := parseQuery(r, "limit", "cursor", "entity_id", "created_since", "include_deleted", "order", "from", "to")
-	for _, name := range []string{"from", "to"} {
+	p := parseQuery(r, "limit", "cursor", "entity_id", "created_since", "include_deleted", "order", "name", "from", "to")
+	for _, name := range []string{"name", "from", "to"} {
 		if p.values.Has(name) {
 			p.unfit.Add(name, "cannot be combined with created_since")
 		}

@@ -94,12 +94,12 @@ func Remove(ctx context.Context, s Store, workspace, typ string, attributes ...s
 	return Declaration{}, ErrNotFound
 }
 
-// Keeper stores the keys of indexed attributes alongside the entities.
+// Keeper stores the keys of indexes alongside the records.
 type Keeper interface {
-	// CountType returns the approximate number of entities of a type.
-	CountType(ctx context.Context, workspace, typ string) (int64, error)
+	// Expect returns the approximate number of records that a build of d reads.
+	Expect(ctx context.Context, d Declaration) (int64, error)
 
-	// BuildKeys adds keys of d to at most limit entities of d.Type, starting at cursor, which is the
+	// BuildKeys adds keys of d to at most limit entities of d.Type, or events, starting at cursor, which is the
 	// Next of an earlier Step or "". It takes fewer if they fill a page sooner (record.PageFull). If
 	// it fails, some of the keys may already be stored.
 	BuildKeys(ctx context.Context, d Declaration, cursor record.Cursor, limit int) (Step, error)
@@ -207,7 +207,7 @@ func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, remov
 	switch d.State {
 	case Writing:
 		d.State = Building
-		d.Build.Expected, err = b.keeper.CountType(ctx, d.Workspace, d.Type)
+		d.Build.Expected, err = b.keeper.Expect(ctx, d)
 	case Building:
 		err = b.build(ctx, &d)
 	case Removing:

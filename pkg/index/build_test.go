@@ -26,7 +26,7 @@ func (s *oneStore) Remove(context.Context, Declaration) error { return nil }
 
 type fewKeys struct{ pages int }
 
-func (k *fewKeys) CountType(context.Context, string, string) (int64, error) { return 2, nil }
+func (k *fewKeys) Expect(context.Context, Declaration) (int64, error) { return 2, nil }
 
 func (k *fewKeys) BuildKeys(context.Context, Declaration, record.Cursor, int) (Step, error) {
 	k.pages--

@@ -50,11 +50,12 @@ const (
 	Removing State = "removing" // no process adds keys; the existing keys are removed, and then the declaration
 )
 
-// Declaration says that a workspace indexes attributes of one entity type. No two declarations of
+// Declaration says that a workspace indexes attributes of one entity type, or its events by name
+// (see EventNames). No two declarations of
 // a type have the same attributes in the same order.
 type Declaration struct {
 	Workspace string `json:"workspace"`
-	Type      string `json:"type"`
+	Type      string `json:"type,omitzero"` // "" for events
 	Fields    Fields `json:"attributes"`
 	Place     int    `json:"place"` // 1 to Places; unique among the declarations of a type in a workspace
 	State     State  `json:"state"`
@@ -85,7 +86,9 @@ func (d Declaration) Done() float64 {
 }
 
 // Name returns the attributes' name for messages, such as person.email or order.status+total.
-func (d Declaration) Name() string { return d.Type + "." + strings.Join(d.Fields.Names(), "+") }
+func (d Declaration) Name() string {
+	return cmp.Or(d.Type, "events") + "." + strings.Join(d.Fields.Names(), "+")
+}
 
 // On reports whether d is the index of these attributes, in this order.
 func (d Declaration) On(attributes []string) bool { return slices.Equal(d.Fields.Names(), attributes) }
@@ -129,6 +132,10 @@ func (d Declaration) Validate() error {
 	switch {
 	case d.Workspace == "" || len(d.Workspace) > maxWorkspace || strings.Contains(d.Workspace, "#"):
 		return fmt.Errorf("%q is not a workspace", d.Workspace)
+	case d.OfEvents() && d.Fields != EventNames(d.Workspace).Fields:
+		return fmt.Errorf("events can be indexed by name only, not by %s", strings.Join(d.Fields.Names(), " and "))
+	case d.OfEvents():
+		return nil
 	case record.CheckName(d.Type) != nil:
 		return fmt.Errorf("the type %w", record.CheckName(d.Type))
 	case len(d.Fields.List()) == 0:

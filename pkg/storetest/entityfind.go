@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,7 +43,7 @@ func FindEntities(t *testing.T, open func(t *testing.T, indexed *index.Current) 
 	rapid.Check(t, func(rt *rapid.T) {
 		checks++
 		f := &finding{
-			ctx: t.Context(), store: s, indexed: indexed, declarations: new(memoryIndexes),
+			ctx: t.Context(), store: s, building: building{keeper: s, indexed: indexed, declarations: new(memoryIndexes)},
 			workspace: fmt.Sprintf("find-%d", checks), entities: make(map[string]entity.Draft),
 		}
 		rt.Repeat(map[string]func(*rapid.T){
@@ -128,13 +127,12 @@ func findWhileValuesChange(t *testing.T, s IndexedEntities, indexed *index.Curre
 
 // finding is a store with indexes and a model of its entities.
 type finding struct {
-	ctx          context.Context
-	store        IndexedEntities
-	declarations *memoryIndexes
-	indexed      *index.Current
-	workspace    string
-	entities     map[string]entity.Draft
-	erased       time.Time // when an entity was last erased
+	building
+	ctx       context.Context
+	store     IndexedEntities
+	workspace string
+	entities  map[string]entity.Draft
+	erased    time.Time // when an entity was last erased
 }
 
 var (
@@ -142,35 +140,6 @@ var (
 	findAttributes = []string{"x", "x[y]", "é\x00", "p"}
 	findKinds      = []index.ValueType{index.Text, index.Number, index.Boolean}
 )
-
-// load makes the store use the stored declarations.
-func (f *finding) load() { f.indexed.Store(index.NewSet(f.declarations.all)) }
-
-// work takes a declaration a few steps further. The process may be killed in a step, after the keys
-// were stored and before the declaration was.
-func (f *finding) work(rt *rapid.T) {
-	unfinished := slices.DeleteFunc(slices.Clone(f.declarations.all), func(d index.Declaration) bool { return d.State == index.Ready })
-	if len(unfinished) == 0 {
-		return
-	}
-	d := unfinished[rapid.IntRange(0, len(unfinished)-1).Draw(rt, "declaration")]
-	b := index.NewBuilder(f.declarations, f.store, index.BuilderConfig{Page: rapid.IntRange(1, 4).Draw(rt, "page")})
-	for range rapid.IntRange(1, 9).Draw(rt, "steps") {
-		f.declarations.lost = rapid.IntRange(0, 5).Draw(rt, "killed") == 0
-		next, removed, err := b.Step(f.ctx, d)
-		f.declarations.lost = false
-		f.load()
-		switch {
-		case errors.Is(err, errKilled):
-			continue
-		case err != nil:
-			rt.Fatalf("%s: %v", d.Name(), err)
-		case removed || next.State == index.Ready:
-			return
-		}
-		d = next
-	}
-}
 
 func (f *finding) declare(rt *rapid.T) {
 	d := index.Declaration{Workspace: f.workspace, Type: rapid.SampledFrom(findTypes).Draw(rt, "type")}

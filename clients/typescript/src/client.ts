@@ -184,9 +184,10 @@ export class Client {
   }
 
   /** Returns a page of events, newest first. Each one costs a record. */
-  async listEvents({ entity_id, since, until, ascending, ...options }: EventOptions = {}): Promise<Page<Event>> {
+  async listEvents({ entity_id, name, since, until, ascending, ...options }: EventOptions = {}): Promise<Page<Event>> {
     const query = {
       entity_id,
+      name,
       from: since?.toISOString(),
       to: until?.toISOString(),
       order: ascending ? "asc" : undefined,

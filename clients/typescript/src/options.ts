@@ -42,6 +42,8 @@ export interface EntityOptions extends ListOptions {
 export interface EventOptions extends ListOptions {
   /** Only events of this entity. */
   entity_id?: string;
+  /** Only events of this name, which needs an index. Not together with entity_id. */
+  name?: string;
   /** Only events that occurred at this time or later. */
   since?: Date;
   /** Only events that occurred before this time. */

@@ -34,8 +34,19 @@ func IndexedEntities(c Clients, stores *httpapi.Stores) error {
 	return err
 }
 
+// Events is for functions that neither create events nor find them by name.
 func Events(c Clients, stores *httpapi.Stores) (err error) {
-	stores.Events, err = dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock)
+	stores.Events, err = dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock, nil)
+	return err
+}
+
+// IndexedEvents opens Stores.Events with the indexes.
+func IndexedEvents(c Clients, stores *httpapi.Stores) error {
+	if err := Indexes(c, stores); err != nil {
+		return err
+	}
+	events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock, stores.Indexes)
+	stores.Events = events
 	return err
 }
 

@@ -18,7 +18,11 @@ func Open(c bootstrap.Clients) (job.Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock)
+	events, err := dynamo.OpenEvents(c.DynamoDB, os.Getenv, c.Clock, nil)
+	if err != nil {
+		return nil, err
+	}
+	indexes, err := dynamo.OpenIndexes(c.DynamoDB, os.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -30,5 +34,5 @@ func Open(c bootstrap.Clients) (job.Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	return exportjob.NewExporter(entities, events, files, exportjob.Config{FileDays: days})
+	return exportjob.NewExporter(entities, events, files, exportjob.Config{FileDays: days, Indexes: indexes})
 }

@@ -283,7 +283,7 @@ var domain = map[string][]string{
 	"sluice/pkg/entity":     {"sluice/pkg/record"},
 	"sluice/pkg/event":      {"sluice/pkg/record"},
 	"sluice/pkg/job":        {"sluice/pkg/api", "sluice/pkg/record"},
-	"sluice/pkg/exportjob":  {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record", "sluice/pkg/recordfile", "golang.org/x/sync/errgroup"},
+	"sluice/pkg/exportjob":  {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/index", "sluice/pkg/job", "sluice/pkg/record", "sluice/pkg/recordfile", "golang.org/x/sync/errgroup"},
 	"sluice/pkg/erasurejob": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record"},
 	"sluice/pkg/api":        {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record"},
 	// The client links only what describes records and the JSON of the API.

@@ -99,9 +99,9 @@ class Exports {
     if (button.getAttribute('aria-disabled')) return;
     this.#faults([]);
     report('new');
-    const { resource, format, keep_formulas: keep, type, entity_id: entity, from, to } = this.#choice;
-    const filters = resource === 'entity' ? { type } : { entity_id: entity, from: toUTC(from), to: toUTC(to) };
-    for (const [name, value] of Object.entries(filters)) if (!value) delete filters[name];
+    const { resource, format, keep_formulas: keep, type, entity_id: entity, name, from, to } = this.#choice;
+    const filters = resource === 'entity' ? { type } : { entity_id: entity, name, from: toUTC(from), to: toUTC(to) };
+    for (const [filter, value] of Object.entries(filters)) if (!value) delete filters[filter];
     // A retry after a lost response sends the same id, so it cannot create a second
     // export.
     this.#newID ||= randomID();
@@ -140,7 +140,7 @@ class Exports {
    */
   #faults(errors) {
     let first;
-    for (const name of ['type', 'entity_id', 'from', 'to']) {
+    for (const name of ['type', 'entity_id', 'name', 'from', 'to']) {
       const fault = errors.find((e) => e.field.split(/[./]/).at(-1) === name);
       say($(`${name}-error`), fault ? sentence(`${fieldNames[name]} ${fault.detail.replace(/than to$/, 'than Before')}`) : '');
       if (fault) $(name).setAttribute('aria-invalid', 'true');

@@ -11,7 +11,7 @@ async function readIndexes(onFailure, signal) {
   if (Date.now() - indexesAt < indexAge) return;
   try {
     const { data } = await insist(() => call('GET', 'entity_index', { signal }), onFailure, signal);
-    indexes = data.data.filter((index) => index.state === 'ready');
+    indexes = data.data.filter((index) => index.resource === 'entity' && index.state === 'ready');
   } catch (error) {
     if (error.status !== 404) throw error;
     indexes = [];

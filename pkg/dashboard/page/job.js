@@ -97,16 +97,16 @@ function jobFacts(job, percent) {
  * Returns the name under which the browser saves a job's file: what the file contains,
  * and the date of the job. CSV is for spreadsheets, so the browser decompresses it.
  */
-function fileName({ resource, format, filters: { type, entity_id: entity, from, to } = {}, created_at: at }) {
-  const parts = [plurals[resource], type ?? entity, from && `from-${dayOf(from)}`, to && `before-${dayOf(to)}`].filter(Boolean);
+function fileName({ resource, format, filters: { type, entity_id: entity, name: event, from, to } = {}, created_at: at }) {
+  const parts = [plurals[resource], type ?? entity, event, from && `from-${dayOf(from)}`, to && `before-${dayOf(to)}`].filter(Boolean);
   const name = parts.join('-').replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 100);
   return `${name}-${dayOf(at)}.${format === 'csv' ? 'csv' : 'ndjson.gz'}`;
 }
 
 /** Returns the filters of a job as text and elements. */
-function filterParts({ type, entity_id: entity, from, to }) {
+function filterParts({ type, entity_id: entity, name, from, to }) {
   const parts = [
-    type && ['type ', stored(type)], entity && ['entity ', stored(entity)],
+    type && ['type ', stored(type)], entity && ['entity ', stored(entity)], name && ['name ', stored(name)],
     from && [`from ${instant(from)}`], to && [`before ${instant(to)}`],
   ].filter(Boolean);
   return parts.flatMap((part, i) => (i > 0 ? [' · ', ...part] : part));

@@ -72,7 +72,7 @@ async function readPage(resource, parameters, signal, onFailure) {
 }
 
 /** The fields of the page that may be invalid, by their names in the API. */
-const fieldNames = { type: 'Type', entity_id: 'Entity id', from: 'From', created_since: 'From', updated_since: 'From', to: 'Before', id: 'The id', cursor: 'The page number' };
+const fieldNames = { type: 'Type', entity_id: 'Entity id', name: 'Name', from: 'From', created_since: 'From', updated_since: 'From', to: 'Before', id: 'The id', cursor: 'The page number' };
 
 const idRule = 'must be 1 to 128 of the characters A–Z a–z 0–9 . _ : -';
 const isID = (text) => /^[A-Za-z0-9._:-]{1,128}$/.test(text) && text !== '.' && text !== '..';

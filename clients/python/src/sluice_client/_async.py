@@ -198,6 +198,7 @@ class AsyncClient(Asyncio):
         self,
         *,
         entity_id: str | None = None,
+        name: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         ascending: bool = False,
@@ -208,6 +209,7 @@ class AsyncClient(Asyncio):
 
         Args:
             entity_id: Only events of this entity.
+            name: Only events of this name, which needs an index. Not together with entity_id.
             since: Only events that occurred at this time or later.
             until: Only events that occurred before this time.
             ascending: Oldest first.
@@ -215,13 +217,14 @@ class AsyncClient(Asyncio):
             cursor: The next_cursor of the previous page.
         """
         return await self._run(
-            _routes.list_events(entity_id, since, until, ascending, limit, cursor)
+            _routes.list_events(entity_id, name, since, until, ascending, limit, cursor)
         )
 
     def events(
         self,
         *,
         entity_id: str | None = None,
+        name: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         ascending: bool = False,
@@ -231,7 +234,7 @@ class AsyncClient(Asyncio):
         """Iterate over the events of all pages of list_events."""
 
         def page(at: str | None) -> Call[Page[Event]]:
-            return _routes.list_events(entity_id, since, until, ascending, limit, at)
+            return _routes.list_events(entity_id, name, since, until, ascending, limit, at)
 
         return AsyncRecords(self, page, cursor)
 

@@ -199,6 +199,7 @@ class Client(Blocking):
         self,
         *,
         entity_id: str | None = None,
+        name: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         ascending: bool = False,
@@ -209,18 +210,22 @@ class Client(Blocking):
 
         Args:
             entity_id: Only events of this entity.
+            name: Only events of this name, which needs an index. Not together with entity_id.
             since: Only events that occurred at this time or later.
             until: Only events that occurred before this time.
             ascending: Oldest first.
             limit: Maximum number of events, 1 to 200; None lets the pacer choose.
             cursor: The next_cursor of the previous page.
         """
-        return self._run(_routes.list_events(entity_id, since, until, ascending, limit, cursor))
+        return self._run(
+            _routes.list_events(entity_id, name, since, until, ascending, limit, cursor)
+        )
 
     def events(
         self,
         *,
         entity_id: str | None = None,
+        name: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         ascending: bool = False,
@@ -230,7 +235,7 @@ class Client(Blocking):
         """Iterate over the events of all pages of list_events."""
 
         def page(at: str | None) -> Call[Page[Event]]:
-            return _routes.list_events(entity_id, since, until, ascending, limit, at)
+            return _routes.list_events(entity_id, name, since, until, ascending, limit, at)
 
         return Records(self, page, cursor)
 

@@ -185,6 +185,7 @@ def list_entities(
 
 def list_events(
     entity_id: str | None,
+    name: str | None,
     since: datetime | None,
     until: datetime | None,
     ascending: bool,
@@ -194,6 +195,7 @@ def list_events(
     """GET /event."""
     query = {
         "entity_id": entity_id,
+        "name": name,
         "from": _time(since),
         "to": _time(until),
         "order": "asc" if ascending else None,

@@ -61,7 +61,7 @@ func Indexes(ctx context.Context, c *client.Client, d importfile.Description) (l
 	}
 	all, err := c.EntityIndexes(ctx)
 	for _, x := range all {
-		if x.State == "removing" {
+		if x.State == "removing" || x.Resource != record.Entity {
 			continue
 		}
 		for _, a := range x.Attributes {
