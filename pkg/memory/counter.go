@@ -33,7 +33,7 @@ type Counters struct {
 
 // NewCounters returns an empty Counters.
 func NewCounters() *Counters {
-	return &Counters{windows: make(map[ratelimit.Window]map[ratelimit.Key]map[string]int64), dropped: math.MinInt64, sums: sums{known: make(map[ratelimit.Sum]sum), wanted: make(map[ratelimit.Sum]int64)}}
+	return &Counters{windows: make(map[ratelimit.Window]map[ratelimit.Key]map[string]int64), dropped: math.MinInt64, sums: sums{known: make(map[ratelimit.Sum]sum), wanted: make(map[ratelimit.Sum]want)}}
 }
 
 // Charge implements ratelimit.Store. It returns an error and charges nothing if ctx is done or
@@ -74,7 +74,7 @@ func (s *Counters) charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	for i, c := range costs {
 		if of, ok := sumOf(key, c); ok {
 			result.Used[i] = s.sums.known[of].used
-			short = s.sums.want(of, c) || short
+			short = s.sums.short(of, c) || short
 		} else {
 			result.Used[i] = used[c.Rule.Counter]
 		}

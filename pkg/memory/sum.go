@@ -26,11 +26,14 @@ type sums struct {
 
 	// Guarded by Counters.mu.
 	known  map[ratelimit.Sum]sum
-	wanted map[ratelimit.Sum]int64 // by how much more than is used the sum should be reserved
-	today  ratelimit.Window        // the day in which older sums were removed
+	wanted map[ratelimit.Sum]want
+	today  ratelimit.Window // the day in which older sums were removed
 }
 
 type sum struct{ used, reserved int64 }
+
+// want says by how much more than is used a sum should be reserved, and the most that a charge needs.
+type want struct{ ahead, needed int64 }
 
 // sumOf returns the sum of a cost; ok is false if the cost is of a second.
 func sumOf(key ratelimit.Key, c ratelimit.Cost) (s ratelimit.Sum, ok bool) {
@@ -38,8 +41,8 @@ func sumOf(key ratelimit.Key, c ratelimit.Cost) (s ratelimit.Sum, ok bool) {
 	return ratelimit.Sum{Identity: key.Identity, Counter: c.Rule.Counter, Period: p, Start: p.Start(key.Window)}, p != ratelimit.Second
 }
 
-// want reports whether a sum must be reserved before it takes the cost.
-func (s *sums) want(of ratelimit.Sum, c ratelimit.Cost) bool {
+// short reports whether a sum must be reserved before it takes the cost.
+func (s *sums) short(of ratelimit.Sum, c ratelimit.Cost) bool {
 	k := s.known[of]
 	if s.store == nil || c.Amount == 0 || k.used+c.Amount <= k.reserved {
 		return false
@@ -48,7 +51,8 @@ func (s *sums) want(of ratelimit.Sum, c ratelimit.Cost) bool {
 	if c.Rule.Limit != ratelimit.NoLimit {
 		ahead = c.Rule.Limit / 100
 	}
-	s.wanted[of] = max(s.wanted[of], ahead, c.Amount)
+	w := s.wanted[of]
+	s.wanted[of] = want{max(w.ahead, ahead, c.Amount), max(w.needed, c.Amount)}
 	return true
 }
 
@@ -103,8 +107,10 @@ func (s *Counters) reserve(ctx context.Context, w ratelimit.Window) error {
 	defer s.sums.saving.Unlock()
 	s.mu.Lock()
 	changed := s.sums.prune(w)
-	for of, ahead := range s.sums.wanted {
-		changed[of] = s.sums.known[of].used + ahead
+	for of, w := range s.sums.wanted {
+		if k := s.sums.known[of]; k.used+w.needed > k.reserved { // otherwise the save before this one sufficed
+			changed[of] = k.used + w.ahead
+		}
 	}
 	clear(s.sums.wanted)
 	s.mu.Unlock()
