@@ -13,8 +13,11 @@ import (
 const importerInterval = time.Second
 
 // followImporter gives the dashboard the importer in a directory, and each one that "make importer"
-// builds there until ctx is done.
+// builds there until ctx is done. It does nothing if dir is "".
 func followImporter(ctx context.Context, dir string, api *httpapi.API) {
+	if dir == "" {
+		return
+	}
 	served := dashboard.Built(os.DirFS(dir)) // when the importer in use was built
 	api.SetDashboard(dashboard.FilesWith(os.DirFS(dir)))
 	go func() {

@@ -125,9 +125,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	if err := jobs.start(running); err != nil {
 		return err
 	}
-	if o.Importer != "" {
-		followImporter(running, o.Importer, handler)
-	}
+	followImporter(running, o.Importer, handler)
 	greet(stdout, listener.Addr(), b, cfg)
 	server := newServer(pages, logger)
 	bounded := newListener(listener, descriptors(), cfg, logger)

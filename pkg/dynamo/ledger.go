@@ -120,7 +120,7 @@ func (s *Counters) chargeKey(ctx context.Context, key ratelimit.Key, costs []rat
 		seen := s.ledgers.get(id)
 		u := ledgerUpdate{table: s.table, id: id, costs: costs, window: max(key.Window+s.clock.correction(), seen.floor)}
 		u.clean(seen)
-		item, date, err := s.update1(ctx, u.input())
+		item, date, err := s.sendUpdate(ctx, u.input())
 		var refused *types.ConditionalCheckFailedException
 		if err != nil && !errors.As(err, &refused) {
 			return ratelimit.Result{}, fmt.Errorf("update ledger: %w", err)
@@ -145,9 +145,9 @@ func (s *Counters) chargeKey(ctx context.Context, key ratelimit.Key, costs []rat
 	return ratelimit.Result{}, fmt.Errorf("update ledger: the floor changed %d times", ledgerTries)
 }
 
-// update1 sends an update. It returns the item as it is afterwards, also if the condition fails, and
+// sendUpdate sends an update. It returns the item as it is afterwards, also if the condition fails, and
 // the Date of the response; zero if there was none.
-func (s *Counters) update1(ctx context.Context, in *dynamodb.UpdateItemInput) (item attributeValues, date time.Time, err error) {
+func (s *Counters) sendUpdate(ctx context.Context, in *dynamodb.UpdateItemInput) (item attributeValues, date time.Time, err error) {
 	sent := s.now()
 	out, err := s.client.UpdateItem(ctx, in, counterOptions(s.retryer))
 	if err == nil {
@@ -168,7 +168,7 @@ func (s *Counters) tidy(ctx context.Context, id ledgerID, seen seenLedger, windo
 	if len(u.remove) <= maxClosed {
 		return
 	}
-	if item, date, err := s.update1(ctx, u.input()); err == nil {
+	if item, date, err := s.sendUpdate(ctx, u.input()); err == nil {
 		if l, err := readLedger(item); err == nil {
 			s.ledgers.put(id, l.seen(date))
 		}
@@ -177,7 +177,7 @@ func (s *Counters) tidy(ctx context.Context, id ledgerID, seen seenLedger, windo
 
 // setBack corrects a floor that a wrong clock has set, unless another instance has just done so.
 func (s *Counters) setBack(ctx context.Context, id ledgerID, was, now ratelimit.Window) {
-	item, date, err := s.update1(ctx, &dynamodb.UpdateItemInput{
+	item, date, err := s.sendUpdate(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: id.key(),
 		UpdateExpression:          aws.String("SET #floor = :now"),
 		ConditionExpression:       aws.String("#floor = :was"),
