@@ -55,7 +55,7 @@ func (s *Entities) Expect(ctx context.Context, d index.Declaration) (int64, erro
 }
 
 // keysAtOnce is how many keys one transaction of BuildKeys adds, while other writes wait or share it.
-const keysAtOnce = 100
+const keysAtOnce = 1000
 
 // BuildKeys implements index.Keeper. It reads in a transaction of its own, for which no write waits,
 // and adds the keys in short ones, for which it reads the entities again.
