@@ -82,6 +82,7 @@ type ledgerWorld struct {
 	faults float64
 
 	mu        sync.Mutex
+	net       *rand.Rand    // of the network; rng is the test's
 	ahead     time.Duration // of the table's clock
 	wrong     bool          // whether that clock has ever been ahead
 	items     map[string]map[string]int64
@@ -104,7 +105,7 @@ type ledgerInstance struct {
 func newLedgerWorld(t *testing.T, seed uint64) *ledgerWorld {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &ledgerWorld{
-		t: t, seed: seed, rng: rng, items: make(map[string]map[string]int64), applied: make(map[string]int64), highest: make(map[string]int64),
+		t: t, seed: seed, rng: rng, net: rand.New(rand.NewPCG(seed, 2)), items: make(map[string]map[string]int64), applied: make(map[string]int64), highest: make(map[string]int64),
 		removed: make(map[string]bool), tally: make(map[string]int), acked: make(map[string]int64), most: 1 + rng.IntN(8),
 		gap: []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, 500 * time.Millisecond, time.Minute}[rng.IntN(4)],
 	}
@@ -269,10 +270,10 @@ func simulatedDate(out *dynamodb.UpdateItemOutput, err error) (date time.Time) {
 func (s simulatedTable) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	w := s.w
 	w.mu.Lock()
-	there, back := time.Duration(1+w.rng.Int64N(int64(15*time.Millisecond))), time.Duration(1+w.rng.Int64N(int64(15*time.Millisecond)))
-	late, lost := w.rng.Float64() < w.faults/2, w.rng.Float64() < w.faults
+	there, back := time.Duration(1+w.net.Int64N(int64(15*time.Millisecond))), time.Duration(1+w.net.Int64N(int64(15*time.Millisecond)))
+	late, lost := w.net.Float64() < w.faults/2, w.net.Float64() < w.faults
 	if late { // the process is frozen before it sends
-		there = time.Duration(w.rng.Int64N(int64([]time.Duration{3 * time.Second, 20 * time.Second, 30 * time.Hour, 70 * 24 * time.Hour}[w.rng.IntN(4)])))
+		there = time.Duration(w.net.Int64N(int64([]time.Duration{3 * time.Second, 20 * time.Second, 30 * time.Hour, 70 * 24 * time.Hour}[w.net.IntN(4)])))
 		w.tally["late"]++
 	}
 	w.mu.Unlock()
