@@ -99,6 +99,7 @@ type ledgerInstance struct {
 	counters *Counters
 	limiter  *ratelimit.Limiter
 	ahead    time.Duration
+	jumps    int              // of its clock
 	limits   ratelimit.Limits // as it knows the plan
 }
 
@@ -184,6 +185,7 @@ func (w *ledgerWorld) run() {
 		}
 		if w.skew > 0 && w.rng.IntN(30) == 0 {
 			inst.ahead = w.clock()
+			inst.jumps++
 			w.tally["jumps"]++
 		}
 		limits := inst.limits
@@ -201,13 +203,13 @@ func (w *ledgerWorld) run() {
 
 func (w *ledgerWorld) charge(inst *ledgerInstance, r ratelimit.Request) {
 	w.mu.Lock()
-	ahead := inst.ahead
+	jumps, begun := inst.jumps, time.Now()
 	w.mu.Unlock()
 	d, err := inst.limiter.Charge(context.Background(), r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case err == nil && inst.ahead != ahead: // after a jump, the decision shows another window
+	case err == nil && (inst.jumps != jumps || time.Since(begun) > 2*time.Second): // the decision shows the current window, not that of the charge
 	case err != nil:
 		w.tally["lost"]++
 		if w.faults == 0 {
