@@ -211,7 +211,7 @@ func TestUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 		u, err := c.Usage(t.Context(), address)
-		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Counted:address:a Address:a Action:observe Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}] Caller:{Workspace:w KeyID:<nil> Scopes:[dashboard]}}" {
+		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Counted:address:a Address:a Action:observe Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}] Day:<nil> Month:<nil> Caller:{Workspace:w KeyID:<nil> Scopes:[dashboard]}}" {
 			t.Errorf("%q: %s, %v", address, got, err)
 		}
 	}

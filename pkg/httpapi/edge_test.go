@@ -307,11 +307,11 @@ func TestInvalidParameters(t *testing.T) {
 		{"list-event", "/event?limit=", "limit must be"},
 		{"list-entity", "/entity?limit=%zz", "cannot be accepted: the query string cannot be read: percent-encode"},
 		{"list-event", "/event?cursor=", "cursor is not a cursor"},
-		{"list-event", "/event?b=1&a=1", "a is not a parameter of this route; its parameters are limit, cursor, entity_id, from, to, order, created_since, include_deleted; b is not a parameter of this route\""},
+		{"list-event", "/event?b=1&a=1", "a is not a parameter of this route; its parameters are limit, cursor, entity_id, name, from, to, order, created_since, include_deleted; b is not a parameter of this route\""},
 		{"list-event", "/event?limit=x" + strings.Repeat("&", 31), "limit must be"},
 		{"list-event", "/event?limit=x" + strings.Repeat("&", 32), "the query has more than 32 parameters"},
 		{"health", "/health?" + strings.Repeat("&", 32), "the query has more than 32 parameters"},
-		{"list-entity", "/entity?type=t&attributes.a=1&attributes.b=1&attributes.c=1&attributes.d=1", "is a second attribute"},
+		{"list-entity", "/entity?type=t&attributes.a=1&attributes.b=1&attributes.c=1&attributes.d=1", "is not indexed"},
 		{"list-entity", "/entity?type=t&attributes.a=1&attributes.b=1&attributes.c=1&attributes.d=1&attributes.e=1", "a query has at most 4 conditions"},
 		{"list-event", "/event?%00" + strings.Repeat("a", 100) + "=1", "\ufffd" + strings.Repeat("a", 63) + "… is not a parameter"},
 	} {
