@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	commandInDocs = regexp.MustCompile(`(?m)^ {4,}.*?\b(?:go run \./cmd/)?sluice ([a-z][^$#|>)\n]*)`)
+	commandInDocs = regexp.MustCompile(`(?m)^ {4,}.*?\b(?:go run \./cmd/)?sluice (?:sluice )?([a-z][^$#|>)\n]*)`)
 	option        = regexp.MustCompile(` (--?[a-z-]+)`)
 )
 

@@ -58,7 +58,7 @@ func (m *pageMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...
 // 2,000 entities.
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
 	const live = 100
-	tombstones := count(t, "TOMBSTONES", 10_000)
+	tombstones := count(t, "TOMBSTONES", 20_000)
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
 	at := record.TimeOf(noon).String()
 	putAll(t, client, table, tombstones+live, func(i int) attributeValues {

@@ -157,7 +157,7 @@ def held_since(engine: Engine, event: Event, id_: str) -> Steps[datetime | None]
         return None
     # The first event is the one that occurred first. Others may have been stored before it, but
     # hardly before it occurred.
-    first = yield from engine.call(_routes.list_events(id_, None, None, True, 1, None), event)
+    first = yield from engine.call(_routes.list_events(id_, None, None, None, True, 1, None), event)
     times = [entity.created_at]
     for e in first.data:
         times += [e.created_at, e.occurred_at]
