@@ -2,9 +2,11 @@
 package clients
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +61,26 @@ const programsAtATime = 10
 
 // driver runs programs with a client, and returns the results of each program's calls.
 type driver func(t *testing.T, programs []program) [][]json.RawMessage
+
+// runDriver runs a driver that is a process, which must write nothing to standard error.
+func runDriver(t *testing.T, cmd *exec.Cmd, programs []program) (results [][]json.RawMessage) {
+	t.Helper()
+	input, err := json.Marshal(programs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin = bytes.NewReader(input)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil || stderr.Len() > 0 {
+		t.Fatalf("%v\n%s", err, stderr.Bytes())
+	}
+	if err := json.Unmarshal(out, &results); err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
 
 // Each client sends the requests of every case and returns the expected results. The Python
 // client also passes its own tests, which cover features that only it has.

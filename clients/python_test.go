@@ -182,23 +182,8 @@ func (p python) command(t *testing.T, args ...string) *exec.Cmd {
 // driver returns the driver of the Python client. mode is "sync" or "async".
 func (p python) driver(t *testing.T, mode string) driver {
 	t.Helper()
-	return func(t *testing.T, programs []program) (results [][]json.RawMessage) {
+	return func(t *testing.T, programs []program) [][]json.RawMessage {
 		t.Helper()
-		input, err := json.Marshal(programs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := p.command(t, "python/tests/driver.py", mode, strconv.Itoa(programsAtATime))
-		cmd.Stdin = bytes.NewReader(input)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil || stderr.Len() > 0 {
-			t.Fatalf("%v\n%s", err, stderr.Bytes())
-		}
-		if err := json.Unmarshal(out, &results); err != nil {
-			t.Fatal(err)
-		}
-		return results
+		return runDriver(t, p.command(t, "python/tests/driver.py", mode, strconv.Itoa(programsAtATime)), programs)
 	}
 }

@@ -174,24 +174,9 @@ func requireTypeScript(t *testing.T) {
 }
 
 // runNode is the driver of the TypeScript client on Node.js.
-func runNode(t *testing.T, programs []program) (results [][]json.RawMessage) {
+func runNode(t *testing.T, programs []program) [][]json.RawMessage {
 	t.Helper()
-	input, err := json.Marshal(programs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := node(t, "conformance.js", strconv.Itoa(programsAtATime))
-	cmd.Stdin = bytes.NewReader(input)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil || stderr.Len() > 0 {
-		t.Fatalf("%v\n%s", err, stderr.Bytes())
-	}
-	if err := json.Unmarshal(out, &results); err != nil {
-		t.Fatal(err)
-	}
-	return results
+	return runDriver(t, node(t, "conformance.js", strconv.Itoa(programsAtATime)), programs)
 }
 
 // pageOfTheSuite serves a page that can run programs with the installed package.

@@ -112,9 +112,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		return err
 	}
 	defer stopProfiles()
-	if getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	tuneGC(getenv)
 	running, stop := context.WithCancel(ctx)
 	defer func() { stop(); jobs.wait() }() // unfinished jobs continue at the next start
 	stopBackups, err := startBackups(running, o.Backups, b.embedded, logger)
@@ -131,6 +129,12 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	bounded := newListener(listener, descriptors(), cfg, logger)
 	bounded.attach(server, handler.UnchargedHeaders)
 	return serve(ctx, server, bounded, stdout)
+}
+
+func tuneGC(getenv func(string) string) {
+	if getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 }
 
 // loadConfig is like httpapi.LoadConfig, except that API keys are off by default and no metrics are

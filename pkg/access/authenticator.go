@@ -77,7 +77,7 @@ type Decision struct {
 // key, for MaxAge, and reads a key that is in use every 45 seconds, in the background; see
 // [snapshot.Keyed] for how many it keeps. It is safe for concurrent use.
 type Authenticator struct {
-	keys    *snapshot.Keyed[Key] // by id; the zero Key if there is none
+	keys    *snapshot.Keyed[Key] // by id; the zero Key for an id that no key has
 	guesses *guesses
 	now     func() time.Time
 }

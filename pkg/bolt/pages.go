@@ -269,7 +269,7 @@ func (s *structure) below(page []byte, id uint64, high []byte, depth int) {
 	}
 }
 
-// bucket verifies a bucket, which is in a page of the given id.
+// bucket verifies the bucket in value, an entry of page id.
 func (s *structure) bucket(value []byte, id uint64, depth int) {
 	if len(value) < bucketSize {
 		s.report("a bucket in page %d is cut off", id)

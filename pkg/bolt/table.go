@@ -343,7 +343,7 @@ func (s records[R]) sweep(now record.Time) error {
 func (s records[R]) lookup(entries iter.Seq2[[]byte, []byte], ascending bool) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		b := s.index(byKey)
-		var c *bbolt.Cursor // at the record before; nil if there is none
+		var c *bbolt.Cursor // at the record before; nil at the first
 		for at, key := range entries {
 			var beside, value []byte
 			switch {
