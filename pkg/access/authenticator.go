@@ -114,7 +114,7 @@ func (a *Authenticator) Plan(ctx context.Context, id string) (string, error) {
 
 // Precheck is like Authenticate, except that it reads only so many unknown ids which prove invalid: 50
 // a second, and 10 for one client. Beyond that it returns ErrGuessing. An id of which a key has been
-// found before is not unknown. So nobody can make an instance read more before he is charged, and
+// found before is not unknown. So nobody can make an instance read more before being charged, and
 // valid keys do not count.
 func (a *Authenticator) Precheck(ctx context.Context, text string, client netip.Addr, counted netip.Prefix) (d Decision, err error) {
 	token, ok := ParseToken(text)

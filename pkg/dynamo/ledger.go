@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -332,7 +333,7 @@ func (l ledger) seen(at time.Time) seenLedger {
 	slices.SortStableFunc(names, func(a, b string) int {
 		_, _, x, _ := parseLedgerName(a)
 		_, _, y, _ := parseLedgerName(b)
-		return int(x - y)
+		return cmp.Compare(x, y)
 	})
 	return seenLedger{at: at, floor: l.floor, names: names[:min(len(names), most)]}
 }
