@@ -329,9 +329,13 @@ func problem(err error) map[string]any {
 	for _, f := range e.Fields {
 		fields = append(fields, f.Field+" "+f.Detail)
 	}
-	return map[string]any{
+	m := map[string]any{
 		"kind": kind, "route": e.Route, "tries": e.Tries, "status": e.Status, "code": e.Code, "fields": fields,
 		"retry_after": int(e.RetryAfter.Seconds()), "request_id": e.RequestID, "retryable": e.Retryable(),
 		"current_revision": e.CurrentRevision, "text": err.Error(),
 	}
+	if errors.Is(err, client.ErrOverQuota) {
+		m["kind"], m["quota"], m["quota_ends"] = "over quota", e.Quota, e.QuotaEnds.Unix()
+	}
+	return m
 }

@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"fmt"
+	"strconv"
 	"time"
 
 	"sluice/internal/test/scripted"
@@ -231,6 +233,23 @@ var failureCases = []testCase{
 		},
 	},
 	{
+		name: "a quota without room",
+		calls: []call{
+			do("list_entities", `{"limit":50}`, `{"error":{"kind":"over quota","quota":"records-month","quota_ends":4102444800,"tries":1,"status":429,"text":"list-entity: status 429: 20 are left"}}`),
+			do("list_entities", `{"limit":21}`, `{"error":{"kind":"over quota","quota":"records-month","quota_ends":4102444800,"tries":0,"status":429,"text":"list-entity: status 429: an earlier response said that the quota records-month has 20 left until 2100-01-01T00:00:00Z"}}`),
+			do("entities", `{}`, `[]`),
+			do("get_event", `{"id":"e1"}`, e1),
+			do("get_event", `{"id":"e1"}`, `{"error":{"kind":"over quota","tries":0}}`),
+			do("create_event", `{"id":"e1","name":"n"}`, `[`+e1+`,true]`),
+		},
+		script: []scripted.Exchange{
+			{Request: "GET /entity?limit=50", Status: 429, Reply: `{"detail":"20 are left"}`, Response: monthly(20, "Retry-After", "86400")},
+			{Request: "GET /entity?limit=20", Status: 200, Reply: `{"data":[],"next_cursor":null}`, Response: monthly(20)},
+			{Request: "GET /event/e1", Status: 200, Reply: e1, Response: monthly(0)},
+			{Request: "POST /create_event", Body: `{"id":"e1","name":"n"}`, Status: 201, Reply: e1},
+		},
+	},
+	{
 		name: "a Retry-After of very many digits", calls: []call{do("get_event", `{"id":"e1"}`, `{"error":{"tries":1,"status":503,"retry_after":31536000}}`)},
 		script: []scripted.Exchange{{Request: "GET /event/e1", Status: 503, Reply: `{}`, Response: map[string]string{"Retry-After": "99999999999999999999999999999999999999999999999999"}}},
 	},
@@ -304,5 +323,15 @@ func full(others ...string) map[string]string {
 	for i := 0; i < len(others); i += 2 {
 		header[others[i]] = others[i+1]
 	}
+	return header
+}
+
+// monthly returns the headers of a response if a quota, which ends in 2100, has less left than the
+// limits per second.
+func monthly(left int, others ...string) map[string]string {
+	header := full(others...)
+	header["X-RateLimit-Limit"], header["X-RateLimit-Remaining"], header["X-RateLimit-Reset"] = "5000", strconv.Itoa(left), "4102444800"
+	header["RateLimit"] = fmt.Sprintf(`"records";r=200;t=1, "requests";r=199;t=1, "records-month";r=%d;t=3600`, left)
+	header["RateLimit-Policy"] = `"records";q=200;w=1, "requests";q=200;w=1, "records-month";q=5000;w=2678400`
 	return header
 }

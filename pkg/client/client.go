@@ -6,7 +6,8 @@
 //
 // Every error from a call is an [*Error], unless the request cannot be encoded as JSON.
 // [errors.Is] recognizes [ErrNotFound], [ErrConflict], [ErrRevisionMismatch],
-// [ErrUnknownOutcome], [ErrRefused], [context.Canceled] and [context.DeadlineExceeded].
+// [ErrUnknownOutcome], [ErrRefused], [ErrOverQuota], [context.Canceled] and
+// [context.DeadlineExceeded].
 //
 // # Retries
 //
@@ -31,6 +32,9 @@
 // a call waits until the limits have room for it, according to all responses so far. Only the
 // context bounds that wait, but a call fails immediately if an earlier Retry-After requires it
 // to wait longer than Config.MaxElapsed.
+//
+// No call waits for the next day or month. If the quota of the API key has no room, a call fails
+// with [ErrOverQuota]; so do calls in the following minute, without a request.
 //
 // A Client waits for the next second when Config.Share of a limit is used, no matter by whom. It
 // also spreads its requests over the second, so that other programs at the same address are not

@@ -28,6 +28,11 @@ type Error struct {
 	RequestID  string              // from the last response, to quote to the operator of the service; may be empty
 	Err        error               // network, context or decoding error; otherwise nil
 
+	// Quota is the policy of the quota that has no room for the request, such as records-month, and
+	// QuotaEnds when that day or month ends; "" if no quota refused it.
+	Quota     string
+	QuotaEnds time.Time
+
 	// CurrentRevision is the entity's revision, if it is not the one that a change was made for; 0
 	// if there is no such entity.
 	CurrentRevision int64
@@ -42,6 +47,7 @@ var (
 	ErrConflict         = errors.New("the id exists with different content")  // status 409, code conflict
 	ErrRevisionMismatch = errors.New("the entity has another revision")       // status 412, code revision_mismatch; nothing was changed
 	ErrRefused          = errors.New("the service refused the request (429)") // status 429
+	ErrOverQuota        = errors.New("the API key's quota has no room")       // status 429 too; Quota and QuotaEnds are set
 
 	// ErrUnknownOutcome means that a change for a revision may have been made. One of its requests
 	// failed without saying whether it was, and the repeats did not tell either: if the entity now
@@ -62,6 +68,8 @@ func (e *Error) Is(target error) bool {
 		return e.Status == http.StatusConflict && e.Code == "conflict"
 	case ErrRefused:
 		return e.Status == http.StatusTooManyRequests
+	case ErrOverQuota:
+		return e.Quota != ""
 	}
 	return false
 }
@@ -103,7 +111,7 @@ func (e *Error) Error() string {
 	default:
 		b.WriteString("the response does not say why")
 	}
-	if e.retryable && e.RetryAfter > 0 {
+	if e.retryable && e.RetryAfter > 0 && e.Quota == "" {
 		fmt.Fprintf(&b, "; the service asks to wait %s", e.RetryAfter.Round(time.Second))
 	}
 	if e.RequestID != "" {

@@ -40,6 +40,9 @@ const (
 // to a reserve, a part of the limit that stays unused. Without refusals, the reserve shrinks.
 //
 // Until a response has shown a rule's limit, requests under that rule are sent one at a time.
+//
+// The pacer does not pace by quotas. But a list never requests more records than a quota has left,
+// and a request that costs more than that is not sent.
 type pacer struct {
 	base  time.Time // origin of the client's time, which is monotonic
 	share float64   // share of each limit that may be used
@@ -69,6 +72,7 @@ type rule struct {
 	reserve  int64           // part of the limit that stays unused after refusals
 	refused  int64           // window in which the reserve last changed
 	until    time.Duration   // earliest time of the next request
+	quota    quota           // the latest that a response has shown
 }
 
 // newPacer takes the rate in requests per second; 0 means no limit.
@@ -97,8 +101,8 @@ func (p *pacer) rule(c cost) *rule {
 
 // enter waits until the request may be sent, and returns that time. The request waits in the queue
 // (rule.line) of the last cost's rule. enter lowers the costs to what is left.
-// It fails if ctx is done, or immediately if an earlier response requires a wait longer than
-// maxWait. If it succeeds, the caller must call leave.
+// It fails if ctx is done, or immediately if a quota has no room or an earlier response requires a
+// wait longer than maxWait. If it succeeds, the caller must call leave.
 func (p *pacer) enter(ctx context.Context, costs []cost, maxWait time.Duration) (sent time.Duration, failure *Error) {
 	p.mu.Lock()
 	line := p.rule(costs[len(costs)-1]).line
@@ -110,6 +114,9 @@ func (p *pacer) enter(ctx context.Context, costs []cost, maxWait time.Duration) 
 		return 0, &Error{Err: ctx.Err()}
 	}
 	for {
+		if failure := p.overQuota(costs); failure != nil {
+			return 0, failure
+		}
 		now, retryAt, changed := p.admit(costs)
 		if changed == nil {
 			return now, nil
@@ -175,9 +182,12 @@ func (p *pacer) asked(costs []cost) (until time.Duration) {
 // request, like those in flight, may be counted in the latest window that has certainly begun,
 // or in the next one.
 func (p *pacer) grant(r *rule, c cost, now time.Duration) int64 {
+	if c.step && now < r.quota.until {
+		c.amount = min(c.amount, r.quota.left)
+	}
 	if r.limit == 0 {
 		if c.step {
-			c.amount = defaultPage
+			c.amount = min(c.amount, defaultPage)
 		}
 		if r.inFlight > 0 {
 			return 0
@@ -202,7 +212,8 @@ func (p *pacer) leave(costs []cost, sent time.Duration, status int, header http.
 	defer p.mu.Unlock()
 	now, refused := p.now(), status == http.StatusTooManyRequests
 	reset, err := parameter(header, "X-RateLimit-Reset", "")
-	told := err == nil && 0 < reset && reset < maxReset
+	q, ofQuota := quotaIn(header)
+	told := err == nil && 0 < reset && reset < maxReset && !ofQuota
 	setBack := told && p.clock.observe(sent, now, reset)
 	if setBack {
 		for _, r := range p.rules {
@@ -213,6 +224,10 @@ func (p *pacer) leave(costs []cost, sent time.Duration, status int, header http.
 	for _, c := range costs {
 		r := p.rule(c)
 		r.inFlight -= c.amount
+		if ofQuota {
+			r.noteQuota(c.rule, q, now)
+			continue
+		}
 		// A Retry-After of 1 second is rounded up, so the end of the window is more exact.
 		if refused && (!told || wait > time.Second) {
 			r.until = max(r.until, now+wait)

@@ -73,6 +73,9 @@ func (c *Client) try(ctx context.Context, k call, costs []cost, sent time.Durati
 	if failure != nil {
 		failure.RetryAfter = retryAfter(got.header, time.Now())
 	}
+	if q, ok := quotaIn(got.header); ok && got.status == http.StatusTooManyRequests {
+		failure.Quota, failure.QuotaEnds = q.policy, q.ends
+	}
 	return got, failure
 }
 

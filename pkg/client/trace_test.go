@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,7 @@ type step struct {
 	Costs   []int64 `json:"costs,omitzero"` // only if the request is admitted
 	Wait    int64   `json:"wait,omitzero"`  // time until the next attempt, if the request is not admitted; 0 before the first response
 	Asked   int64   `json:"asked,omitzero"` // the part of the wait that Retry-After asks for
+	Quota   string  `json:"quota,omitzero"` // the quota that has no room; the request is then not sent
 
 	Of      int               `json:"of,omitzero"` // number of the request's step, from 1
 	Status  int               `json:"status,omitzero"`
@@ -105,7 +107,9 @@ func play(tr trace, random *rand.Rand) trace {
 		}
 		s := step{Now: int64(now), Route: k.route.name, Class: k.route.class, Records: k.records}
 		costs := k.costs()
-		if _, retryAt, changed := p.admit(costs); changed == nil {
+		if failure := p.overQuota(costs); failure != nil {
+			s.Quota = failure.Quota
+		} else if _, retryAt, changed := p.admit(costs); changed == nil {
 			inFlight = append(inFlight, sent{n, now, costs})
 			for _, c := range costs {
 				s.Costs = append(s.Costs, c.amount)
@@ -147,6 +151,9 @@ func (s *responder) respond() (status int, headers map[string]string) {
 		headers["RateLimit-Policy"] = fmt.Sprintf(`"records";q=%d;w=1, "imports";q=%d;w=1, "requests";q=200;w=1`, limit, limit)
 		headers["RateLimit"] = fmt.Sprintf(`"records";r=%d;t=1, "imports";r=%d;t=1, "requests";r=%d;t=1`, s.random.IntN(limit+1), s.random.IntN(limit+1), s.random.IntN(201))
 	}
+	if s.random.IntN(12) == 0 {
+		s.addQuota(headers)
+	}
 	if s.random.IntN(8) > 0 {
 		return 200, headers
 	}
@@ -157,4 +164,15 @@ func (s *responder) respond() (status int, headers map[string]string) {
 		delete(headers, "X-RateLimit-Reset")
 	}
 	return 429, headers
+}
+
+// addQuota makes the X-RateLimit headers those of a quota.
+func (s *responder) addQuota(headers map[string]string) {
+	policy := []string{"imports-day", "records-month"}[s.random.IntN(2)]
+	left, seconds := max(s.random.IntN(120)-20, 0), 1+s.random.IntN(90)
+	reset, _ := strconv.Atoi(headers["X-RateLimit-Reset"])
+	headers["X-RateLimit-Reset"] = strconv.Itoa(reset - 1 + seconds)
+	headers["X-RateLimit-Limit"], headers["X-RateLimit-Remaining"] = "5000", strconv.Itoa(left)
+	headers["RateLimit-Policy"] = `"records";q=200;w=1, "imports";q=200;w=1, "requests";q=200;w=1, "` + policy + `";q=5000;w=86400`
+	headers["RateLimit"] = fmt.Sprintf(`"records";r=150;t=1, "imports";r=150;t=1, "requests";r=150;t=1, "%s";r=%d;t=%d`, policy, left, seconds)
 }

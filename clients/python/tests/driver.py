@@ -87,6 +87,7 @@ KINDS = {
     sluice.NotFoundError: "not found",
     sluice.ConflictError: "conflict",
     sluice.RateLimitError: "refused",
+    sluice.QuotaError: "over quota",
     sluice.RevisionMismatchError: "revision mismatch",
     sluice.UnknownOutcomeError: "unknown outcome",
 }
@@ -105,7 +106,11 @@ def error(e: sluice.Error) -> dict:
         "retryable": e.retryable,
         "current_revision": e.current_revision or 0,
         "text": str(e),
-    }
+    } | (
+        {"quota": e.quota, "quota_ends": int(e.quota_ends.timestamp())}
+        if isinstance(e, sluice.QuotaError)
+        else {}
+    )
 
 
 def failed(e: sluice.Error) -> dict:

@@ -25,6 +25,9 @@ def ask(pacer: Pacer, step: dict) -> tuple[Turn, dict]:
     costs = costs_of(step["route"], step["class"], step.get("records", 0))
     turn = Turn(costs, lambda: None)
     pacer.join(turn)
+    if quota := pacer.over_quota(turn, step["now"]):
+        pacer.withdraw(turn)
+        return turn, {"quota": quota.policy}
     wait = pacer.admit(turn, step["now"])
     if wait == 0:
         return turn, {"costs": [c.amount for c in costs]}
@@ -48,7 +51,7 @@ class Pacing(unittest.TestCase):
                     turn, got = ask(pacer, step)
                     want = {k: step.get(k, 0) for k in got}
                     # Before the first response, a wait has no fixed length, so the trace has none.
-                    if "wait" in step or "costs" in step or "costs" in got:
+                    if {"quota", "wait", "costs"} & (step.keys() | got.keys() - {"wait"}):
                         self.assertEqual(want, got, f"step {n} of share {trace['share']}: {step}")
                 turns.append(turn)
 

@@ -1,6 +1,15 @@
 // How a client sends requests and repeats them.
 
-import { asUnknown, errorOf, failureIn, isUnsure, retryAfterMs, type Failure, type SluiceError } from "./errors.js";
+import {
+  asUnknown,
+  errorOf,
+  failureIn,
+  isUnsure,
+  overQuota,
+  retryAfterMs,
+  type Failure,
+  type SluiceError,
+} from "./errors.js";
 import { parseJSON } from "./json.js";
 import { costsOf, now, Pacer, type RouteClass, type Turn } from "./pace.js";
 
@@ -174,6 +183,8 @@ export class Engine {
     try {
       for (;;) {
         const time = now();
+        const quota = this.#pacer.overQuota(turn, time);
+        if (quota) return { failure: overQuota(quota) };
         const wait = this.#pacer.admit(turn, time);
         if (wait === 0) break;
         const asked = this.#pacer.asked(turn, time);

@@ -2,6 +2,7 @@
 
 import { parseJSON } from "./json.js";
 import type { components } from "./api.js";
+import { quotaIn, type Quota } from "./quota.js";
 
 /** An invalid member or query parameter of a request. */
 export type FieldError = components["schemas"]["FieldError"];
@@ -15,6 +16,7 @@ export interface Failure {
   retryAfterMs?: number;
   requestId?: string;
   currentRevision?: number | undefined;
+  quota?: Quota | undefined; // the one that has no room for the request
   retryable?: boolean;
   unknown?: boolean; // whether a change for a revision may have been made
   cause?: unknown;
@@ -97,8 +99,24 @@ export class RateLimitError extends SluiceError {
   override name = "RateLimitError";
 }
 
+/** The API key's quota has no room for the request (status 429). */
+export class QuotaError extends RateLimitError {
+  override name = "QuotaError";
+  /** Policy of the quota, such as records-month. */
+  readonly quota: string;
+  /** When that day or month ends. */
+  readonly quotaEnds: Date;
+
+  constructor(quota: Quota, failure: Failure, route: string, tries: number, results?: readonly unknown[]) {
+    super(failure, route, tries, results);
+    this.quota = quota.policy;
+    this.quotaEnds = quota.ends;
+  }
+}
+
 /** Returns the error to throw or to return for a failure. */
 export function errorOf(failure: Failure, route: string, tries: number, results?: readonly unknown[]): SluiceError {
+  if (failure.quota) return new QuotaError(failure.quota, failure, route, tries, results);
   return new (kindOf(failure))(failure, route, tries, results);
 }
 
@@ -123,7 +141,9 @@ function message(f: Failure, route: string, tries: number): string {
     f.status ? `status ${f.status}: ` : "",
     f.unknown ? "the change may have been made: " : "",
     f.detail || "the response does not say why",
-    f.retryable && f.retryAfterMs ? `; the service asks to wait ${Math.round(f.retryAfterMs / 1000)} s` : "",
+    f.retryable && f.retryAfterMs && !f.quota
+      ? `; the service asks to wait ${Math.round(f.retryAfterMs / 1000)} s`
+      : "",
     f.requestId ? ` (request id ${f.requestId})` : "",
   ].join("");
 }
@@ -178,7 +198,15 @@ export function failureIn(status: number, headers: Headers, body: string): Failu
       "the client does not follow redirects, so use the URL of the service itself";
   }
   failure.requestId ||= headers.get("apigw-requestid") ?? "";
+  if (status === 429) failure.quota = quotaIn(headers);
   return failure;
+}
+
+/** Returns the failure of a request that is not sent, because a quota has no room for it. */
+export function overQuota(quota: Quota): Failure {
+  const ends = quota.ends.toISOString().replace(".000Z", "Z");
+  const detail = `an earlier response said that the quota ${quota.policy} has ${quota.left} left until ${ends}`;
+  return { ...failureOf(429, { detail }), quota };
 }
 
 // The most that retryAfterMs returns. No call waits that long.

@@ -22,6 +22,7 @@ export type { Config, Options, Try } from "./engine.js";
 export {
   ConflictError,
   NotFoundError,
+  QuotaError,
   RateLimitError,
   RevisionMismatchError,
   SluiceError,

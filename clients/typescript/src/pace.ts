@@ -3,6 +3,7 @@
 // Times are milliseconds of the client's monotonic clock; windows are seconds of the service's clock.
 
 import { retryAfterMs } from "./errors.js";
+import { quotaIn, type Quota } from "./quota.js";
 
 const second = 1000;
 
@@ -91,7 +92,13 @@ class Rule {
   readonly used = new Map<number, number>(); // how much of the limit is used, by window
   reserve = 0; // part of the limit that is left unused after refusals
   until = -Infinity; // earliest time of the next request
+  quota: Quota | undefined; // the latest that a response has shown
+  quotaUntil = -Infinity; // when to forget it
   #refused = 0; // window in which the reserve last changed
+
+  quotaAt(time: number): Quota | undefined {
+    return time < this.quotaUntil ? this.quota : undefined;
+  }
 
   note(cost: number, refused: boolean, window: number, { limit, left }: Standing): void {
     this.limit = limit;
@@ -132,6 +139,9 @@ export interface Turn {
  * window in steps, so that other clients always find room; a share of 1 is not spread. Each refusal
  * adds one to a reserve, a part of the limit that stays unused and shrinks after windows without a
  * refusal. Until a response has shown a limit, one request is sent at a time.
+ *
+ * The pacer does not pace by quotas. But a list never requests more records than a quota has left,
+ * and a request that costs more than that is not sent.
  *
  * This is the pacing of the Go client, pkg/client/pace.go.
  */
@@ -200,14 +210,25 @@ export class Pacer {
     return Math.max(0, ...turn.costs.map((c) => this.#rule(c).until - time));
   }
 
+  /** Returns the quota that has no room for the request; undefined if there is none. */
+  overQuota(turn: Turn, time: number): Quota | undefined {
+    for (const c of turn.costs) {
+      const quota = this.#rule(c).quotaAt(time);
+      if (quota && (quota.left === 0 || (quota.left < c.amount && !c.step))) return quota;
+    }
+    return undefined;
+  }
+
   /** Returns how much of c may be used now; 0 if the request must wait. */
   #grant(rule: Rule, c: Cost, time: number): number {
+    let amount = c.amount;
+    if (c.step) amount = Math.min(amount, rule.quotaAt(time)?.left ?? amount);
     if (rule.limit === 0) {
       if (rule.inFlight > 0) return 0;
-      return c.step ? defaultPage : c.amount;
+      return c.step ? Math.min(amount, defaultPage) : amount;
     }
     const room = Math.max(Math.floor(this.#share * rule.limit) - rule.reserve, 1);
-    const amount = c.step ? Math.min(c.amount, Math.ceil(room / this.#steps)) : c.amount;
+    if (c.step) amount = Math.min(amount, Math.ceil(room / this.#steps));
     const { window, step } = this.#clock.at(time, this.#steps);
     const used = (rule.used.get(window) ?? 0) + rule.inFlight;
     const following = (rule.used.get(window + 1) ?? 0) + rule.inFlight;
@@ -219,7 +240,8 @@ export class Pacer {
   leave(turn: Turn, time: number, status: number, headers = new Headers()): void {
     const refused = status === 429;
     const reset = parameter(headers, "x-ratelimit-reset") ?? 0;
-    const told = 0 < reset && reset < maxReset;
+    const quota = quotaIn(headers);
+    const told = 0 < reset && reset < maxReset && !quota;
     if (told && this.#clock.observe(turn.sent, time, reset)) {
       for (const rule of this.#rules.values()) rule.used.clear();
     }
@@ -227,6 +249,13 @@ export class Pacer {
     for (const c of turn.costs) {
       const rule = this.#rule(c);
       rule.inFlight -= c.amount;
+      if (quota) {
+        if (quota.policy.startsWith(`${c.rule}-`)) {
+          rule.quota = quota;
+          rule.quotaUntil = time + quota.memoryMs;
+        }
+        continue;
+      }
       // A Retry-After of 1 second is rounded up from a shorter time. The end of the window is more
       // exact.
       if (refused && (!told || wait > second)) rule.until = Math.max(rule.until, time + wait);

@@ -80,6 +80,7 @@ const kinds = {
   NotFoundError: "not found",
   ConflictError: "conflict",
   RateLimitError: "refused",
+  QuotaError: "over quota",
   RevisionMismatchError: "revision mismatch",
   UnknownOutcomeError: "unknown outcome",
 };
@@ -96,6 +97,7 @@ function problem(e) {
     request_id: e.requestId,
     retryable: e.retryable,
     current_revision: e.currentRevision ?? 0,
+    ...(e.quota && { quota: e.quota, quota_ends: e.quotaEnds / 1000 }),
     text: e.message,
   };
 }

@@ -11,6 +11,12 @@ const close = (got, want, step) => assert(Math.abs(got - ms(want)) < 0.001, `${g
 function ask(pacer, step, text) {
   const turn = { costs: costsOf(step.route, step.class, step.records ?? 0), wake: () => undefined, sent: -1 };
   pacer.join(turn);
+  const quota = pacer.overQuota(turn, ms(step.now));
+  assert.equal(quota?.policy, step.quota, text);
+  if (quota) {
+    pacer.withdraw(turn);
+    return undefined;
+  }
   const wait = pacer.admit(turn, ms(step.now));
   if (wait === 0) {
     assert.deepEqual(

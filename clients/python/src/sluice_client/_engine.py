@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 
 from . import _json
 from ._call import Call, Receiver, Reply
-from ._errors import Error, RateLimitError, from_response, retry_after
+from ._errors import Error, RateLimitError, from_response, over_quota, retry_after
 from ._pace import FOREVER, SECOND, Pacer, Turn, costs_of
 
 T = TypeVar("T")
@@ -189,8 +189,8 @@ class Engine:
         """Wait until the limits have room for a request of the call.
 
         Raises:
-            RateLimitError: If an earlier Retry-After asks to wait beyond the deadline or, without
-                a deadline, longer than max_elapsed.
+            RateLimitError: If a quota has no room, or an earlier Retry-After asks to wait beyond
+                the deadline or, without a deadline, longer than max_elapsed.
         """
         turn = Turn(costs_of(call.route, call.class_, call.records), event.set)
         self._pacer.join(turn)
@@ -198,6 +198,10 @@ class Engine:
             while True:
                 event.clear()
                 now = time.monotonic_ns()
+                if quota := self._pacer.over_quota(turn, now):
+                    error = over_quota(quota)
+                    error.route = call.route
+                    raise error
                 wait = self._pacer.admit(turn, now)
                 if wait == 0:
                     break

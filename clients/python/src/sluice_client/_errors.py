@@ -9,6 +9,8 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from ._quota import Quota, quota_in
+
 
 @dataclass(frozen=True)
 class FieldError:
@@ -69,7 +71,7 @@ class Error(Exception):
         if isinstance(self, UnknownOutcomeError):
             text += "the change may have been made: "
         text += self.detail or "the response does not say why"
-        if self.retryable and self.retry_after:
+        if self.retryable and self.retry_after and not isinstance(self, QuotaError):
             text += f"; the service asks to wait {self.retry_after:.0f} s"
         if self.request_id:
             text += f" (request id {self.request_id})"
@@ -100,6 +102,18 @@ class RateLimitError(Error):
     """The service refused the request (status 429) until the client reached a bound."""
 
 
+class QuotaError(RateLimitError):
+    """The API key's quota has no room for the request (status 429).
+
+    Attributes:
+        quota: Policy of the quota, such as records-month.
+        quota_ends: When that day or month ends.
+    """
+
+    quota: str
+    quota_ends: datetime
+
+
 # Codes of errors that come before a request does anything, although their status is 503.
 _NOTHING_DONE = ("rate_limiter_unavailable", "access_unavailable")
 
@@ -118,11 +132,19 @@ def unknown(error: Error) -> UnknownOutcomeError:
     return e
 
 
-def from_problem(status: int, problem: Mapping[str, Any]) -> Error:
-    """Return the error for the problem details of a response (RFC 9457)."""
+def from_problem(status: int, problem: Mapping[str, Any], quota: Quota | None = None) -> Error:
+    """Return the error for the problem details of a response (RFC 9457).
+
+    Args:
+        status: HTTP status.
+        problem: The problem details.
+        quota: The quota that the response's headers are about; None if there is none.
+    """
     code = str(problem.get("code") or "")
     kind = Error
-    if status == 429:
+    if status == 429 and quota:
+        kind = QuotaError
+    elif status == 429:
         kind = RateLimitError
     elif (status, code) == (404, "not_found"):
         kind = NotFoundError
@@ -139,18 +161,31 @@ def from_problem(status: int, problem: Mapping[str, Any]) -> Error:
         retryable=status in (408, 429) or status >= 500 and status not in (501, 505),
     )
     error.current_revision = problem.get("current_revision")
+    if isinstance(error, QuotaError) and quota:
+        error.quota, error.quota_ends = quota.policy, quota.ends
     return error
+
+
+def over_quota(quota: Quota) -> Error:
+    """Return the error of a request that is not sent, because a quota has no room for it."""
+    ends = quota.ends.strftime("%Y-%m-%dT%H:%M:%SZ")
+    said = (
+        f"an earlier response said that the quota {quota.policy} has {quota.left} left until {ends}"
+    )
+    return from_problem(429, {"detail": said}, quota)
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Error:
     """Return the error for a response with status 300 or above."""
     try:
         problem = json.loads(body)
-        error = from_problem(status, problem)
+        error = from_problem(status, problem, quota_in(headers))
     except (ValueError, TypeError, KeyError, AttributeError):
         text = body[:200].decode(errors="replace")
         error = from_problem(
-            status, {"detail": f"the response is not an error of this API: {text!r}"}
+            status,
+            {"detail": f"the response is not an error of this API: {text!r}"},
+            quota_in(headers),
         )
     if status < 400:
         error.detail = (

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from . import _errors
+from ._quota import Quota, quota_in
 
 SECOND = 1_000_000_000
 FOREVER = 1 << 62
@@ -102,6 +103,11 @@ class _Rule:
         self.reserve = 0  # part of the limit that is left unused after refusals
         self.refused = 0  # window in which the reserve last changed
         self.until = -FOREVER  # earliest time of the next request
+        self.quota: Quota | None = None  # the latest that a response has shown
+        self.quota_until = -FOREVER  # when to forget it
+
+    def quota_at(self, now: int) -> Quota | None:
+        return self.quota if now < self.quota_until else None
 
     def note(self, cost: int, refused: bool, window: int, limit: int, left: int) -> None:
         self.limit = limit
@@ -139,6 +145,9 @@ class Pacer:
     window in steps, so that other clients always find room; a share of 1 is not spread. Each
     refusal adds one to a reserve, a part of the limit that stays unused and shrinks after windows
     without a refusal. Until a response has shown a limit, one request is sent at a time.
+
+    The pacer does not pace by quotas. But a list never requests more records than a quota has left,
+    and a request that costs more than that is not sent.
 
     This is the pacing of the Go client, pkg/client/pace.go.
     """
@@ -188,6 +197,15 @@ class Pacer:
         with self._lock:
             return max(0, *(self._rule(c).until - now for c in turn.costs))
 
+    def over_quota(self, turn: Turn, now: int) -> Quota | None:
+        """Return the quota that has no room for the request; None if there is none."""
+        with self._lock:
+            for c in turn.costs:
+                quota = self._rule(c).quota_at(now)
+                if quota and (quota.left == 0 or quota.left < c.amount and not c.step):
+                    return quota
+            return None
+
     def withdraw(self, turn: Turn) -> None:
         """Remove a request that was not admitted."""
         with self._lock:
@@ -204,12 +222,14 @@ class Pacer:
 
     def _grant(self, rule: _Rule, c: Cost, now: int) -> int:
         """Return how much of c may be used now; 0 if the request must wait."""
+        amount = c.amount
+        if c.step and (quota := rule.quota_at(now)):
+            amount = min(amount, quota.left)
         if rule.limit == 0:
             if rule.in_flight > 0:
                 return 0
-            return _DEFAULT_PAGE if c.step else c.amount
+            return min(amount, _DEFAULT_PAGE) if c.step else amount
         room = max(int(self._share * float(rule.limit)) - rule.reserve, 1)
-        amount = c.amount
         if c.step:
             amount = min(amount, (room + self._steps - 1) // self._steps)
         window, step = self._clock.at(now, self._steps)
@@ -224,7 +244,8 @@ class Pacer:
         with self._lock:
             refused = status == 429
             reset = _parameter(headers, "x-ratelimit-reset", "") or 0
-            told = 0 < reset < _MAX_RESET
+            quota = quota_in(headers)
+            told = 0 < reset < _MAX_RESET and quota is None
             if told and self._clock.observe(turn.sent, now, reset):
                 for rule in self._rules.values():
                     rule.used.clear()
@@ -232,6 +253,10 @@ class Pacer:
             for c in turn.costs:
                 rule = self._rule(c)
                 rule.in_flight -= c.amount
+                if quota:
+                    if quota.policy.startswith(c.rule + "-"):
+                        rule.quota, rule.quota_until = quota, now + quota.memory * SECOND
+                    continue
                 # A Retry-After of 1 second is rounded up from a shorter time. The end of the
                 # window is more exact.
                 if refused and (not told or wait > SECOND):
