@@ -21,10 +21,8 @@ import (
 	"sluice/pkg/dynamo"
 	"sluice/pkg/entity"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/index"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/snapshot"
 )
 
 // connectTimeout is the longest that connect may take. Lambda allows ten seconds for init. If
@@ -97,20 +95,19 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	// Refresh must not run concurrently with connect, which reuses the connection that Refresh
-	// opens.
-	if err := rows.Refresh(ctx); err != nil {
-		logger.Warn("init could not read the rows of limits", "error", err.Error())
+	reads := []func(context.Context) error{rows.Refresh, id.Refresh}
+	if stores.Indexes != nil {
+		reads = append(reads, stores.Indexes.Refresh)
 	}
-	if err := connect(ctx, counters, id, stores.Indexes, Connections(name)); err != nil {
-		logger.Warn("init could not connect to DynamoDB", "error", err.Error())
+	if err := connect(ctx, reads, counters, Connections(name)); err != nil {
+		logger.Warn("init could not read from DynamoDB", "error", err.Error())
 	}
 	return adapt(api, func(method string) http.Handler { return api.Malformed(name, method) }), nil
 }
 
-// Connections returns how many connections a function opens during init: one, unless its first
-// request makes concurrent calls. Each connection costs a write unit, and a thousand instances may
-// start at once, so the most is 10 (see docs/quotas.md). A batch opens more, up to
+// Connections returns how many connections a function needs for its first request: one, unless that
+// makes concurrent calls. Each that init does not open to read costs a write unit, and a thousand
+// instances may start at once, so the most is 10 (see docs/quotas.md). A batch opens more, up to
 // httpapi.BatchWriters, only when it needs them.
 func Connections(function string) int {
 	batch := func(r httpapi.Route) bool { return r.Name == function && r.Batch() }
@@ -124,20 +121,16 @@ func Connections(function string) int {
 	}
 }
 
-// connect opens count connections to DynamoDB for the first request. It uses one of them to read
-// the service's id and then the indexed attributes.
-func connect(ctx context.Context, counters *dynamo.Counters, id *snapshot.Cache[string], indexes index.Declarations, count int) error {
+// connect calls the reads side by side, so that init waits for DynamoDB once. Each opens a
+// connection. If the first request needs more, connect opens the others, too.
+func connect(ctx context.Context, reads []func(context.Context) error, counters *dynamo.Counters, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var calls errgroup.Group
-	calls.Go(func() error {
-		err := id.Refresh(ctx)
-		if err == nil && indexes != nil {
-			err = indexes.Refresh(ctx)
-		}
-		return err
-	})
-	for range count - 1 {
+	for _, read := range reads {
+		calls.Go(func() error { return read(ctx) })
+	}
+	for range count - len(reads) {
 		calls.Go(func() error { return counters.Connect(ctx) })
 	}
 	return calls.Wait()
