@@ -25,7 +25,7 @@ var indexed = []string{"create-entity", "create-event", "create-events", "list-e
 
 // calls maps functions to the number of DynamoDB calls that they make during init. A function that is
 // not listed reads the limits, the service's id and, if it is in indexed, the indexes.
-var calls = map[string]int{"create-events": 10, "upsert-entities": 10, "usage": 4, "export-starter": 0, "export-worker": 0, "erasure-worker": 0, "job-monitor": 0}
+var calls = map[string]int{"create-events": 10, "upsert-entities": 10, "usage": 4, "export-starter": 0, "export-worker": 0, "erasure-worker": 0, "job-monitor": 0, "index-worker": 0}
 
 // BenchmarkColdStart starts three programs in turn, with a DynamoDB that responds after 0, 5 and
 // 20 ms: Sluice's function, the bare function, and the bare function with the init calls of Sluice's

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
@@ -19,11 +20,13 @@ import (
 	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/index"
+	"sluice/pkg/record"
 )
 
+// indexes are declarations that a process builds, which need not run: a server, or a function.
 type indexes struct {
 	index.Store
-	keeper index.Keeper // adds and removes the keys of entities; nil if a server does that
+	watch bool // whether the process can be expected to be running, as in a deployment
 }
 
 type indexStorage = storage[indexes]
@@ -37,22 +40,10 @@ func indexesCommand(getenv func(string) string) *cobra.Command {
 		},
 		openTable: func(client *dynamodb.Client, name string) (indexes, error) {
 			s, err := dynamo.NewIndexes(client, name)
-			if err != nil {
-				return indexes{}, err
-			}
-			keeper, err := dynamo.NewEntities(client, name, dynamo.EntitiesConfig{})
-			return indexes{s, keeper}, err
+			return indexes{s, true}, err
 		},
 	}
-	events := &beside[index.Keeper]{
-		flag: "events-table", variable: "EVENTS_TABLE",
-		openDir: func(string) (index.Keeper, error) { return nil, nil },
-		openTable: func(client *dynamodb.Client, name string) (index.Keeper, error) {
-			s, err := dynamo.NewEvents(client, name, dynamo.EventsConfig{})
-			return dynamo.NewEventKeys(client, s), err
-		},
-	}
-	cmd := o.command("indexes", "Choose by which attributes entities and events can be found",
+	return o.command("indexes", "Choose by which attributes entities and events can be found",
 		`Choose the attributes of an entity type by which entities can be found, with at most
 four indexes for a workspace and type:
 
@@ -69,24 +60,20 @@ A value that is not of the declared type is not indexed, nor are texts over 800 
 in all or a number beyond 38 digits. Each index adds one write unit to the creation of
 an entity that has its attributes, and two to a change of their values.
 
-In a data directory, the running server builds the index. In DynamoDB, this command
-does: it waits until all instances write the index, then adds the entities that exist.`, addIndexCommand(o, events), listIndexesCommand(o), removeIndexCommand(o, events))
-	events.addFlag(cmd, getenv, "events, for an index of events")
-	return cmd
+The running server builds the index or, in a deployment, a function: first, all
+instances begin to write the index, which takes up to three minutes in a deployment.
+Then the records that exist are added.`, addIndexCommand(o), listIndexesCommand(o), removeIndexCommand(o))
 }
 
 // indexArgs are the flags that "indexes add" and "indexes remove" have in common.
 type indexArgs struct {
 	workspace string
 	events    string // "name" for the index of events; "" for one of entities
-	rate      int
-	keepers   index.Keepers // set by open
 }
 
 func (a *indexArgs) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.workspace, "workspace", access.DefaultWorkspace, "workspace of the records")
 	cmd.Flags().StringVar(&a.events, "events", "", "the index of events by this member, which must be name, instead of one of entities")
-	cmd.Flags().IntVar(&a.rate, "rate", index.DefaultRate, "records per second that this command changes at most; not in a data directory")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
 		case a.events != "" && len(args) > 0:
@@ -105,27 +92,6 @@ func (a *indexArgs) declaration(args []string, other index.Field) index.Declarat
 		return index.Declaration{Workspace: a.workspace, Fields: index.Fields{{Name: a.events, ValueType: index.Text}}}
 	}
 	return index.Declaration{Workspace: a.workspace, Type: args[0], Fields: fieldsOf(args[1:], other)}
-}
-
-// open opens what builds and removes the index that d declares, unless a server does that.
-func (a *indexArgs) open(cmd *cobra.Command, o *indexStorage, s indexes, events *beside[index.Keeper], d index.Declaration) error {
-	a.keepers.Entities = s.keeper
-	if s.keeper == nil || !d.OfEvents() {
-		return nil
-	}
-	var known bool
-	var err error
-	if a.keepers.Events, known, err = openBeside(cmd, o, events); err == nil && !known {
-		err = usageError("--events-table is required: the table of the events")
-	}
-	return err
-}
-
-func (a *indexArgs) check() error {
-	if a.rate < 1 {
-		return usageError("--rate must be at least 1")
-	}
-	return nil
 }
 
 // fieldsOf reads attributes, each perhaps followed by what it is, such as total:number. Those without
@@ -151,18 +117,19 @@ var fieldKinds = map[string]index.Field{
 	"fold":    {ValueType: index.Text, Fold: true},
 }
 
-func addIndexCommand(o *indexStorage, events *beside[index.Keeper]) *cobra.Command {
+func addIndexCommand(o *indexStorage) *cobra.Command {
 	var a indexArgs
+	var rate int
 	given := make(map[string]*bool)
 	cmd := &cobra.Command{
 		Use:   "add {TYPE ATTRIBUTE[:number|:boolean|:fold|:text]... [--number|--boolean|--fold] | --events name} [--workspace NAME]",
-		Short: "Index attributes, or events by name, or continue to",
+		Short: "Index attributes, or events by name",
 		Long: `Index up to three attributes of the entities of a type, or events by name. Values
 are texts that compare exactly, unless a flag, or :number, :boolean or :fold after a name, says otherwise.
 A flag is for all names without such an ending. Folded texts compare regardless of case.
 Queries are refused until the index is complete.
 
-If the command is stopped, run it again to continue.`,
+If the command is stopped, the index is built all the same. Run it again to watch on.`,
 		Example: `  sluice indexes add person email
   sluice indexes add person name --fold
   sluice indexes add person born --number --table sluice-EntitiesTable-1ABCDEF
@@ -179,48 +146,43 @@ If the command is stopped, run it again to continue.`,
 				}
 			}
 			d := a.declaration(args, fieldKinds[cmp.Or(kind, "text")])
-			if err := errors.Join(d.Validate(), a.check()); err != nil {
+			if err := d.Validate(); err != nil {
 				return usageError("%w", err)
 			}
-			s, where, err := o.openNew(cmd)
-			if err == nil {
-				err = a.open(cmd, o, s, events, d)
+			if d.Rate = rate; rate < 0 {
+				return usageError("--rate must not be negative")
 			}
+			s, where, err := o.openNew(cmd)
 			if err != nil {
 				return err
 			}
 			if d, err = index.Add(cmd.Context(), s, d); err != nil {
 				return err
 			}
-			return a.finish(cmd, o, s, where, d)
+			return finishIndex(cmd, o, s, where, d)
 		},
 	}
 	a.addFlags(cmd)
+	cmd.Flags().IntVar(&rate, "rate", 0, fmt.Sprintf("records per second that are read at most, also when the index is removed; 0 for %d; not in a data directory", index.DefaultRate))
 	given["number"] = cmd.Flags().Bool("number", false, "index values that are JSON numbers")
 	given["boolean"] = cmd.Flags().Bool("boolean", false, "index values that are true or false")
 	given["fold"] = cmd.Flags().Bool("fold", false, "index texts regardless of case")
 	return cmd
 }
 
-func removeIndexCommand(o *indexStorage, events *beside[index.Keeper]) *cobra.Command {
+func removeIndexCommand(o *indexStorage) *cobra.Command {
 	var a indexArgs
 	cmd := &cobra.Command{
 		Use:     "remove {TYPE ATTRIBUTE... | --events name} [--workspace NAME]",
-		Short:   "Remove an index, or continue to",
-		Long:    "Remove the index on these attributes. Queries are refused at once. The entities stay as they are.\n\nIf the command is stopped, run it again to continue.",
+		Short:   "Remove an index",
+		Long:    "Remove the index on these attributes. Queries are refused at once. The entities stay as they are.\n\nIf the command is stopped, the index is removed all the same.",
 		Example: "  sluice indexes remove person email\n  sluice indexes remove order status total",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.check(); err != nil {
-				return err
-			}
 			s, where, err := o.open(cmd)
-			d := a.declaration(args, index.Field{})
-			if err == nil {
-				err = a.open(cmd, o, s, events, d)
-			}
 			if err != nil {
 				return err
 			}
+			d := a.declaration(args, index.Field{})
 			name := d.Name()
 			d, err = index.Remove(cmd.Context(), s, a.workspace, d.Type, d.Fields.Names()...)
 			if errors.Is(err, index.ErrNotFound) {
@@ -229,30 +191,36 @@ func removeIndexCommand(o *indexStorage, events *beside[index.Keeper]) *cobra.Co
 			if err != nil {
 				return err
 			}
-			return a.finish(cmd, o, s, where, d)
+			return finishIndex(cmd, o, s, where, d)
 		},
 	}
 	a.addFlags(cmd)
 	return cmd
 }
 
-// finish builds or removes the index that d declares, or says that the server will do so.
-func (a *indexArgs) finish(cmd *cobra.Command, o *indexStorage, s indexes, where string, d index.Declaration) error {
+// finishIndex watches until the index that d declares is ready or removed, or says where that will
+// happen.
+func finishIndex(cmd *cobra.Command, o *indexStorage, s indexes, where string, d index.Declaration) error {
 	removing := d.State == index.Removing
 	switch {
 	case d.State == index.Ready:
-	case s.keeper == nil:
+	case !s.watch:
 		fmt.Fprintf(cmd.ErrOrStderr(), "The server that uses %s does the rest while it runs; \"sluice indexes list\" shows how far it is.\n", where)
 	default:
+		doing := "builds"
+		if removing {
+			doing = "removes"
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "The service %s the index of %s, even if this command is stopped.\n", doing, d.Name())
 		var err error
-		if d, err = a.run(cmd.Context(), s, d, cmd.ErrOrStderr()); err != nil {
-			return fmt.Errorf("%w\nThe index of %s is not complete; run the same command again to continue", err, d.Name())
+		if d, err = watchIndex(cmd.Context(), s, d, cmd.ErrOrStderr()); err != nil {
+			return fmt.Errorf("%w; \"sluice indexes list\" shows how far the index is", err)
 		}
 	}
 	switch {
 	case o.json:
 		return printJSON(cmd.OutOrStdout(), d)
-	case removing && s.keeper != nil:
+	case removing && s.watch:
 		fmt.Fprintf(cmd.OutOrStdout(), "The index of %s is removed.\n", d.Name())
 	case d.State == index.Ready:
 		fmt.Fprintf(cmd.OutOrStdout(), "The index of %s is ready: %s.\n", d.Name(), describeBuild(d))
@@ -272,22 +240,52 @@ func nounOf(d index.Declaration) progress.Noun {
 	return entityNoun
 }
 
-func (a *indexArgs) run(ctx context.Context, s indexes, d index.Declaration, stderr io.Writer) (index.Declaration, error) {
-	var now atomic.Pointer[progress.State]
-	show := func(d index.Declaration, waiting bool) {
-		state := progress.State{Done: d.Build.Read, Part: d.Done()}
-		switch {
-		case waiting:
-			state.Waiting = fmt.Sprintf("waiting %.0f s until all instances know", index.TakeUp.Seconds())
-		case d.State == index.Removing:
-			state.Waiting = "removing the keys"
-		}
-		now.Store(&state)
-	}
-	show(d, false)
-	stop := progress.Start(stderr, nounOf(d), func() progress.State { return *now.Load() })
+const indexPoll = time.Second
+
+// watchIndex shows the progress of the index that d declares until it is ready or removed, and
+// returns the last declaration that it has seen.
+func watchIndex(ctx context.Context, s index.Store, d index.Declaration, stderr io.Writer) (index.Declaration, error) {
+	var now atomic.Pointer[index.Declaration]
+	now.Store(new(d))
+	stop := progress.Start(stderr, nounOf(d), func() progress.State { return indexProgress(*now.Load()) })
 	defer stop()
-	return index.NewBuilder(s.Store, a.keepers, index.BuilderConfig{Rate: a.rate, Progress: show}).Run(ctx, d)
+	for {
+		all, err := s.List(ctx)
+		if err != nil {
+			return d, cmp.Or(context.Cause(ctx), err)
+		}
+		i := slices.IndexFunc(all, func(other index.Declaration) bool { return other.ID() == d.ID() && other.Fields == d.Fields })
+		switch {
+		case i < 0 && d.State == index.Removing:
+			return d, nil
+		case i < 0, d.State != index.Removing && all[i].State == index.Removing:
+			return d, errors.New("somebody else removes the index")
+		case d.State == index.Removing && all[i].State != index.Removing: // removed, and declared again
+			return d, nil
+		case all[i].State == index.Ready:
+			return all[i], nil
+		}
+		d = all[i]
+		now.Store(new(d))
+		select {
+		case <-time.After(indexPoll):
+		case <-ctx.Done():
+			return d, context.Cause(ctx)
+		}
+	}
+}
+
+func indexProgress(d index.Declaration) progress.State {
+	state := progress.State{Done: d.Build.Read, Part: d.Done()}
+	switch {
+	case !d.Begun() && d.Build.Seen == record.Time{}:
+		state.Waiting = "waiting for the service to begin, which takes up to a minute"
+	case !d.Begun():
+		state.Waiting = fmt.Sprintf("waiting %.0f s until all instances know", index.TakeUp.Seconds())
+	case d.State == index.Removing:
+		state.Waiting = "removing the keys"
+	}
+	return state
 }
 
 func describeBuild(d index.Declaration) string {

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/client"
@@ -132,67 +133,10 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	find(1, "those that are: born (number)", "email", "ada@example.com")
 }
 
-// In the end, the index has every entity whose "n" is a number, and each is counted once.
-func TestAKilledBuildContinues(t *testing.T) {
+// With a table, the command watches what the service does. If it is interrupted, the service goes on.
+func TestIndexesOfATable(t *testing.T) {
 	t.Parallel()
-	const entities, kills = 1500, 3
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
-	store, declarations := fillTable(t, client, table, entities)
-	declared, err := declarations.Put(t.Context(), index.Declaration{
-		Workspace: "default", Type: "person", Fields: index.Fields{{Name: "n", ValueType: index.Number}}, Place: 1, State: index.Building, Build: index.Build{Expected: entities},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := func() int64 {
-		all, err := declarations.List(t.Context())
-		if err != nil || len(all) != 1 {
-			t.Fatal(all, err)
-		}
-		declared = all[0]
-		return declared.Build.Read
-	}
-	build := func() *exec.Cmd {
-		return inEnv(t, nil, "indexes", "add", "person", "n", "--number", "--rate", "2000", "--dynamodb", dynamolocal.Endpoint(t), "--table", table)
-	}
-	for range kills {
-		before, cmd := read(), build()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		await(t, "progress", func() bool { return read() > before })
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err == nil {
-			t.Fatal("the build ended before it was killed")
-		}
-	}
-	wantRun(t, build(), 0, "The index of person.n is ready: 1000 entities indexed, 250 without an attribute, 250 with a value that cannot be indexed.", "")
-	q := index.Query{Declaration: declared, Limit: 200}
-	if err := q.Where(index.Condition{Attribute: "n", Operator: index.GreaterOrEqual, Value: "0"}); err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for {
-		page, err := store.Find(t.Context(), "default", q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found += len(page.Records)
-		if q.Cursor = page.Next; q.Cursor == "" {
-			break
-		}
-	}
-	if found != 1000 {
-		t.Errorf("found %d entities, want 1000", found)
-	}
-}
-
-// fillTable stores people. Of every six people, four have a number in the attribute "n", one has a
-// string there, and one lacks the attribute.
-func fillTable(t *testing.T, client *dynamodb.Client, table string, n int) (*dynamo.Entities, *dynamo.Indexes) {
-	t.Helper()
 	store, err := dynamo.NewEntities(client, table, dynamo.EntitiesConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -201,18 +145,63 @@ func fillTable(t *testing.T, client *dynamodb.Client, table string, n int) (*dyn
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range n {
-		attributes := fmt.Sprintf(`{"n":%d}`, i)
-		switch i % 6 {
-		case 4:
-			attributes = `{"n":"four"}`
-		case 5:
-			attributes = `{}`
-		}
-		d := entity.Draft{ID: fmt.Sprintf("e%05d", i), Type: "person", Attributes: record.Attributes(attributes)}
-		if _, _, err := entity.Create(t.Context(), store, "default", d); err != nil {
+	for id, attributes := range map[string]string{"ada": `{"n":1}`, "grace": `{}`} {
+		if _, _, err := entity.Create(t.Context(), store, "default", entity.Draft{ID: id, Type: "person", Attributes: record.Attributes(attributes)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return store, declarations
+	service := index.NewBuilder(declarations, index.Keepers{Entities: store}, index.BuilderConfig{TakeUp: -1})
+	command := func(args ...string) *exec.Cmd {
+		return inEnv(t, nil, append([]string{"indexes"}, append(args, "--dynamodb", dynamolocal.Endpoint(t), "--table", table)...)...)
+	}
+	list := func() []index.Declaration {
+		all, err := declarations.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	interrupted := command("add", "person", "n", "--number", "--rate", "50")
+	diagnostics, err := interrupted.StderrPipe()
+	if err == nil {
+		err = interrupted.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(diagnostics)
+	for lines.Scan() && lines.Text() != "The service builds the index of person.n, even if this command is stopped." { // the SDK logs warnings
+	}
+	if err := interrupted.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	if err := interrupted.Wait(); interrupted.ProcessState.ExitCode() != exitInterrupted {
+		t.Error(err)
+	}
+	if d := list()[0]; d.State != index.Writing || d.Rate != 50 {
+		t.Errorf("%+v", d)
+	}
+
+	finish := func(cmd *exec.Cmd, done func([]index.Declaration) bool, want string) {
+		t.Helper()
+		var out, diagnostics bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &diagnostics
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "done", func() bool {
+			if err := service.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return done(list())
+		})
+		if err := cmd.Wait(); err != nil || out.String() != want {
+			t.Errorf("%v: %s%s", err, &out, &diagnostics)
+		}
+	}
+	finish(command("add", "person", "n", "--number"), func(all []index.Declaration) bool { return all[0].State == index.Ready },
+		"The index of person.n is ready: 1 entity indexed, 1 without an attribute.\n")
+	finish(command("remove", "person", "n"), func(all []index.Declaration) bool { return len(all) == 0 }, "The index of person.n is removed.\n")
 }

@@ -42,7 +42,7 @@ type backend struct {
 	settle      time.Duration // time from the creation of a record until all indexes contain it
 	keys        access.Store
 	limits      ratelimit.RowStore
-	indexes     *indexes               // builds the indexes of this backend; nil if "sluice indexes" builds them
+	indexes     indexBuilder
 	records     string                 // where the records are; printed at start
 	note        string                 // printed at start too; may be empty
 	countersIn  string                 // where the counters are; printed at start
@@ -75,6 +75,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	indexes := newIndexes(s.Indexes, index.Keepers{Entities: s.Entities, Events: s.Events}, s.Indexed)
 	b := &backend{
 		counters: counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
 		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, BatchWriters: httpapi.MaxBatch},
@@ -83,14 +84,14 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		},
 		serviceID: func(context.Context) (string, error) { return s.ServiceID, nil },
 		settle:    time.Millisecond, // stamps follow the order of transactions and are truncated to the millisecond
-		indexes:   newIndexes(s.Indexes, index.Keepers{Entities: s.Entities, Events: s.Events}, s.Indexed),
+		indexes:   indexes,
 		records:   s.Path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir),
 		writable: func() error { return cmp.Or(s.Health(), probe(dir)) }, embedded: s, close: func() error { return errors.Join(counters.Close(), s.Close()) },
 	}
 	if s.Before != "" {
 		b.note = fmt.Sprintf("\n  the layout of the data directory was converted; a backup of before is %s", s.Before)
 	}
-	if err := b.indexes.load(context.Background()); err != nil {
+	if err := indexes.load(context.Background()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return b, nil
@@ -130,6 +131,10 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	if err != nil {
 		return nil, err
 	}
+	builder, err := dynamo.OpenBuilder(t.client, t.getenv, clock)
+	if err != nil {
+		return nil, err
+	}
 	return &backend{
 		counters: s.Counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
 		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexes, Events: s.Events, Usage: s.Usage},
@@ -138,6 +143,7 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 		},
 		serviceID: s.Service.Create,
 		settle:    record.SyncLag,
+		indexes:   tableIndexes{builder},
 		records:   endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint,
 		close: func() error { return nil },
 	}, nil

@@ -22,6 +22,30 @@ const (
 	indexShare = 0.25
 )
 
+type indexBuilder interface {
+	// run builds and removes indexes until ctx is done.
+	run(ctx context.Context, logger *slog.Logger)
+}
+
+// tableIndexes builds and removes the indexes in tables, which other processes may write too.
+type tableIndexes struct{ builder *index.Builder }
+
+const tablePoll = 10 * time.Second
+
+func (x tableIndexes) run(ctx context.Context, logger *slog.Logger) {
+	for ctx.Err() == nil {
+		if err := x.builder.Work(ctx); err != nil {
+			logger.Error(cannotBuild, "error", err)
+		}
+		select {
+		case <-time.After(tablePoll):
+		case <-ctx.Done():
+		}
+	}
+}
+
+const cannotBuild = "cannot build an index; trying again"
+
 // indexes builds and removes the indexes of an embedded store. Only this process writes
 // entities, and each transaction uses the declarations in current, so a declaration's new
 // state takes effect immediately.
@@ -48,7 +72,6 @@ func (x *indexes) load(ctx context.Context) error {
 	return nil
 }
 
-// run builds and removes indexes until ctx is done.
 func (x *indexes) run(ctx context.Context, logger *slog.Logger) {
 	for {
 		begun := time.Now()
@@ -58,7 +81,7 @@ func (x *indexes) run(ctx context.Context, logger *slog.Logger) {
 			wait = time.Duration(float64(time.Since(begun)) * (1/indexShare - 1))
 		}
 		if err != nil && ctx.Err() == nil {
-			logger.Error("cannot build an index; trying again", "error", err)
+			logger.Error(cannotBuild, "error", err)
 		}
 		select {
 		case <-time.After(wait):

@@ -24,7 +24,7 @@ const (
 // background runs the jobs of all kinds, builds indexes, and removes old export files.
 type background struct {
 	runners  []*job.Runner
-	indexes  *indexes // nil if the server builds none
+	indexes  indexBuilder
 	building sync.WaitGroup
 	files    *files.Dir
 	days     int // how many days export files are kept
@@ -75,9 +75,7 @@ func (b *background) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.indexes != nil {
-		b.building.Go(func() { b.indexes.run(ctx, b.logger) })
-	}
+	b.building.Go(func() { b.indexes.run(ctx, b.logger) })
 	go func() {
 		daily := time.NewTicker(24 * time.Hour)
 		defer daily.Stop()

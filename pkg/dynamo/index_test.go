@@ -133,14 +133,13 @@ func TestWritersWhoseDeclarationsDifferInAge(t *testing.T) {
 	})
 }
 
-// writers models two instances, the command that builds and removes an index, and the clock.
+// writers models two instances, the worker that builds and removes an index, and the clock.
 type writers struct {
 	workspace string
 	*testClock
 	instances    []instance
 	declarations *Indexes
 	declared     index.Declaration // zero if the attribute is not indexed
-	changed      time.Time         // when declared.State last changed
 	written      int
 	values       map[string]string // by id
 }
@@ -182,31 +181,54 @@ func (w *writers) write(rt *rapid.T) {
 	}
 }
 
-// work takes the next step of the command, unless the command still has to wait.
+// work adds or removes the index, or lets the worker take its next step.
 func (w *writers) work(rt *rapid.T) {
-	ctx := rt.Context()
-	was := w.declared.State
+	ctx, stop := context.WithCancel(rt.Context())
+	defer stop()
 	var err error
-	switch {
-	case was == "":
-		w.declared, err = index.Add(ctx, w.declarations, index.Declaration{Workspace: w.workspace, Type: "person", Fields: index.Fields{{Name: "email", ValueType: index.Text}}})
-	case was == index.Ready:
-		w.declared, err = index.Remove(ctx, w.declarations, w.workspace, "person", "email")
-	case was != index.Building && w.now().Sub(w.changed) < index.TakeUp-record.SyncLag:
-		return
-	default:
-		var removed bool
-		b := index.NewBuilder(w.declarations, w.instances[0], index.BuilderConfig{})
-		if w.declared, removed, err = b.Step(ctx, w.declared); removed {
-			w.declared = index.Declaration{}
-		}
+	switch w.declared.State {
+	case "":
+		_, err = index.Add(ctx, w.declarations, index.Declaration{Workspace: w.workspace, Type: "person", Fields: index.Fields{{Name: "email", ValueType: index.Text}}})
+	case index.Ready:
+		_, err = index.Remove(ctx, w.declarations, w.workspace, "person", "email")
+	default: // the clocks of these instances agree, so nothing has to wait for SyncLag
+		err = index.NewBuilder(oneStep{w.declarations, w.workspace, stop}, w.instances[0], index.BuilderConfig{TakeUp: index.TakeUp - record.SyncLag, Now: w.now}).Work(ctx)
 	}
 	if err != nil {
 		rt.Fatal(err)
 	}
-	if w.declared.State != was {
-		w.changed = w.now()
+	all, err := w.declarations.List(rt.Context())
+	if err != nil {
+		rt.Fatal(err)
 	}
+	w.declared = index.Declaration{}
+	for _, d := range all {
+		if d.Workspace == w.workspace {
+			w.declared = d
+		}
+	}
+}
+
+// oneStep is a Store of one workspace. It stops its user after the first write.
+type oneStep struct {
+	*Indexes
+	workspace string
+	stop      func()
+}
+
+func (s oneStep) List(ctx context.Context) ([]index.Declaration, error) {
+	all, err := s.Indexes.List(ctx)
+	return index.NewSet(all).In(s.workspace), err
+}
+
+func (s oneStep) Put(ctx context.Context, d index.Declaration) (index.Declaration, error) {
+	defer s.stop()
+	return s.Indexes.Put(ctx, d)
+}
+
+func (s oneStep) Remove(ctx context.Context, d index.Declaration) error {
+	defer s.stop()
+	return s.Indexes.Remove(ctx, d)
 }
 
 func (w *writers) find(rt *rapid.T) {

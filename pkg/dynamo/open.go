@@ -99,6 +99,23 @@ func OpenIndexes(client IndexesClient, getenv func(string) string) (*index.Cache
 	return index.NewCache(declarations, snapshot.Config{})
 }
 
+// OpenBuilder returns what builds and removes the indexes of entities and events.
+func OpenBuilder(client *dynamodb.Client, getenv func(string) string, clock entity.Clock) (*index.Builder, error) {
+	store, err := open("ENTITIES_TABLE", getenv, func(table string) (*Indexes, error) { return NewIndexes(client, table) })
+	if err != nil {
+		return nil, err
+	}
+	entities, err := OpenEntities(client, getenv, clock, nil)
+	if err != nil {
+		return nil, err
+	}
+	events, err := OpenEvents(client, getenv, clock, nil)
+	if err != nil {
+		return nil, err
+	}
+	return index.NewBuilder(store, index.Keepers{Entities: entities, Events: NewEventKeys(client, events)}, index.BuilderConfig{}), nil
+}
+
 // OpenEntities also reads EVENT_SHARDS and EVENT_READ_SHARDS; see LoadShards. Without indexes, the
 // store neither indexes nor finds entities by attributes.
 func OpenEntities(client EntitiesClient, getenv func(string) string, clock entity.Clock, indexes index.Declarations) (*Entities, error) {

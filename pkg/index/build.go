@@ -22,22 +22,28 @@ var (
 	ErrRemoving = errors.New("the index is being removed; wait until that is complete")
 )
 
-// addTries is how many times Add tries if other processes keep changing declarations. A
+// tries is how many times Add and Remove try if other processes keep changing declarations. A
 // declaration changes a few times a second while its index is being built.
-const addTries = 5
+const tries = 5
 
-// Add stores a declaration, or returns the existing declaration. It returns
-// ErrRemoving if the existing declaration is being removed.
-func Add(ctx context.Context, s Store, d Declaration) (stored Declaration, err error) {
-	if err := d.Validate(); err != nil {
-		return d, err
-	}
-	for range addTries {
-		if stored, err = add(ctx, s, d); !errors.Is(err, ErrChanged) {
+func retry(change func() (Declaration, error)) (d Declaration, err error) {
+	for range tries {
+		if d, err = change(); !errors.Is(err, ErrChanged) {
 			break
 		}
 	}
-	return stored, err
+	return d, err
+}
+
+// Add stores a declaration, or returns the existing declaration. It returns
+// ErrRemoving if the existing declaration is being removed. That is all there is to do: the process
+// that builds indexes finds the declaration (see Builder.Work). If the existing one is not ready, it
+// takes over a Rate.
+func Add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
+	if err := d.Validate(); err != nil {
+		return d, err
+	}
+	return retry(func() (Declaration, error) { return add(ctx, s, d) })
 }
 
 func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
@@ -58,6 +64,9 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 			return d, ErrRemoving
 		case other.Fields != d.Fields:
 			return d, fmt.Errorf("%s is already indexed, as %s; remove that index first", d.Name(), other.Fields)
+		case other.State != Ready && d.Rate != 0 && d.Rate != other.Rate:
+			other.Rate = d.Rate
+			return s.Put(ctx, other)
 		default:
 			return other, nil
 		}
@@ -74,9 +83,13 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 	return s.Add(ctx, d, others)
 }
 
-// Remove sets the state of a declaration to Removing, or returns ErrNotFound if there is none.
-// Builder.Run then removes the keys and the declaration.
+// Remove sets the state of a declaration to Removing, or returns ErrNotFound if there is none. The
+// process that builds indexes then removes the keys and the declaration.
 func Remove(ctx context.Context, s Store, workspace, typ string, attributes ...string) (Declaration, error) {
+	return retry(func() (Declaration, error) { return remove(ctx, s, workspace, typ, attributes) })
+}
+
+func remove(ctx context.Context, s Store, workspace, typ string, attributes []string) (Declaration, error) {
 	all, err := s.List(ctx)
 	if err != nil {
 		return Declaration{}, err
@@ -128,13 +141,9 @@ func (s *Step) Count(key Key, present bool) {
 
 // BuilderConfig tunes a Builder. Its zero value is ready to use.
 type BuilderConfig struct {
-	TakeUp time.Duration // how long to wait before building or removing keys; negative for no wait; 0 means the constant TakeUp
-	Rate   int           // maximum number of entities per second; 0 means DefaultRate
-	Page   int           // maximum number of entities whose keys are added or removed in one call of Step; 0 means 100
-
-	// Progress is called after every page, and before and after the wait for TakeUp. waiting is
-	// true only before the wait. Progress may be nil.
-	Progress func(d Declaration, waiting bool)
+	TakeUp time.Duration    // how long to wait before building or removing keys; 0 means the constant TakeUp
+	Page   int              // maximum number of records whose keys are added or removed in one call of Step; 0 means 100
+	Now    func() time.Time // time.Now by default
 }
 
 // DefaultRate leaves three quarters of a DynamoDB partition's capacity to other writers. Each
@@ -150,46 +159,73 @@ type Builder struct {
 
 func NewBuilder(store Store, keeper Keeper, cfg BuilderConfig) *Builder {
 	cfg.TakeUp = cmp.Or(cfg.TakeUp, TakeUp)
-	cfg.Rate = cmp.Or(cfg.Rate, DefaultRate)
 	cfg.Page = cmp.Or(cfg.Page, 100)
-	if cfg.Progress == nil {
-		cfg.Progress = func(Declaration, bool) {}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	return &Builder{store, keeper, cfg}
 }
 
-// Run takes d to the state Ready, or removes it if its state is Removing. If Run fails or ctx
-// is done, the next call continues where this one stopped. Run returns ErrChanged if another
-// process builds or removes d at the same time.
-func (b *Builder) Run(ctx context.Context, d Declaration) (_ Declaration, err error) {
-	if d.State == Writing || d.State == Removing {
-		b.cfg.Progress(d, true)
-		if err := sleep(ctx, b.cfg.TakeUp); err != nil {
-			return d, err
+// Work builds and removes indexes until ctx is done or nothing is left to do but to wait for TakeUp.
+// So it has to be called again and again: everything that it knows is in the declarations, and
+// another call, in this process or another, continues. It completes the page that it works on after
+// ctx is done. A declaration that fails is left to the next call.
+func (b *Builder) Work(ctx context.Context) error {
+	var failed []error
+	skip := make(map[string]bool) // by Declaration.ID
+	for ctx.Err() == nil {
+		all, err := b.store.List(ctx)
+		if err != nil {
+			return errors.Join(append(failed, err)...)
 		}
-		b.cfg.Progress(d, false)
+		worked := false
+		for _, d := range all {
+			if d.State == Ready || skip[d.ID()] || ctx.Err() != nil {
+				continue
+			}
+			begun := time.Now()
+			stepped, err := b.stepIfDue(context.WithoutCancel(ctx), d)
+			switch {
+			case errors.Is(err, ErrChanged): // by another process, which may be about to end
+				worked = true
+				rest(ctx, time.Second)
+			case err != nil:
+				skip[d.ID()] = true
+				failed = append(failed, fmt.Errorf("index %s of %s: %w", d.Name(), d.Workspace, err))
+			case stepped:
+				worked = true
+				rest(ctx, time.Until(begun.Add(time.Second*time.Duration(b.cfg.Page)/time.Duration(cmp.Or(d.Rate, DefaultRate)))))
+			}
+		}
+		if !worked {
+			break
+		}
 	}
-	for d.State != Ready {
-		begun := time.Now()
-		var done bool
-		if d, done, err = b.Step(ctx, d); err != nil || done {
-			return d, err
-		}
-		b.cfg.Progress(d, false)
-		if err := sleep(ctx, time.Until(begun.Add(time.Second*time.Duration(b.cfg.Page)/time.Duration(b.cfg.Rate)))); err != nil {
-			return d, err
-		}
-	}
-	return d, nil
+	return errors.Join(failed...)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
-		return ctx.Err()
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+}
+
+// stepIfDue calls Step unless processes may not have taken up the state of d. The wait begins when
+// a Builder first sees the state, because the clock of whoever stored it need not be right.
+func (b *Builder) stepIfDue(ctx context.Context, d Declaration) (stepped bool, err error) {
+	now := record.TimeOf(b.cfg.Now())
+	switch {
+	case d.Begun():
+	case d.Build.Seen == record.Time{}:
+		d.Build.Seen = now
+		_, err = b.store.Put(ctx, d)
+		return false, err
+	case now.Time().Sub(d.Build.Seen.Time()) < b.cfg.TakeUp:
+		return false, nil
+	}
+	_, _, err = b.Step(ctx, d)
+	return err == nil, err
 }
 
 // Step takes d to the next state, or adds or removes one page of its keys. removed says
@@ -206,7 +242,7 @@ func (b *Builder) Step(ctx context.Context, d Declaration) (_ Declaration, remov
 	}
 	switch d.State {
 	case Writing:
-		d.State = Building
+		d.State, d.Build = Building, Build{}
 		d.Build.Expected, err = b.keeper.Expect(ctx, d)
 	case Building:
 		err = b.build(ctx, &d)

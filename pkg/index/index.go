@@ -60,12 +60,14 @@ type Declaration struct {
 	Place     int    `json:"place"` // 1 to Places; unique among the declarations of a type in a workspace
 	State     State  `json:"state"`
 	Build     Build  `json:"build"`
-	Revision  int64  `json:"revision"` // increases with every change; see NextRevision
+	Rate      int    `json:"rate,omitzero"` // how many records a second a Builder reads; 0 for DefaultRate
+	Revision  int64  `json:"revision"`      // increases with every change; see NextRevision
 }
 
 // Build is an index build, which gives keys to entities that existed before the declaration. A
-// removal uses only Checkpoint.
+// removal uses only Seen and Checkpoint.
 type Build struct {
+	Seen       record.Time   `json:"seen,omitzero"`       // when a Builder first saw the state Writing or Removing
 	Checkpoint record.Cursor `json:"checkpoint,omitzero"` // where the next step starts; "" before the first and after the last
 	Expected   int64         `json:"expected"`            // approximate number of entities of the type
 	Read       int64         `json:"read"`                // Indexed + Absent + Unfit
@@ -73,6 +75,9 @@ type Build struct {
 	Absent     int64         `json:"absent,omitzero"`     // entities that lack an attribute
 	Unfit      int64         `json:"unfit,omitzero"`      // entities with values that cannot be indexed
 }
+
+// Begun reports whether a Builder has begun to add or to remove keys. Before that, it waits for TakeUp.
+func (d Declaration) Begun() bool { return d.State == Building || d.Build.Checkpoint != "" }
 
 // Done returns the completed share of the build, from 0 to 1.
 func (d Declaration) Done() float64 {
@@ -160,6 +165,9 @@ func (d Declaration) Validate() error {
 // NextRevision returns the Unix time in microseconds, or d.Revision+1 if that is greater. So a
 // declaration that is removed and added again does not reuse a revision.
 func (d Declaration) NextRevision() int64 { return max(d.Revision+1, time.Now().UnixMicro()) }
+
+// ChangedAt returns when d was changed, by the clock of the process that did so.
+func (d Declaration) ChangedAt() time.Time { return time.UnixMicro(d.Revision) }
 
 // ErrChanged means that another process has changed a declaration. Nothing was stored.
 var ErrChanged = errors.New("another process has changed the indexed attribute; try again")

@@ -71,11 +71,8 @@ func connect(ctx context.Context) (bootstrap.Clients, error) {
 // error, Lambda delivers the records again.
 func handler(run func(ctx context.Context, workspace, id string) error) func(context.Context, events.DynamoDBEvent) error {
 	return func(ctx context.Context, ev events.DynamoDBEvent) error {
-		if deadline, ok := ctx.Deadline(); ok {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
-			defer cancel()
-		}
+		ctx, cancel := beforeTimeout(ctx)
+		defer cancel()
 		for _, r := range ev.Records {
 			keys := r.Change.Keys
 			if keys["workspace"].DataType() != events.DataTypeString || keys["id"].DataType() != events.DataTypeString {

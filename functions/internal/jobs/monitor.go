@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"sluice/pkg/dynamo"
+	"sluice/pkg/index"
 	"sluice/pkg/job"
 	"sluice/pkg/metric"
 	"sluice/pkg/record"
@@ -27,12 +28,17 @@ func StartMonitor(kinds ...job.Kind) {
 	if err != nil {
 		log.Fatal(err)
 	}
+	indexes, err := dynamo.NewIndexes(clients.DynamoDB, os.Getenv("ENTITIES_TABLE"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	m.kinds = append(m.kinds, watched{"index", declarations{indexes}})
 	for _, kind := range kinds {
 		jobs, err := dynamo.OpenJobs(clients.DynamoDB, kind, os.Getenv)
 		if err != nil {
 			log.Fatal(err)
 		}
-		m.kinds = append(m.kinds, watched{kind, jobs})
+		m.kinds = append(m.kinds, watched{kind.Name, jobs})
 	}
 	ids, err := dynamo.OpenService(clients.DynamoDB, os.Getenv)
 	if err != nil {
@@ -52,10 +58,24 @@ type monitor struct {
 }
 
 type watched struct {
-	job.Kind
+	name string
 	jobs interface {
 		OldestUnfinished(ctx context.Context) (created record.Time, ok bool, err error)
 	}
+}
+
+// declarations are the jobs of the indexes. A build may take hours, so what counts is how long an
+// unfinished one has made no progress.
+type declarations struct{ index.Store }
+
+func (d declarations) OldestUnfinished(ctx context.Context) (changed record.Time, ok bool, err error) {
+	all, err := d.List(ctx)
+	for _, one := range all {
+		if at := record.TimeOf(one.ChangedAt()); one.State != index.Ready && (!ok || at.Compare(changed) < 0) {
+			changed, ok = at, true
+		}
+	}
+	return changed, ok, err
 }
 
 // handle logs the age of each kind's oldest unfinished job, and the highest age as the metric
@@ -73,7 +93,7 @@ func (m monitor) handle(ctx context.Context) error {
 		if ok {
 			age = max(0, now.Sub(created.Time()).Seconds()) // the clocks of instances may differ by milliseconds
 		}
-		ages = append(ages, slog.Float64(k.Name+"_seconds", age))
+		ages = append(ages, slog.Float64(k.name+"_seconds", age))
 		oldest = max(oldest, age)
 	}
 	ages = append(ages, metric.Attrs(m.service, now, []metric.Metric{metric.Seconds("OldestUnfinishedSeconds", oldest)})...)

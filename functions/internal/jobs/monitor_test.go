@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/pkg/job"
+	"sluice/pkg/index"
 	"sluice/pkg/record"
 )
 
@@ -26,7 +26,7 @@ func (o oldest) OldestUnfinished(context.Context) (record.Time, bool, error) {
 
 func watch(log *bytes.Buffer, now time.Time, reports, copies oldest) monitor {
 	return monitor{
-		kinds:   []watched{{job.Kind{Name: "report"}, reports}, {job.Kind{Name: "copy"}, copies}},
+		kinds:   []watched{{"report", reports}, {"copy", copies}},
 		service: "sluice-test", now: func() time.Time { return now }, logger: slog.New(slog.NewJSONHandler(log, nil)),
 	}
 }
@@ -82,5 +82,23 @@ func TestTheMonitorLogsNoMetricIfATableCannotBeRead(t *testing.T) {
 	}
 	if log.Len() > 0 {
 		t.Errorf("logged %s", log.Bytes())
+	}
+}
+
+type declared struct {
+	index.Store
+	all []index.Declaration
+}
+
+func (d declared) List(context.Context) ([]index.Declaration, error) { return d.all, nil }
+
+func TestAnUnfinishedIndexIsAsOldAsItsLastProgress(t *testing.T) {
+	t.Parallel()
+	all := []index.Declaration{{State: index.Ready, Revision: 1e6}, {State: index.Building, Revision: 3e6}, {State: index.Removing, Revision: 2e6}}
+	if at, ok, err := (declarations{declared{all: all}}).OldestUnfinished(t.Context()); !ok || err != nil || at != record.TimeOf(time.Unix(2, 0)) {
+		t.Errorf("%s %v, error %v", at, ok, err)
+	}
+	if _, ok, err := (declarations{declared{all: all[:1]}}).OldestUnfinished(t.Context()); ok || err != nil {
+		t.Errorf("%v, error %v, although all are ready", ok, err)
 	}
 }
