@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"sluice/internal/localserver"
 	"sluice/pkg/bolt"
@@ -83,10 +84,15 @@ func (s *storage[S]) command(use, short, long string, subcommands ...*cobra.Comm
 	cmd.AddCommand(subcommands...)
 	flags := cmd.PersistentFlags()
 	flags.BoolVar(&s.json, "json", false, "print JSON")
+	s.addFlags(flags)
+	return cmd
+}
+
+// addFlags adds the flags that say where the data is.
+func (s *storage[S]) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.table, "table", s.getenv(s.variable), fmt.Sprintf("DynamoDB table of the %s (env %s)", s.what, s.variable))
 	flags.StringVar(&s.dynamodb, "dynamodb", "", "URL of a DynamoDB endpoint, such as DynamoDB Local")
 	flags.StringVar(&s.dataDir, "data-dir", cmp.Or(s.getenv("DATA_DIR"), defaultDataDir), "data directory of sluice serve (env DATA_DIR)")
-	return cmd
 }
 
 func (s *storage[S]) help() string {

@@ -18,10 +18,14 @@ type usageOptions struct {
 	of   string
 	once bool
 	json bool
+
+	allKeys bool
+	month   string
 }
 
 func usageCommand(getenv func(string) string) *cobra.Command {
 	o := usageOptions{connection: connection{getenv: getenv}}
+	counters, keys := newUsageStorage(getenv), keysBeside()
 	cmd := &cobra.Command{
 		Use:   "usage",
 		Short: "Watch how much of its limits an address or API key uses",
@@ -34,15 +38,33 @@ ends. With --json it prints the service's responses, one per line.
 
 The key needs the scope dashboard, and with --of the scope operator too.
 
+With --all-keys, the command prints what each API key has used in a UTC month, as CSV or
+with --json as JSON, and ends. It asks no service, but reads the counters and the keys: in
+the data directory of "sluice serve", which saves them every minute, or in the DynamoDB
+tables of --table and --keys-table, whose names are outputs of the stack. The counters of
+13 months are kept.
+
 ` + connectionHelp + "\n\n" + exitCodesHelp,
 		Example: `  sluice usage
   sluice usage --of 192.0.2.1 | tail -n +3
   sluice usage --of key:7m3kq2xw9abc
-  sluice usage --json | jq '.seconds[-2].imports'`,
+  sluice usage --json | jq '.seconds[-2].imports'
+  sluice usage --all-keys --month 2026-11 > invoices.csv
+  sluice usage --all-keys --table sluice-CountersTable-1ABCDEF --keys-table sluice-KeysTable-1ABCDEF`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireValues(cmd, "of"); err != nil {
+			if err := requireValues(cmd, "of", "month"); err != nil {
 				return err
+			}
+			if o.allKeys && o.of != "" {
+				return usageError("--all-keys and --of exclude each other")
+			}
+			if o.allKeys {
+				counters.json = o.json
+				return printMonth(cmd, counters, keys, o.month, time.Now())
+			}
+			if o.month != "" {
+				return usageError("--month needs --all-keys")
 			}
 			return watchUsage(cmd.Context(), o, cmd.OutOrStdout())
 		},
@@ -51,6 +73,10 @@ The key needs the scope dashboard, and with --of the scope operator too.
 	cmd.Flags().StringVar(&o.of, "of", "", "address, or key:ID, to watch (default: what counts the requests of this machine)")
 	cmd.Flags().BoolVar(&o.once, "once", false, "show the usage once and end, also on a terminal")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the service's responses as JSON")
+	cmd.Flags().BoolVar(&o.allKeys, "all-keys", false, "print the usage of all API keys in a month")
+	cmd.Flags().StringVar(&o.month, "month", "", "the month, in UTC, such as 2026-11 (default: the current one)")
+	counters.addFlags(cmd.Flags())
+	keys.addFlag(cmd, getenv, "API keys")
 	return cmd
 }
 

@@ -49,6 +49,7 @@ type backend struct {
 	keyFlags    string                 // flags for "sluice keys" that select this backend's API keys
 	writable    func() error           // returns an error if the disk takes no more data or a file is damaged; the field is nil if the records are not on a local disk
 	embedded    *bolt.Stores           // nil with DynamoDB
+	save        func() error           // of the counters' sums; nil with DynamoDB
 	observe     func(httpapi.Observed) // nil without metrics
 	close       func() error
 }
@@ -86,7 +87,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 		settle:    time.Millisecond, // stamps follow the order of transactions and are truncated to the millisecond
 		indexes:   indexes,
 		records:   s.Path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir),
-		writable: func() error { return cmp.Or(s.Health(), probe(dir)) }, embedded: s, close: func() error { return errors.Join(counters.Close(), s.Close()) },
+		writable: func() error { return cmp.Or(s.Health(), probe(dir)) }, embedded: s, save: counters.Save, close: func() error { return errors.Join(counters.Save(), s.Close()) },
 	}
 	if s.Before != "" {
 		b.note = fmt.Sprintf("\n  the layout of the data directory was converted; a backup of before is %s", s.Before)

@@ -25,6 +25,7 @@ const (
 type background struct {
 	runners  []*job.Runner
 	indexes  indexBuilder
+	save     func() error // nil if the server keeps no sums
 	building sync.WaitGroup
 	files    *files.Dir
 	days     int // how many days export files are kept
@@ -64,11 +65,15 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 	}
 	b.stores.ExportJobs, b.stores.ErasureJobs, b.stores.Erasures = exports, erasures, b.erasures(erasures)
 	b.stores.ExportLinks, b.stores.ExportFiles, b.stores.ExportDeleter = files, files, files
-	return &background{runners: []*job.Runner{exports, erasures}, indexes: b.indexes, files: files, days: days, logger: logger}, nil
+	return &background{runners: []*job.Runner{exports, erasures}, indexes: b.indexes, save: b.save, files: files, days: days, logger: logger}, nil
 }
 
-// start runs jobs, builds indexes and removes old files in the background until ctx is done.
-// Jobs that an earlier process left unfinished run first.
+// saveSums is how often the sums of keys are saved, so how old they are in the output of "sluice
+// usage --all-keys".
+const saveSums = time.Minute
+
+// start runs jobs, builds indexes, saves sums and removes old files in the background until ctx is
+// done. Jobs that an earlier process left unfinished run first.
 func (b *background) start(ctx context.Context) error {
 	for _, r := range b.runners {
 		if err := r.Start(ctx); err != nil {
@@ -76,21 +81,33 @@ func (b *background) start(ctx context.Context) error {
 		}
 	}
 	b.building.Go(func() { b.indexes.run(ctx, b.logger) })
-	go func() {
-		daily := time.NewTicker(24 * time.Hour)
-		defer daily.Stop()
-		for {
-			if err := b.files.Expire(b.days); err != nil {
-				b.logger.Error("cannot remove old export files", "error", err)
-			}
-			select {
-			case <-daily.C:
-			case <-ctx.Done():
-				return
-			}
+	go every(ctx, 24*time.Hour, func() {
+		if err := b.files.Expire(b.days); err != nil {
+			b.logger.Error("cannot remove old export files", "error", err)
 		}
-	}()
+	})
+	if b.save != nil {
+		go every(ctx, saveSums, func() {
+			if err := b.save(); err != nil {
+				b.logger.Error("cannot save the usage of API keys by day and month", "error", err)
+			}
+		})
+	}
 	return nil
+}
+
+// every calls f now and then again after each interval, until ctx is done.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		f()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // byKind returns the runners by the name of their kind.

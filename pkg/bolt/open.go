@@ -31,7 +31,9 @@ func OpenLimits(dir string) (*Limits, error) { return openFile(dir, limitsFile, 
 // may be using. Storing the first attribute creates the file.
 func OpenIndexes(dir string) (*Indexes, error) { return openFile(dir, indexesFile, NewIndexes) }
 
-func openSums(dir string) (*Sums, error) { return openFile(dir, sumsFile, NewSums) }
+// OpenSums opens the sums of API keys in the data directory dir, which a running server may be using.
+// Storing the first sum creates the file.
+func OpenSums(dir string) (*Sums, error) { return openFile(dir, sumsFile, NewSums) }
 
 func openFile[S any](dir, name string, open func(path string) (S, error)) (S, error) {
 	if _, err := checkDir(dir); err != nil {
@@ -152,7 +154,7 @@ func (s *Stores) open(dir string, clock entity.Clock) (err error) {
 	if s.Indexes, err = OpenIndexes(dir); err != nil {
 		return err
 	}
-	if s.Sums, err = openSums(dir); err != nil {
+	if s.Sums, err = OpenSums(dir); err != nil {
 		return err
 	}
 	return s.tables(clock)

@@ -37,7 +37,6 @@ import (
 // the floor is not higher. So the floor follows DynamoDB's clock, whatever the clocks of instances show.
 const (
 	closedAfter = 5  // seconds
-	keptMonths  = 13 // the current one included
 	maxClosed   = 20 // closed counters that a response may show before a call of its own removes them
 
 	ledgerRetention = 14 * 31 * 24 * time.Hour
@@ -107,7 +106,7 @@ func parseLedgerName(name string) (code string, p ratelimit.Period, start rateli
 func removable(name string, floor ratelimit.Window) bool {
 	_, p, start, ok := parseLedgerName(name)
 	if ok && p == ratelimit.Month {
-		oldest := time.Unix(int64(ratelimit.Month.Start(floor)), 0).UTC().AddDate(0, 1-keptMonths, 0)
+		oldest := time.Unix(int64(ratelimit.Month.Start(floor)), 0).UTC().AddDate(0, 1-ratelimit.KeptMonths, 0)
 		return start < ratelimit.WindowAt(oldest)
 	}
 	return ok && p.End(start) <= floor

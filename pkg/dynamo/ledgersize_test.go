@@ -118,7 +118,7 @@ func TestALedgerStaysBelowAKilobyte(t *testing.T) {
 						kept++
 					}
 				}
-				if kept != keptMonths {
+				if kept != ratelimit.KeptMonths {
 					t.Errorf("%d months are kept", kept)
 				}
 			})

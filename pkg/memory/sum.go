@@ -12,14 +12,11 @@ import (
 // block is by how much a sum is reserved ahead, unless it has a limit: then by a hundredth of it.
 const block = 1000
 
-const (
-	keptDays   = 3  // the current one included
-	keptMonths = 13 // the current one included
-)
+const keptDays = 3 // the current one included
 
 // sums are the sums of keys. What is used never exceeds what a SumStore has as used: it is reserved
 // ahead in blocks, so that few charges wait for the disk. After a crash, the rest of a block counts as
-// used; after close nothing is lost.
+// used; after Save nothing is lost.
 type sums struct {
 	store  ratelimit.SumStore // nil keeps sums only in memory
 	saving sync.Mutex         // held during SaveSums
@@ -63,7 +60,7 @@ func (s *sums) add(of ratelimit.Sum, amount int64) int64 {
 	return k.used
 }
 
-// NewDurableCounters returns a Counters whose sums of days and months are in store. Close must be
+// NewDurableCounters returns a Counters whose sums of days and months are in store. Save must be
 // called at the end.
 func NewDurableCounters(ctx context.Context, store ratelimit.SumStore) (*Counters, error) {
 	s := NewCounters()
@@ -78,8 +75,8 @@ func NewDurableCounters(ctx context.Context, store ratelimit.SumStore) (*Counter
 	return s, nil
 }
 
-// Close saves the sums. Charges after Close may not be saved.
-func (s *Counters) Close() error {
+// Save stores exactly what is used of each sum. The next charge of each reserves a block again.
+func (s *Counters) Save() error {
 	if s.sums.store == nil {
 		return nil
 	}
@@ -143,7 +140,7 @@ func (s *sums) prune(w ratelimit.Window) map[ratelimit.Sum]int64 {
 	for range keptDays - 1 {
 		oldest[ratelimit.Day] = ratelimit.Day.Start(oldest[ratelimit.Day] - 1)
 	}
-	for range keptMonths - 1 {
+	for range ratelimit.KeptMonths - 1 {
 		oldest[ratelimit.Month] = ratelimit.Month.Start(oldest[ratelimit.Month] - 1)
 	}
 	maps.DeleteFunc(s.known, func(of ratelimit.Sum, _ sum) bool {

@@ -69,7 +69,7 @@ func openSums(t *testing.T, f *fakeSums) *Counters {
 	return s
 }
 
-// After a crash, as without Close, the rest of what was reserved counts as used.
+// After a crash, as without Save, the rest of what was reserved counts as used.
 func TestSumsSurviveAStop(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -78,7 +78,12 @@ func TestSumsSurviveAStop(t *testing.T) {
 		stop       func(*Counters) error
 		day, month int64
 	}{
-		"closed":                  {ratelimit.NoLimit, (*Counters).Close, 2100, 2100},
+		"saved": {ratelimit.NoLimit, (*Counters).Save, 2100, 2100},
+		"saved, charged and killed": {ratelimit.NoLimit, func(s *Counters) error {
+			err := s.Save()
+			_, other := chargeRecords(s, noon, 1, ratelimit.NoLimit)
+			return errors.Join(err, other)
+		}, 3100, 3100},
 		"killed, without a limit": {ratelimit.NoLimit, func(*Counters) error { return nil }, 2400, 2400},
 		"killed, with a limit":    {5000, func(*Counters) error { return nil }, 2100, 2400}, // a charge takes more than a hundredth
 	} {
@@ -171,7 +176,7 @@ func TestOldSumsAreRemoved(t *testing.T) {
 	for of := range f.sums {
 		counts[of.Period]++
 	}
-	if counts[ratelimit.Day] != keptDays || counts[ratelimit.Month] != keptMonths || len(s.sums.known) != keptDays+keptMonths {
+	if counts[ratelimit.Day] != keptDays || counts[ratelimit.Month] != ratelimit.KeptMonths || len(s.sums.known) != keptDays+ratelimit.KeptMonths {
 		t.Errorf("%v are kept", counts)
 	}
 }

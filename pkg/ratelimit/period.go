@@ -43,6 +43,9 @@ func (p Period) End(w Window) Window {
 	}
 }
 
+// KeptMonths is how many months a Store keeps what a key has used in them, the current one included.
+const KeptMonths = 13
+
 // Sum names a counter of a key in a day or a month.
 type Sum struct {
 	Identity string
