@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -71,7 +72,7 @@ func setLimitsCommand(o *rowStorage) *cobra.Command {
 	var r ratelimit.Row
 	var expiresIn string
 	cmd := &cobra.Command{
-		Use:   "set CIDR|key:ID [--records N] [--imports N] [--requests N] [--action ACTION] [--expires-in TIME] [--note TEXT]",
+		Use:   "set CIDR|key:ID [--records N] [--imports N] [--requests N] [--records-per-month N] [--action ACTION] [--expires-in TIME] [--note TEXT]",
 		Short: "Set or replace the row of a block or a key",
 		Long: `Set or replace the row of a CIDR block, an address or an API key.
 
@@ -84,7 +85,8 @@ Actions:
              the limits would have refused
 
 For a limit that is not given, the default of the service applies. A row with only
---action limit gives an address in a block, or a key, the defaults.`,
+--action limit gives an address in a block, or a key, the defaults. Quotas by day and
+month, and --export-jobs, are only for keys.`,
 		Example: `  sluice limits set 192.0.2.0/24 --records 1000 --note "partner, ticket 17"
   sluice limits set key:7m3kq2xw9abc --records 1000 --imports 400 --note "acme, plan pro"
   sluice limits set 198.51.100.7 --action block --expires-in 12h
@@ -191,13 +193,13 @@ func readRows(cmd *cobra.Command, o *rowStorage) (rows []ratelimit.Row, invalid 
 
 func printRows(w io.Writer, rows []ratelimit.Row, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ROW\tACTION\tRECORDS\tIMPORTS\tREQUESTS\tUPDATED\tEXPIRES\tNOTE")
+	fmt.Fprintln(table, "ROW\tACTION\tRECORDS\tIMPORTS\tREQUESTS\tQUOTAS\tUPDATED\tEXPIRES\tNOTE")
 	for _, r := range rows {
 		expires := rowExpires(r)
 		if r.Expired(now) {
 			expires = "expired"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests), quotasOf(r),
 			r.UpdatedAt.Format(time.RFC3339), expires, r.Note)
 	}
 	return table.Flush()
@@ -334,7 +336,25 @@ func describeRow(r ratelimit.Row) string {
 	if r.Action == ratelimit.ActionBlock {
 		return fmt.Sprintf("%s: block", r.Name())
 	}
-	return fmt.Sprintf("%s: %s, records %s, imports %s, requests %s", r.Name(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests))
+	text := fmt.Sprintf("%s: %s, records %s, imports %s, requests %s", r.Name(), r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests))
+	if quotas := quotasOf(r); quotas != "" {
+		text += ", quotas: " + quotas
+	}
+	return text
+}
+
+// quotasOf returns the quotas of a row, such as "5000000 records/month, export jobs"; "" if it has none.
+func quotasOf(r ratelimit.Row) string {
+	var all []string
+	for _, q := range r.AllQuotas() {
+		if q.Limit > 0 {
+			all = append(all, fmt.Sprintf("%d %s/%v", q.Limit, q.Counter, q.Period))
+		}
+	}
+	if r.ExportJobs {
+		all = append(all, "export jobs")
+	}
+	return strings.Join(all, ", ")
 }
 
 func rowExpires(r ratelimit.Row) string {

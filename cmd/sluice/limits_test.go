@@ -55,7 +55,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 		do(`no row applies`, "check", c.address)
 		do(`^`+c.address+`/32: limit, records default, imports default, requests 30\. All instances apply it within 60 seconds\.\n$`, "set", c.address, "--requests", "30", "--note", "Ada's laptop")
 		await(http.StatusOK, "30")
-		do(`^ROW +ACTION +RECORDS +IMPORTS +REQUESTS +UPDATED +EXPIRES +NOTE\n`+c.address+`/32 +limit +default +default +30 +\S+Z +never +Ada's laptop\n$`, "list")
+		do(`^ROW +ACTION +RECORDS +IMPORTS +REQUESTS +QUOTAS +UPDATED +EXPIRES +NOTE\n`+c.address+`/32 +limit +default +default +30 +\S+Z +never +Ada's laptop\n$`, "list")
 		do(`"action": "block"`, "set", c.address, "--action", "block", "--expires-in", "1h", "--json")
 		await(http.StatusForbidden, "200")
 		do(`: block, expires: 20\S+Z\n$`, "check", c.address)

@@ -38,10 +38,12 @@ func noteThatPlansNeedKeys(cmd *cobra.Command, getenv func(string) string, deplo
 func setPlansCommand(o *rowStorage) *cobra.Command {
 	var r ratelimit.Row
 	cmd := &cobra.Command{
-		Use:     "set NAME [--records N] [--imports N] [--requests N] [--note TEXT]",
-		Short:   "Set or replace a plan",
-		Long:    "Set or replace a plan. For a limit that is not given, the default of the service applies.",
-		Example: `  sluice plans set pro --records 1000 --imports 400 --note "99 a month"`,
+		Use:   "set NAME [--records N] [--imports N] [--requests N] [--records-per-month N] [--imports-per-day N] [--note TEXT]",
+		Short: "Set or replace a plan",
+		Long: `Set or replace a plan. For a limit that is not given, the default of the service applies.
+Days and months have a quota only if one is given. Export jobs are outside the quota of
+records, so a key with one may create them only with --export-jobs.`,
+		Example: `  sluice plans set pro --records 1000 --imports 400 --records-per-month 5000000 --note "99 a month"`,
 		Args:    oneArg("the name of one plan"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkLimitFlags(cmd); err != nil {
@@ -110,13 +112,13 @@ func listPlans(cmd *cobra.Command, o *rowStorage, keys *keysReader) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PLAN\tRECORDS\tIMPORTS\tREQUESTS\tKEYS\tUPDATED\tNOTE")
+	fmt.Fprintln(w, "PLAN\tRECORDS\tIMPORTS\tREQUESTS\tQUOTAS\tKEYS\tUPDATED\tNOTE")
 	for _, p := range plans {
 		n := "unknown"
 		if p.Keys != nil {
 			n = strconv.Itoa(*p.Keys)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Plan, orDefault(p.Records), orDefault(p.Imports), orDefault(p.Requests), n, p.UpdatedAt.Format(time.RFC3339), p.Note)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Plan, orDefault(p.Records), orDefault(p.Imports), orDefault(p.Requests), quotasOf(p.Row), n, p.UpdatedAt.Format(time.RFC3339), p.Note)
 	}
 	return w.Flush()
 }
@@ -184,13 +186,13 @@ func removePlan(cmd *cobra.Command, o *rowStorage, keys *keysReader, name string
 	return nil
 }
 
-var limitFlags = []string{"records", "imports", "requests"}
+var limitFlags = []string{"records", "imports", "requests", "records-per-day", "records-per-month", "imports-per-day", "imports-per-month"}
 
 // checkLimitFlags rejects limits below 1.
 func checkLimitFlags(cmd *cobra.Command) error {
 	for _, name := range limitFlags {
 		if n, _ := cmd.Flags().GetInt64(name); cmd.Flags().Changed(name) && n < 1 {
-			return usageError("--%s %d must be at least 1; omit it for the default, or use \"sluice limits set\" with --action block", name, n)
+			return usageError("--%s %d must be at least 1; omit it for the default (of a quota, none), or use \"sluice limits set\" with --action block", name, n)
 		}
 	}
 	return nil
@@ -200,15 +202,20 @@ func addLimitFlags(cmd *cobra.Command, r *ratelimit.Row) {
 	cmd.Flags().Int64Var(&r.Records, "records", 0, "records per second, over all export routes")
 	cmd.Flags().Int64Var(&r.Imports, "imports", 0, "calls per second, over all import routes")
 	cmd.Flags().Int64Var(&r.Requests, "requests", 0, "requests per second to each route")
+	cmd.Flags().Int64Var(&r.RecordsPerDay, "records-per-day", 0, "quota of records of a key in a UTC day")
+	cmd.Flags().Int64Var(&r.RecordsPerMonth, "records-per-month", 0, "quota of records of a key in a calendar month (UTC)")
+	cmd.Flags().Int64Var(&r.ImportsPerDay, "imports-per-day", 0, "quota of imports of a key in a UTC day")
+	cmd.Flags().Int64Var(&r.ImportsPerMonth, "imports-per-month", 0, "quota of imports of a key in a calendar month (UTC)")
+	cmd.Flags().BoolVar(&r.ExportJobs, "export-jobs", false, "let keys with a quota of records create export jobs, which it does not count")
 }
 
 // putRow completes r, stores it and prints it.
 func putRow(cmd *cobra.Command, o *rowStorage, r ratelimit.Row, now time.Time) error {
-	switch set := slices.ContainsFunc(limitFlags, cmd.Flags().Changed); {
+	switch set := r.ExportJobs || slices.ContainsFunc(limitFlags, cmd.Flags().Changed); {
 	case r.Plan != "" && !set:
-		return usageError("the plan would set nothing; set --records, --imports or --requests")
+		return usageError("the plan would set nothing; set --records, --imports, --requests or a quota")
 	case r.Plan == "" && !set && !cmd.Flags().Changed("action"):
-		return usageError("the row would set nothing; set --records, --imports, --requests or --action (--action limit for the defaults)")
+		return usageError("the row would set nothing; set --records, --imports, --requests, a quota or --action (--action limit for the defaults)")
 	}
 	r, err := ratelimit.NewRow(r, now)
 	if err != nil {

@@ -51,6 +51,19 @@ func TestPlansOfARunningServer(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	run(0, "ROW", "", "limits", "list")
+	const quotas = "9000 records/day, 7 imports/month, export jobs"
+	flags := []string{"--records-per-day", "9000", "--imports-per-month", "7", "--export-jobs"}
+	run(0, "key:"+idOf(key)+": limit, records default, imports default, requests default, quotas: "+quotas+". All", "", append([]string{"limits", "set", "key:" + idOf(key)}, flags...)...)
+	await(key, `80;w=1, "requests";q=200;w=1, "records-day";q=9000`)
+	run(0, "plan:pro: limit, records 80", "", append([]string{"plans", "set", "pro", "--records", "80"}, flags...)...)
+	for _, list := range [][]string{{"limits", "list"}, {"plans", "list"}} {
+		if out, _ := run(0, "", "", list...); !strings.Contains(out, "QUOTAS") || !strings.Contains(out, quotas) {
+			t.Errorf("%s", out)
+		}
+		if out, _ := run(0, "", "", append(list, "--json")...); !strings.Contains(out, `"records_per_day": 9000`) || !strings.Contains(out, `"imports_per_month": 7`) || !strings.Contains(out, `"export_jobs": true`) {
+			t.Errorf("%s", out)
+		}
+	}
 	run(0, "", "", "limits", "remove", "key:"+idOf(key))
 	await(key, "80")
 	run(0, "The key "+idOf(key)+" has the plan none.", "", "keys", "set-plan", idOf(key), "--none")
@@ -70,11 +83,13 @@ func TestPlansSayThatTheyNeedKeys(t *testing.T) {
 		t.Errorf("%s", stderr)
 	}
 	for args, says := range map[string]string{
+		"set pro --records-per-day 0": "at least 1", "set pro --imports-per-month 1000000000001": "the quota of imports per month",
 		"set pro": "would set nothing", "set Pro --records 1": "1 to 32 of the characters", "set pro --records 0": "at least 1", "set pro --imports 901": "above 900",
 		"remove plan:pro": "1 to 32 of the characters",
 	} {
 		wantRun(t, inEnv(t, env, append([]string{"plans"}, strings.Fields(args)...)...), exitUsage, "", says)
 	}
+	wantRun(t, inEnv(t, env, "limits", "set", "192.0.2.0/24", "--imports-per-day", "1"), exitUsage, "", "only API keys and plans have quotas")
 	wantRun(t, inEnv(t, env, "limits", "set", "plan:pro", "--records", "1"), exitUsage, "", `"sluice plans" manages plans`)
 	wantRun(t, inEnv(t, []string{"LIMITS_TABLE=limits", "AWS_REGION=us-east-1"}, "plans", "remove", "pro"), exitUsage, "", "--keys-table")
 }

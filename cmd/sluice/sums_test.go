@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 
 	"sluice/pkg/client"
@@ -41,5 +43,41 @@ func TestSumsSurviveRestarts(t *testing.T) {
 	s = startIn(t, env)
 	if u := use(s, 1); u.Month.Imports < 11 || u.Month.Imports > 11+1000 {
 		t.Errorf("after kill -9: %+v", u.Month)
+	}
+}
+
+// After kill -9 the rest of a block of a hundredth counts as used, so nothing is admitted twice.
+func TestAQuotaSurvivesKills(t *testing.T) {
+	t.Parallel()
+	const quota, kills = 300, 3
+	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
+	wantRun(t, inEnv(t, env, "plans", "set", "pro", "--imports", "900", "--requests", "900", "--imports-per-month", strconv.Itoa(quota)), 0, "plan:pro", "")
+	key := createKey(t, env, "--scope", "import", "--scope", "dashboard", "--plan", "pro")
+	admitted := 0
+	for n := range kills + 1 {
+		s := startIn(t, env)
+		c := s.client(t)
+		for range 50 + n*quota {
+			r := c.check(t, "POST", "/create_event", `{"name":"n"}`, "Authorization", "Bearer "+key)
+			if r.status == 429 && strings.Contains(r.body, "your quota of 300 imports per month is used up") {
+				break
+			}
+			if r.status == 201 {
+				admitted++
+			} else if r.status != 429 { // of the second
+				t.Fatalf("%d %s", r.status, r.body)
+			}
+		}
+		if n < kills {
+			s.Kill()
+			continue
+		}
+		var u client.Usage
+		if r := c.check(t, "GET", "/usage", "", "Authorization", "Bearer "+key); json.Unmarshal([]byte(r.body), &u) != nil || u.Month.Imports != quota || u.Month.Limits.Imports != quota || u.Day.Limits.Imports != 0 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	}
+	if admitted > quota || admitted < quota-kills*quota/100 {
+		t.Errorf("%d admitted of %d, with %d kills", admitted, quota, kills)
 	}
 }

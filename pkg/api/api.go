@@ -97,9 +97,16 @@ type Usage struct {
 
 // UsagePeriod is the usage of an API key in a day or a month.
 type UsagePeriod struct {
-	Start   int64 `json:"start"` // Unix time at which the period began
-	Records int64 `json:"records"`
-	Imports int64 `json:"imports"`
+	Start   int64       `json:"start"` // Unix time at which the period began
+	Records int64       `json:"records"`
+	Imports int64       `json:"imports"`
+	Limits  UsageQuotas `json:"limits"`
+}
+
+// UsageQuotas are the quotas of a day or a month. 0 means that there is none; it is absent from JSON.
+type UsageQuotas struct {
+	Records int64 `json:"records,omitzero"`
+	Imports int64 `json:"imports,omitzero"`
 }
 
 // Caller describes the API key of a request.

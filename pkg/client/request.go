@@ -36,6 +36,7 @@ type (
 	UsageLimits = api.UsageLimits
 	UsageSecond = api.UsageSecond
 	UsagePeriod = api.UsagePeriod
+	UsageQuotas = api.UsageQuotas
 )
 
 // Usage returns what an address or API key has used in the last 60 seconds; the most recent

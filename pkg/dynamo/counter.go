@@ -120,7 +120,7 @@ func notConnected(err error) aws.Ternary {
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
-			return ratelimit.Result{}, nil
+			return ratelimit.Result{Window: s.Place(key)}, nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)

@@ -112,13 +112,25 @@ func removable(name string, floor ratelimit.Window) bool {
 	return ok && p.End(start) <= floor
 }
 
+// Place implements ratelimit.Placer.
+func (s *Counters) Place(key ratelimit.Key) ratelimit.Window {
+	if _, ok := ratelimit.KeyID(key.Identity); !ok {
+		return key.Window
+	}
+	return s.place(key, s.ledgers.get(ledgerID{key.Identity, key.Group}))
+}
+
+func (s *Counters) place(key ratelimit.Key, seen seenLedger) ratelimit.Window {
+	return max(key.Window+s.clock.correction(), seen.floor)
+}
+
 // chargeKey is Charge for an identity that is a key. It is one UpdateItem unless another instance has
 // raised the floor in the meantime.
 func (s *Counters) chargeKey(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	id := ledgerID{key.Identity, key.Group}
 	for range ledgerTries {
 		seen := s.ledgers.get(id)
-		u := ledgerUpdate{table: s.table, id: id, costs: costs, window: max(key.Window+s.clock.correction(), seen.floor)}
+		u := ledgerUpdate{table: s.table, id: id, costs: costs, window: s.place(key, seen)}
 		u.clean(seen)
 		item, date, err := s.sendUpdate(ctx, u.input())
 		var refused *types.ConditionalCheckFailedException

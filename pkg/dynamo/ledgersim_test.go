@@ -30,9 +30,12 @@ const simulatedLedgers = 100
 // change. Instances have wrong clocks that jump, start cold, lose responses, and are frozen for days
 // between reading their clock and sending. The table interprets the expressions of each update.
 //
+// In a third of the seeds, all plans have the same quotas by day and month, and in another third each has
+// its own or none.
+//
 // It checks that no second, day or month is charged above the highest of its limits, and that sums are
-// exact; that a refusal is right; that a counter that was removed is not charged again; that the floor
-// never goes back, and never beyond DynamoDB's time; and that an item stays below 1 KB.
+// exact; that a refusal is right, also one that no call was needed for; that a counter that was removed is
+// not charged again; that the floor never goes back, and never beyond DynamoDB's time.
 func TestLedgerSimulation(t *testing.T) {
 	first, n := uint64(0), uint64(simulatedLedgers)
 	if text, ok := os.LookupEnv("LEDGER_SEEDS"); ok {
@@ -63,7 +66,7 @@ func TestLedgerSimulation(t *testing.T) {
 	if n < simulatedLedgers {
 		return
 	}
-	for _, what := range []string{"admitted", "refused", "full windows", "late", "lost", "jumps", "cold", "removed", "floor ahead", "plan changes", "days", "months"} {
+	for _, what := range []string{"admitted", "refused", "full windows", "full quotas", "unread", "late", "lost", "jumps", "cold", "removed", "floor ahead", "plan changes", "days", "months"} {
 		if total[what] == 0 {
 			t.Errorf("%s: never happened", what)
 		}
@@ -80,6 +83,8 @@ type ledgerWorld struct {
 	pauses time.Duration // longest of the rare pauses
 	most   int           // instances
 	faults float64
+	quotas ratelimit.Quotas // of all plans; zero if each has its own or none
+	varied bool             // whether each plan has its own
 
 	mu        sync.Mutex
 	net       *rand.Rand    // of the network; rng is the test's
@@ -92,7 +97,7 @@ type ledgerWorld struct {
 	instances []*ledgerInstance
 	limits    ratelimit.Limits
 	tally     map[string]int
-	acked     map[string]int64 // by identity, rule and window, as instances were told
+	acked     map[string]int64 // by item and attribute, as instances were told
 }
 
 type ledgerInstance struct {
@@ -100,6 +105,7 @@ type ledgerInstance struct {
 	limiter  *ratelimit.Limiter
 	ahead    time.Duration
 	jumps    int              // of its clock
+	learned  bool             // whether it has compared its clock with the table's since the last jump
 	limits   ratelimit.Limits // as it knows the plan
 }
 
@@ -115,12 +121,40 @@ func newLedgerWorld(t *testing.T, seed uint64) *ledgerWorld {
 		w.skew = []time.Duration{0, 2 * time.Second, 2 * time.Second, 10 * time.Second, 26 * time.Hour}[rng.IntN(5)]
 		w.faults = []float64{0, 0.02, 0.2}[rng.IntN(3)]
 	}
+	switch rng.IntN(3) {
+	case 0:
+		w.quotas = w.someQuotas()
+	case 1:
+		w.varied = true
+	}
 	w.limits = w.plan()
 	return w
 }
 
 func (w *ledgerWorld) plan() ratelimit.Limits {
-	return ratelimit.Limits{Records: 1 + w.rng.Int64N(60), Imports: 1 + w.rng.Int64N(30), Requests: 1 + w.rng.Int64N(40), Action: ratelimit.ActionLimit}
+	l := ratelimit.Limits{Records: 1 + w.rng.Int64N(60), Imports: 1 + w.rng.Int64N(30), Requests: 1 + w.rng.Int64N(40), Quotas: w.quotas, Action: ratelimit.ActionLimit}
+	if w.varied {
+		l.Quotas = w.someQuotas()
+	}
+	return l
+}
+
+// someQuotas leaves out each quota with a probability of a third.
+func (w *ledgerWorld) someQuotas() ratelimit.Quotas {
+	one := func(most int64) int64 {
+		if w.rng.IntN(3) == 0 {
+			return 0
+		}
+		return 1 + w.rng.Int64N(most)
+	}
+	return ratelimit.Quotas{RecordsPerDay: one(100), RecordsPerMonth: one(200), ImportsPerDay: one(20), ImportsPerMonth: one(40)}
+}
+
+// untilTheEnd returns the time until just before a day or a month ends.
+func (w *ledgerWorld) untilTheEnd() time.Duration {
+	now := time.Now()
+	end := time.Unix(int64([]ratelimit.Period{ratelimit.Day, ratelimit.Month}[w.rng.IntN(2)].End(ratelimit.WindowAt(now))), 0)
+	return end.Sub(now) - time.Duration(w.rng.Int64N(int64(4*w.gap)))
 }
 
 func (w *ledgerWorld) fail(format string, args ...any) {
@@ -168,6 +202,9 @@ func (w *ledgerWorld) run() {
 		if w.rng.IntN(40) == 0 {
 			time.Sleep(time.Duration(w.rng.Int64N(int64(w.pauses))))
 		}
+		if w.rng.IntN(60) == 0 {
+			time.Sleep(w.untilTheEnd())
+		}
 		w.mu.Lock()
 		if w.rng.IntN(20) == 0 {
 			w.limits = w.plan()
@@ -186,6 +223,7 @@ func (w *ledgerWorld) run() {
 		if w.skew > 0 && w.rng.IntN(30) == 0 {
 			inst.ahead = w.clock()
 			inst.jumps++
+			inst.learned = false
 			w.tally["jumps"]++
 		}
 		limits := inst.limits
@@ -205,9 +243,22 @@ func (w *ledgerWorld) charge(inst *ledgerInstance, r ratelimit.Request) {
 	w.mu.Lock()
 	jumps, begun := inst.jumps, time.Now()
 	w.mu.Unlock()
+	asked := r
+	asked.Records += int64(len(r.Route.Name) % 3) // a list may find fewer than it asks for
+	if d, refused := inst.limiter.Precheck(asked); refused {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.tally["unread"]++
+		w.judgeRefusal(r, d)
+		if at := time.Now().Unix(); inst.learned && inst.jumps == jumps && (int64(d.Window) < at-closedAfter || int64(d.Window) > at+closedAfter) {
+			w.fail("a clock that can be corrected refuses in window %d at %d", d.Window, at)
+		}
+		return
+	}
 	d, err := inst.limiter.Charge(context.Background(), r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	inst.learned = inst.jumps == jumps && (inst.learned || err == nil && !d.Local && !d.Counts[0].Unknown)
 	switch {
 	case err == nil && (inst.jumps != jumps || time.Since(begun) > 2*time.Second): // the decision shows the current window, not that of the charge
 	case err != nil:
@@ -218,11 +269,10 @@ func (w *ledgerWorld) charge(inst *ledgerInstance, r ratelimit.Request) {
 	case d.Allowed:
 		w.tally["admitted"]++
 		for _, c := range d.Counts {
-			name := fmt.Sprint(r.Subject.Identity, r.Route.Group(), c.Rule.Counter, d.Window)
-			w.acked[name] += c.Cost
-			id := ledgerPartition(r.Subject.Identity, r.Route.Group()) + " " + ledgerName(c.Rule.Counter, ratelimit.Second, d.Window)
-			if c.Cost > 0 && w.acked[name] > max(w.highest[id], c.Rule.Limit) {
-				w.fail("%s: %d acknowledged, the highest limit was %d", name, w.acked[name], w.highest[id])
+			id := ledgerPartition(r.Subject.Identity, r.Route.Group()) + " " + ledgerName(c.Rule.Counter, c.Rule.Period, d.Window)
+			w.acked[id] += c.Cost
+			if c.Cost > 0 && w.acked[id] > max(w.highest[id], c.Rule.Limit) {
+				w.fail("%s: %d acknowledged, the highest limit was %d", id, w.acked[id], w.highest[id])
 			}
 		}
 	default:
@@ -235,10 +285,10 @@ func (w *ledgerWorld) charge(inst *ledgerInstance, r ratelimit.Request) {
 func (w *ledgerWorld) judgeRefusal(r ratelimit.Request, d ratelimit.Decision) {
 	full := false
 	for _, c := range d.Counts {
-		id := ledgerPartition(r.Subject.Identity, r.Route.Group()) + " " + ledgerName(c.Rule.Counter, ratelimit.Second, d.Window)
+		id := ledgerPartition(r.Subject.Identity, r.Route.Group()) + " " + ledgerName(c.Rule.Counter, c.Rule.Period, d.Window)
 		full = full || c.Cost > 0 && w.applied[id]+c.Cost > c.Rule.Limit
 		if c.Cost == 1 && w.applied[id] == c.Rule.Limit {
-			w.tally["full windows"]++
+			w.tally["full "+map[bool]string{true: "windows", false: "quotas"}[c.Rule.Period == ratelimit.Second]]++
 		}
 	}
 	if !full {
@@ -370,8 +420,14 @@ func (w *ledgerWorld) add(pk, attribute string, amount int64, rooms map[string]i
 	if w.applied[id] > w.highest[id] {
 		w.fail("%s is charged to %d, the highest limit was %d", id, w.applied[id], w.highest[id])
 	}
-	if _, p, _, _ := parseLedgerName(attribute); p == ratelimit.Second && limit == ratelimit.NoLimit {
+	code, p, _, _ := parseLedgerName(attribute)
+	if p == ratelimit.Second && limit == ratelimit.NoLimit {
 		w.fail("%s is charged without a condition", id)
+	}
+	for _, q := range w.quotas.AllQuotas() {
+		if p == q.Period && code == counterCode(q.Counter) && q.Limit > 0 && w.applied[id] > q.Limit {
+			w.fail("%s is charged to %d, the quota is %d", id, w.applied[id], q.Limit)
+		}
 	}
 	if w.removed[id] {
 		w.fail("%s was removed and is charged again", id)

@@ -31,6 +31,9 @@ type LimitsClient interface {
 //	records     N  absent means the default
 //	imports     N  absent means the default
 //	requests    N  absent means the default
+//	records_per_day, records_per_month, imports_per_day, imports_per_month
+//	            N  absent means none
+//	export_jobs N  1 if set
 //	note        S  absent if empty
 //	expires_at  N  Unix time in seconds, for the TTL; absent if the row does not expire
 type Limits struct {
@@ -134,10 +137,13 @@ func rowToItem(r ratelimit.Row) attributeValues {
 		"action":     text(string(r.Action)),
 		"updated_at": number(r.UpdatedAt.Unix()),
 	}
-	for name, limit := range map[string]int64{"records": r.Records, "imports": r.Imports, "requests": r.Requests} {
-		if limit != 0 {
-			item[name] = number(limit)
+	for name, limit := range limitsOf(&r) {
+		if *limit != 0 {
+			item[name] = number(*limit)
 		}
+	}
+	if r.ExportJobs {
+		item["export_jobs"] = number(1)
 	}
 	if r.Note != "" {
 		item["note"] = text(r.Note)
@@ -146,6 +152,15 @@ func rowToItem(r ratelimit.Row) attributeValues {
 		item["expires_at"] = number(r.ExpiresAt.Unix())
 	}
 	return item
+}
+
+// limitsOf returns where r has the number of each attribute.
+func limitsOf(r *ratelimit.Row) map[string]*int64 {
+	return map[string]*int64{
+		"records": &r.Records, "imports": &r.Imports, "requests": &r.Requests,
+		"records_per_day": &r.RecordsPerDay, "records_per_month": &r.RecordsPerMonth,
+		"imports_per_day": &r.ImportsPerDay, "imports_per_month": &r.ImportsPerMonth,
+	}
 }
 
 func rowFromItem(item attributeValues) (r ratelimit.Row, err error) {
@@ -157,7 +172,10 @@ func rowFromItem(item attributeValues) (r ratelimit.Row, err error) {
 	}
 	r.Action, r.Note = ratelimit.Action(read.text("action")), read.optionalText("note")
 	r.UpdatedAt, r.ExpiresAt = unixTime(read.optionalNumber("updated_at")), unixTime(read.optionalNumber("expires_at"))
-	r.Records, r.Imports, r.Requests = read.optionalNumber("records"), read.optionalNumber("imports"), read.optionalNumber("requests")
+	for name, limit := range limitsOf(&r) {
+		*limit = read.optionalNumber(name)
+	}
+	r.ExportJobs = read.optionalNumber("export_jobs") != 0
 	if err = cmp.Or(read.err(), err); err == nil {
 		err = r.Validate()
 	}

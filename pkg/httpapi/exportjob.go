@@ -11,6 +11,12 @@ import (
 )
 
 func createExportJob(s *service, r *request) (response, error) {
+	if r.subject.ByKey() && !r.subject.Limits.MayCreateExportJobs() {
+		return response{}, &apiError{
+			status: http.StatusForbidden, code: "export_jobs_not_allowed",
+			detail: "your API key has a quota of records, which does not count export jobs, and its plan does not allow export jobs; list the records instead, or ask the operator",
+		}
+	}
 	var o api.ExportOrder
 	err := record.Decoders{
 		"id":           record.Text(&o.ID, record.CheckID),

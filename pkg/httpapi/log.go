@@ -35,8 +35,8 @@ type logEntry struct {
 //
 //	Allowed, Refused, Blocked         requests, by decision
 //	Observed                          requests that exceed a limit and pass only because of ActionObserve
-//	RefusedByRecords, …Imports, …Requests
-//	                                  refusals by rule; one refusal may count for several rules
+//	RefusedByRecords, …Imports, …Requests, …Quota
+//	                                  refusals by rule, or by a quota; one refusal may count for several
 //	LocalRefusals                     refusals without a call to the counter store
 //	ChargeLatency                     milliseconds spent in the counter store; absent without a call
 //	ChargeFailures                    charges that failed
@@ -98,6 +98,9 @@ func (s *service) logRequest(ctx context.Context, r *request) {
 	if (s.Service == "" || s.Metrics == MetricsNone) && l.status == http.StatusTooManyRequests { // otherwise metrics say it
 		optional("refused_by", strings.Join(d.Violated(), ","))
 	}
+	if q, ok := d.Quota(); ok {
+		optional("quota", q.Rule.Name)
+	}
 	if l.limitsErr != nil {
 		optional("limits_error", l.limitsErr.Error())
 	}
@@ -135,7 +138,12 @@ func decisions(r *request) (all []metric.Metric) {
 	case l.chargeErr == nil:
 		count("Refused")
 		for _, rule := range d.Violated() {
-			count(refusedBy[rule])
+			if name, ok := refusedBy[rule]; ok {
+				count(name)
+			}
+		}
+		if _, ok := d.Quota(); ok {
+			count("RefusedByQuota")
 		}
 	}
 	if d.Observed {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -123,10 +124,31 @@ func refusal(d ratelimit.Decision, by ratelimit.Subject) error {
 			detail: "the operator has blocked your " + blocked + ", so nothing was done; do not repeat the request",
 		}
 	}
+	if c, ok := d.Quota(); ok {
+		return overQuota(d, c)
+	}
 	violated := d.Violated()
 	return &apiError{
 		status: http.StatusTooManyRequests, code: "rate_limit_exceeded", violated: violated,
 		detail: fmt.Sprintf("the limit of %s per second is reached; wait until the window resets at %d (Unix time), then continue", strings.Join(violated, " and "), d.Window.Reset()),
+	}
+}
+
+// overQuota returns the error for a request that exceeds the quota of c.
+func overQuota(d ratelimit.Decision, c ratelimit.Count) error {
+	var state string
+	switch ends := time.Unix(d.End(c), 0).UTC().Format(time.RFC3339); {
+	case c.Unknown:
+		state = fmt.Sprintf("is less than the %d that the request takes; ask for fewer. It ends at %s", c.Cost, ends)
+	case c.Left() > 0:
+		state = fmt.Sprintf("has %d left, fewer than the request takes; ask for fewer, or wait until it ends at %s", c.Left(), ends)
+	default:
+		state = fmt.Sprintf("is used up, with 0 left; wait until it ends at %s", ends)
+	}
+	return &apiError{
+		status: http.StatusTooManyRequests, code: "rate_limit_exceeded", violated: d.Violated(),
+		header: http.Header{"Retry-After": {strconv.Itoa(d.RetryAfter())}},
+		detail: fmt.Sprintf("your quota of %d %s per %v %s", c.Rule.Limit, c.Rule.Counter, c.Rule.Period, state),
 	}
 }
 
@@ -209,7 +231,7 @@ func (r *request) problem(err error) response {
 	out := response{status: e.status, header: http.Header{"Content-Type": {"application/problem+json"}}}
 	maps.Copy(out.header, e.header)
 	again := e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable
-	if again {
+	if again && out.header.Get("Retry-After") == "" {
 		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))
 	}
 	p := e.problem(r.id)

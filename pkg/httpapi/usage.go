@@ -12,10 +12,9 @@ import (
 )
 
 // getUsage responds with the usage of the last 60 seconds, and of a key also that of the day and the
-// month. By default, that is the usage of the
-// identity by which the caller is counted. An operator can name another identity in the query,
-// with the parameter address (an IP address, or a prefix such as 2001:db8::/64) or with the
-// parameter key (the id of an API key).
+// month. By default, that is the usage of the identity by which the caller is counted. An operator can
+// name another identity in the query, with the parameter address (an IP address, or a prefix such as
+// 2001:db8::/64) or with the parameter key (the id of an API key).
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address", "key")
 	address, subject := r.client, r.subject
@@ -64,8 +63,8 @@ func getUsage(s *service, r *request) (response, error) {
 		Limit:   min(limits.Records, limits.Imports, limits.Requests),
 		Limits:  api.UsageLimits{Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests},
 		Seconds: make([]api.UsageSecond, len(use.Seconds)),
-		Day:     periodOf(use.Day),
-		Month:   periodOf(use.Month),
+		Day:     periodOf(use.Day, limits.RecordsPerDay, limits.ImportsPerDay),
+		Month:   periodOf(use.Month, limits.RecordsPerMonth, limits.ImportsPerMonth),
 		Caller:  callerOf(r),
 	}
 	for i, w := range use.Seconds {
@@ -85,11 +84,11 @@ func callerOf(r *request) api.Caller {
 	return c
 }
 
-func periodOf(p *ratelimit.PeriodUsage) *api.UsagePeriod {
+func periodOf(p *ratelimit.PeriodUsage, records, imports int64) *api.UsagePeriod {
 	if p == nil {
 		return nil
 	}
-	return &api.UsagePeriod{Start: int64(p.Start), Records: p.Records, Imports: p.Imports}
+	return &api.UsagePeriod{Start: int64(p.Start), Records: p.Records, Imports: p.Imports, Limits: api.UsageQuotas{Records: records, Imports: imports}}
 }
 
 func (s *service) limitedRoutes() (routes []ratelimit.Route) {

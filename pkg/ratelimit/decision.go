@@ -9,10 +9,13 @@ import (
 	"time"
 )
 
-// RetryAfter is the Retry-After header of a 429 or 503, in seconds: the length of a window.
-// The window usually ends sooner, but the header cannot hold a fraction (RFC 9110, section
+// RetryAfter is the Retry-After header of a 503, and of a 429 that no quota causes, in seconds: the length of
+// a window. The window usually ends sooner, but the header cannot hold a fraction (RFC 9110, section
 // 10.2.3), and 0 would make clients retry immediately.
 const RetryAfter = int(WindowLength / time.Second)
+
+// maxRetryAfter is the highest Retry-After, in seconds: clients may take a longer one for an error.
+const maxRetryAfter = 86_400
 
 // Decision says whether a request may pass, and holds the counter of each rule that applies. A
 // refusal is a Decision, not an error.
@@ -45,8 +48,8 @@ func (c Count) remaining() int64 { return c.Rule.remaining(c.Used) }
 func newDecision(key Key, costs []Cost, result Result) Decision {
 	d := Decision{Allowed: result.Admitted, Window: cmp.Or(result.Window, key.Window), Counts: make([]Count, len(costs))}
 	for i, c := range costs {
-		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Unknown: result.Used == nil}
-		if result.Used != nil {
+		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Unknown: i >= len(result.Used)}
+		if i < len(result.Used) {
 			d.Counts[i].Used = result.Used[i]
 		}
 	}
@@ -63,9 +66,9 @@ func (d Decision) withAction(action Action) Decision {
 
 // uncounted returns the Decision for a request that passes although it could not be counted.
 func uncounted(key Key, costs []Cost, err error) Decision {
-	used := make([]int64, len(costs))
-	for i, c := range costs {
-		used[i] = c.Amount
+	var used []int64
+	for _, c := range perSecond(costs) {
+		used = append(used, c.Amount)
 	}
 	d := newDecision(key, costs, Result{Admitted: true, Used: used})
 	d.Degraded = err
@@ -78,11 +81,12 @@ func blocked(key Key, costs []Cost) Decision {
 	return d
 }
 
-// exhausted returns a refusal in which every counter is at its limit.
+// exhausted returns a refusal in which every counter is at its limit. Those of quotas are unknown, so that
+// no client waits until they end.
 func exhausted(key Key, costs []Cost) Decision {
-	used := make([]int64, len(costs))
-	for i, c := range costs {
-		used[i] = c.Rule.Limit
+	var used []int64
+	for _, c := range perSecond(costs) {
+		used = append(used, c.Rule.Limit)
 	}
 	return newDecision(key, costs, Result{Used: used})
 }
@@ -95,12 +99,53 @@ func (d Decision) Remaining() int64 {
 	return d.tightest().remaining()
 }
 
-// tightest returns the count with the least remaining. In a tie, the count with the smallest
-// limit wins.
+// tightest returns the count with the least remaining, of a refusal only among those that the request
+// exceeds. In a tie, the one with the longest period wins, then the one with the smallest limit. A quota
+// of which nothing is known is not considered.
 func (d Decision) tightest() Count {
-	return slices.MinFunc(d.Counts, func(a, b Count) int {
-		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), cmp.Compare(a.Rule.Limit, b.Rule.Limit))
+	candidates := func(also func(Count) bool) (some []Count) {
+		for _, c := range d.Counts {
+			if also(c) && (!c.Unknown || c.Rule.Period == Second || !c.fits()) {
+				some = append(some, c)
+			}
+		}
+		return some
+	}
+	var among []Count
+	if !d.Allowed {
+		among = candidates(func(c Count) bool { return !c.fits() })
+	}
+	if len(among) == 0 {
+		among = candidates(func(Count) bool { return true })
+	}
+	return slices.MinFunc(among, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), cmp.Compare(b.Rule.Period, a.Rule.Period), cmp.Compare(a.Rule.Limit, b.Rule.Limit))
 	})
+}
+
+// Quota returns the count of the quota that the request exceeds, of several the one that ends last. ok is
+// false if it exceeds none.
+func (d Decision) Quota() (c Count, ok bool) {
+	for _, one := range d.Counts {
+		if one.Rule.Period != Second && !one.fits() && (!d.Allowed || d.Observed) && one.Rule.Period >= c.Rule.Period {
+			c, ok = one, true
+		}
+	}
+	return c, ok
+}
+
+// Left returns how much is left of the limit; at least 0.
+func (c Count) Left() int64 { return c.remaining() }
+
+// End returns when the period of c, one of d.Counts, ends, in Unix time.
+func (d Decision) End(c Count) int64 { return int64(c.Rule.Period.End(d.Window)) }
+
+// RetryAfter returns the number of seconds after which a request that d refuses may fit, at most a day.
+func (d Decision) RetryAfter() int {
+	if c, ok := d.Quota(); ok {
+		return min(c.Rule.Period.seconds(d.Window), maxRetryAfter)
+	}
+	return RetryAfter
 }
 
 // Violated returns the names of the rules whose limits the request exceeds, in the order of
@@ -118,31 +163,27 @@ func (d Decision) Violated() []string {
 	return rules
 }
 
-// In RateLimit-Policy, w is the length of the window. In RateLimit, t is the time until the
-// window ends, rounded up. Both are in seconds.
-var (
-	windowParameter = ";w=" + strconv.Itoa(int(WindowLength/time.Second))
-	resetParameter  = ";t=" + strconv.Itoa(RetryAfter)
-)
-
 // SetHeaders sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (Unix time in
 // seconds) for the rule with the least remaining. It also sets two headers from
 // draft-ietf-httpapi-ratelimit-headers-10: RateLimit-Policy lists every rule, and RateLimit
-// lists every rule whose counter is known.
+// lists every rule whose counter is known. In RateLimit-Policy, w is the length of the rule's period; in
+// RateLimit, t is the time until it ends, rounded up. Both are in seconds.
 //
 // The names keep the case shown here, which is not the canonical form of net/http, so
 // http.Header.Get does not find them.
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {
-		policies = append(policies, strconv.Quote(c.Rule.Name)+";q="+strconv.FormatInt(c.Rule.Limit, 10)+windowParameter)
+		name, p := strconv.Quote(c.Rule.Name), c.Rule.Period
+		policies = append(policies, name+";q="+strconv.FormatInt(c.Rule.Limit, 10)+";w="+strconv.Itoa(p.seconds(p.Start(d.Window))))
 		if !c.Unknown {
-			states = append(states, strconv.Quote(c.Rule.Name)+";r="+strconv.FormatInt(c.remaining(), 10)+resetParameter)
+			states = append(states, name+";r="+strconv.FormatInt(c.remaining(), 10)+";t="+strconv.Itoa(p.seconds(d.Window)))
 		}
 	}
-	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(d.tightest().Rule.Limit, 10)}
+	tightest := d.tightest()
+	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(tightest.Rule.Limit, 10)}
 	h["X-RateLimit-Remaining"] = []string{strconv.FormatInt(d.Remaining(), 10)}
-	h["X-RateLimit-Reset"] = []string{strconv.FormatInt(d.Window.Reset(), 10)}
+	h["X-RateLimit-Reset"] = []string{strconv.FormatInt(d.End(tightest), 10)}
 	h["RateLimit-Policy"] = []string{strings.Join(policies, ", ")}
 	if len(states) > 0 {
 		h["RateLimit"] = []string{strings.Join(states, ", ")}

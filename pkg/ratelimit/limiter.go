@@ -88,7 +88,7 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 	if action == ActionUnlimited {
 		return l.charge(ctx, key, costs, unconditional(costs))
 	}
-	if d, refused := l.known.refuse(key, costs, false); refused {
+	if d, refused := l.refuse(key, costs, false); refused {
 		l.known.note(key, d)
 		return d, nil
 	}
@@ -96,22 +96,20 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 }
 
 // charge sends storeCosts to the store, with the sums of a key, or, if the store fails, to the
-// fallback, which keeps no sums. The decision is based on costs, which may differ from storeCosts only
+// fallback, which knows no quotas. The decision is based on costs, which may differ from storeCosts only
 // in their limits.
 func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost) (Decision, error) {
 	result, err := l.store.Charge(ctx, key, withSums(key, storeCosts))
 	if err == nil {
 		d := newDecision(key, costs, result)
-		if d.Window == key.Window {
-			l.known.note(key, d)
-		}
+		l.known.note(key, d)
 		return d, nil
 	}
 	err = fmt.Errorf("charge: %w", err)
 	if l.fallback == nil {
 		return exhausted(key, costs), err
 	}
-	result, fallbackErr := l.fallback.Charge(ctx, key, storeCosts)
+	result, fallbackErr := l.fallback.Charge(ctx, key, perSecond(storeCosts))
 	if fallbackErr != nil {
 		return exhausted(key, costs), errors.Join(err, fmt.Errorf("charge the fallback: %w", fallbackErr))
 	}
@@ -136,8 +134,17 @@ func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	case ActionUnlimited:
 		return Decision{}, false
 	}
-	d, refused = l.known.refuse(key, costs, true)
+	d, refused = l.refuse(key, costs, true)
 	return d.withAction(action), refused
+}
+
+// refuse refuses a request that is known not to fit where the store would count it.
+func (l *Limiter) refuse(key Key, costs []Cost, unread bool) (Decision, bool) {
+	at := key.Window
+	if p, ok := l.store.(Placer); ok {
+		at = p.Place(key)
+	}
+	return l.known.refuse(key, at, costs, unread)
 }
 
 // Uncharged returns a refusal with nothing remaining, under the default limits. It is for requests
@@ -153,31 +160,49 @@ func (l *Limiter) key(r Request) Key {
 
 func (l *Limiter) window() Window { return WindowAt(l.now()) }
 
+// costs returns the costs of a request, those of quotas last.
 func costs(r Request) []Cost {
 	limits := r.Subject.Limits
 	requests := Cost{Rule{Name: RuleRequests, Counter: r.Route.counter(), Limit: limits.Requests}, 1}
+	var all []Cost
 	switch r.Route.Class {
 	case Export:
-		return []Cost{{Rule{Name: RuleRecords, Counter: RuleRecords, Limit: limits.Records}, r.Records}, requests}
+		all = []Cost{{Rule{Name: RuleRecords, Counter: RuleRecords, Limit: limits.Records}, r.Records}, requests}
 	case Import:
-		return []Cost{{Rule{Name: RuleImports, Counter: RuleImports, Limit: limits.Imports}, 1}, requests}
+		all = []Cost{{Rule{Name: RuleImports, Counter: RuleImports, Limit: limits.Imports}, 1}, requests}
 	default:
 		return []Cost{requests}
 	}
+	if r.Subject.ByKey() {
+		all = append(all, limits.costs(all[0].Rule.Counter, all[0].Amount)...)
+	}
+	return all
 }
 
-// withSums adds to the costs of a key what it uses in a day and a month.
+// perSecond returns costs without those of quotas.
+func perSecond(costs []Cost) []Cost {
+	n := slices.IndexFunc(costs, func(c Cost) bool { return c.Rule.Period != Second })
+	if n < 0 {
+		return costs
+	}
+	return slices.Clip(costs[:n])
+}
+
+// withSums adds to the costs of a key what it uses in a day and a month, where no quota counts that.
 func withSums(key Key, costs []Cost) []Cost {
 	if _, ok := KeyID(key.Identity); !ok {
 		return costs
 	}
 	all := slices.Clip(costs)
-	for _, c := range costs {
+	for _, c := range perSecond(costs) {
 		if c.Rule.Name == RuleRequests {
 			continue
 		}
 		for _, p := range []Period{Day, Month} {
-			all = append(all, Cost{Rule{c.Rule.Name, c.Rule.Counter, p, NoLimit}, c.Amount})
+			counted := func(other Cost) bool { return other.Rule.Counter == c.Rule.Counter && other.Rule.Period == p }
+			if !slices.ContainsFunc(costs, counted) {
+				all = append(all, Cost{Rule{c.Rule.Name, c.Rule.Counter, p, NoLimit}, c.Amount})
+			}
 		}
 	}
 	return all

@@ -28,22 +28,31 @@ const (
 	ActionObserve   Action = "observe"   // report requests beyond the limits, but let them pass without counting them
 )
 
-// Limits holds the limit of each rule, per window, and the action. A zero field means the
-// default: DefaultLimit or ActionLimit.
+// Limits holds the limit of each rule, per window, the quotas, and the action. A zero field means the
+// default: DefaultLimit, no quota, or ActionLimit.
 type Limits struct {
-	Records  int64 // per identity, across all export routes
-	Imports  int64 // per identity, across all import routes; at most MaxPerPartition
-	Requests int64 // per identity and route; at most MaxPerPartition
-	Action   Action
+	Records    int64 // per identity, across all export routes
+	Imports    int64 // per identity, across all import routes; at most MaxPerPartition
+	Requests   int64 // per identity and route; at most MaxPerPartition
+	Quotas           // only of API keys
+	ExportJobs bool  // whether a key with a quota of records may create export jobs, which the quota does not count
+	Action     Action
 }
 
-// Or returns l with each zero field taken from defaults.
+// MayCreateExportJobs is false for keys with a quota of records, unless ExportJobs is set or the quota is
+// not enforced.
+func (l Limits) MayCreateExportJobs() bool {
+	return l.ExportJobs || l.RecordsPerDay == 0 && l.RecordsPerMonth == 0 || l.Action == ActionUnlimited || l.Action == ActionObserve
+}
+
+// Or returns l with each zero field taken from defaults. ExportJobs is set if one of the two sets it.
 func (l Limits) Or(defaults Limits) Limits {
 	return Limits{
 		Records:  cmp.Or(l.Records, defaults.Records),
 		Imports:  cmp.Or(l.Imports, defaults.Imports),
 		Requests: cmp.Or(l.Requests, defaults.Requests),
-		Action:   cmp.Or(l.Action, defaults.Action),
+		Quotas:   l.or(defaults.Quotas), ExportJobs: l.ExportJobs || defaults.ExportJobs,
+		Action: cmp.Or(l.Action, defaults.Action),
 	}
 }
 
@@ -63,6 +72,9 @@ func (l Limits) Check(exportRoutes int) (warning string, err error) {
 			return "", fmt.Errorf("the limit of %s, %d, is above %d: each call writes to the same DynamoDB partition, which accepts 1,000 writes per second",
 				limit.name, limit.value, MaxPerPartition)
 		}
+	}
+	if err := l.check(); err != nil {
+		return "", err
 	}
 	if !slices.Contains([]Action{"", ActionLimit, ActionBlock, ActionUnlimited, ActionObserve}, l.Action) {
 		return "", fmt.Errorf("the action %q is not %s, %s, %s or %s", l.Action, ActionLimit, ActionBlock, ActionUnlimited, ActionObserve)

@@ -17,6 +17,9 @@ const (
 	Month                // a calendar month in UTC
 )
 
+// String returns "second", "day" or "month".
+func (p Period) String() string { return [...]string{"second", "day", "month"}[p] }
+
 // Start returns the first window of the period that contains w.
 func (p Period) Start(w Window) Window {
 	t := time.Unix(int64(w), 0).UTC()
@@ -45,6 +48,9 @@ func (p Period) End(w Window) Window {
 
 // KeptMonths is how many months a Store keeps what a key has used in them, the current one included.
 const KeptMonths = 13
+
+// seconds returns the time from the start of w to the end of the period.
+func (p Period) seconds(w Window) int { return int(p.End(w) - w) }
 
 // Sum names a counter of a key in a day or a month.
 type Sum struct {

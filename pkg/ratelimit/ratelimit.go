@@ -1,5 +1,5 @@
-// Package ratelimit limits each client's requests, imports and records per second. A client's
-// identity is its address or its API key. The limits are exact, however many processes share
+// Package ratelimit limits each client's requests, imports and records per second, and an API key's
+// imports and records also per day and month. A client's identity is its address or its API key. The limits are exact, however many processes share
 // the counters.
 //
 // Each request is charged in one atomic step. If all of its costs fit, they are added to the
@@ -97,7 +97,7 @@ type Key struct {
 
 // Rule is a limit on a counter.
 type Rule struct {
-	Name    string // one of RuleRecords, RuleImports and RuleRequests
+	Name    string // RuleRecords, RuleImports, RuleRequests, or the rule of a quota, such as RuleRecordsDay
 	Counter string // name of the counter within its Key
 	Period  Period // Day or Month only if the identity is a key
 	Limit   int64  // highest value that the counter may reach, at least 1, or NoLimit
@@ -121,7 +121,7 @@ type Cost struct {
 // Result is the outcome of a charge.
 type Result struct {
 	Admitted bool    // whether the costs were added
-	Used     []int64 // counter values after the charge, in the order of the costs; nil if unknown
+	Used     []int64 // counter values after the charge, in the order of the costs; nil or shorter if they are unknown
 
 	// Window is where the charge counted, or would have, if not in the window of the Key: a Store may
 	// know the time better than the instance. 0 means the window of the Key.
@@ -136,4 +136,10 @@ type Store interface {
 	//
 	// If Charge returns an error, the charge may have been applied, but never in part.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)
+}
+
+// Placer is a Store that may know the time better than the instance.
+type Placer interface {
+	// Place returns the window in which a charge under key would count, as far as is known.
+	Place(key Key) Window
 }

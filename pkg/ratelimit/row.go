@@ -40,16 +40,18 @@ var (
 // counted as one identity, whatever addresses its requests come from. [Rows.Find] says which rows
 // apply to a request. Times are UTC, in whole seconds.
 type Row struct {
-	CIDR      netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero if the row is for a key or a plan
-	KeyID     string       `json:"key_id,omitzero"` // 1 to 64 characters from a-z and 0-9; empty if the row is for a block or a plan
-	Plan      string       `json:"plan,omitzero"`   // name of the plan, see IsPlan; empty if the row is for a block or a key
-	Action    Action       `json:"action"`
-	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
-	Imports   int64        `json:"imports,omitzero"`  // 1 to MaxPerPartition per second; 0 means the default
-	Requests  int64        `json:"requests,omitzero"` // 1 to MaxPerPartition per second; 0 means the default
-	Note      string       `json:"note,omitzero"`     // for operators; at most 128 characters, may be empty
-	UpdatedAt time.Time    `json:"updated_at"`
-	ExpiresAt time.Time    `json:"expires_at,omitzero"` // when the row stops applying; zero means never
+	CIDR       netip.Prefix `json:"cidr,omitzero"`   // without host bits; zero if the row is for a key or a plan
+	KeyID      string       `json:"key_id,omitzero"` // 1 to 64 characters from a-z and 0-9; empty if the row is for a block or a plan
+	Plan       string       `json:"plan,omitzero"`   // name of the plan, see IsPlan; empty if the row is for a block or a key
+	Action     Action       `json:"action"`
+	Records    int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
+	Imports    int64        `json:"imports,omitzero"`  // 1 to MaxPerPartition per second; 0 means the default
+	Requests   int64        `json:"requests,omitzero"` // 1 to MaxPerPartition per second; 0 means the default
+	Quotas                  // of a key, or of each key that has the plan
+	ExportJobs bool         `json:"export_jobs,omitzero"` // see Limits.ExportJobs
+	Note       string       `json:"note,omitzero"`        // for operators; at most 128 characters, may be empty
+	UpdatedAt  time.Time    `json:"updated_at"`
+	ExpiresAt  time.Time    `json:"expires_at,omitzero"` // when the row stops applying; zero means never
 }
 
 // NewRow returns r with UpdatedAt set to now, in whole seconds. It fails if a field is not
@@ -82,8 +84,12 @@ func (r Row) Validate() error {
 	if r.Records > maxRecords {
 		return fmt.Errorf("the limit of records, %d, is above %d", r.Records, maxRecords)
 	}
-	if r.Action == ActionBlock && (r.Records != 0 || r.Imports != 0 || r.Requests != 0) {
+	sets := Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Quotas: r.Quotas, ExportJobs: r.ExportJobs}
+	if r.Action == ActionBlock && sets != (Limits{}) {
 		return errors.New("the action block refuses every request, so limits have no effect; leave them out")
+	}
+	if r.CIDR.IsValid() && (r.Quotas != Quotas{} || r.ExportJobs) {
+		return errors.New("only API keys and plans have quotas and export jobs; addresses have limits per second")
 	}
 	if !utf8.ValidString(r.Note) || utf8.RuneCountInString(r.Note) > maxNote || strings.ContainsFunc(r.Note, unicode.IsControl) {
 		return fmt.Errorf("the note must have at most %d characters and no control characters", maxNote)
@@ -161,7 +167,7 @@ func (r Row) Compare(other Row) int {
 
 // Limits returns the limits and the action of r. A zero field means the default.
 func (r Row) Limits() Limits {
-	return Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Action: r.Action}
+	return Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Quotas: r.Quotas, ExportJobs: r.ExportJobs, Action: r.Action}
 }
 
 // Expired reports whether now is at or after ExpiresAt. A row without ExpiresAt never expires.

@@ -80,6 +80,8 @@ func TestNewRow(t *testing.T) {
 		{"too many imports", ratelimit.Row{Imports: 901}, "above 900"},
 		{"too many requests", ratelimit.Row{Requests: 901, Action: "unlimited"}, "above 900"},
 		{"negative", ratelimit.Row{Records: -1}, "negative"},
+		{"a quota of addresses", ratelimit.Row{Quotas: ratelimit.Quotas{ImportsPerDay: 1}}, "only API keys and plans have quotas"},
+		{"export jobs of addresses", ratelimit.Row{ExportJobs: true}, "only API keys and plans"},
 		{"a long note", ratelimit.Row{Note: strings.Repeat("n", 129)}, "note"},
 		{"a note of two lines", ratelimit.Row{Note: "a\nb"}, "note"},
 		{"a note that is not UTF-8", ratelimit.Row{Note: "\xff"}, "note"},
@@ -106,8 +108,19 @@ func TestNewRow(t *testing.T) {
 			t.Errorf("%+v: no error", invalid)
 		}
 	}
-	if _, err := ratelimit.NewRow(ratelimit.Row{KeyID: strings.Repeat("a", 64)}, now); err != nil {
-		t.Error(err)
+	for _, tt := range []struct {
+		quotas ratelimit.Quotas
+		action ratelimit.Action
+		valid  bool
+	}{
+		{ratelimit.Quotas{RecordsPerDay: 1, RecordsPerMonth: ratelimit.MaxQuota, ImportsPerDay: 1, ImportsPerMonth: 1}, "observe", true},
+		{ratelimit.Quotas{RecordsPerMonth: ratelimit.MaxQuota + 1}, "limit", false},
+		{ratelimit.Quotas{ImportsPerDay: -1}, "limit", false},
+		{ratelimit.Quotas{ImportsPerDay: 1}, "block", false},
+	} {
+		if _, err := ratelimit.NewRow(ratelimit.Row{KeyID: strings.Repeat("a", 64), Quotas: tt.quotas, Action: tt.action}, now); (err == nil) != tt.valid {
+			t.Errorf("%+v with the action %s: %v", tt.quotas, tt.action, err)
+		}
 	}
 }
 

@@ -65,9 +65,9 @@ func Limits(t *testing.T, open func(t *testing.T) FillableLimits) {
 func testRowsReadBack(t *testing.T, s ratelimit.RowManager) {
 	wantRows(t, s)
 	rows := []ratelimit.Row{
-		{KeyID: "7m3kq2xw9abc", Action: "limit", Records: 1000, Imports: 400, UpdatedAt: rowsAt, Note: "acme, plan pro"},
+		{KeyID: "7m3kq2xw9abc", Action: "limit", Records: 1000, Imports: 400, Quotas: ratelimit.Quotas{ImportsPerDay: 1}, UpdatedAt: rowsAt, Note: "acme, plan pro"},
 		{KeyID: "9m3kq2xw9abc", Action: "block", UpdatedAt: rowsAt, ExpiresAt: rowsAt.Add(time.Hour)},
-		{Plan: "pro.2026_x-1", Action: "limit", Records: 5000, UpdatedAt: rowsAt, Note: "99 a month"},
+		{Plan: "pro.2026_x-1", Action: "limit", Records: 5000, Quotas: ratelimit.Quotas{RecordsPerDay: 1, RecordsPerMonth: ratelimit.MaxQuota, ImportsPerDay: 3, ImportsPerMonth: 4}, ExportJobs: true, UpdatedAt: rowsAt, Note: "99 a month"},
 		{CIDR: block("0.0.0.0/0"), Action: "observe", UpdatedAt: rowsAt},
 		{CIDR: block("9.0.0.0/8"), Action: "block", UpdatedAt: rowsAt, Note: strings.Repeat("😀", 128)},
 		{CIDR: block("10.0.0.0/8"), Action: "limit", Records: 1_000_000, Imports: 900, Requests: 1, UpdatedAt: rowsAt, ExpiresAt: rowsAt.Add(time.Hour)},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -157,13 +158,20 @@ func bars(u client.Usage, width int) []string {
 		of   *client.UsagePeriod
 	}{{"day", u.Day}, {"month", u.Month}} {
 		if p := sum.of; p != nil {
-			lines = append(lines, fmt.Sprintf("%-*s%d records, %d imports since %s", names, sum.name, p.Records, p.Imports, time.Unix(p.Start, 0).UTC().Format(time.DateOnly)))
+			lines = append(lines, fmt.Sprintf("%-*s%s records, %s imports since %s", names, sum.name, ofQuota(p.Records, p.Limits.Records), ofQuota(p.Imports, p.Limits.Imports), time.Unix(p.Start, 0).UTC().Format(time.DateOnly)))
 		}
 	}
 	for i, line := range lines {
 		lines[i] = string([]rune(line)[:min(utf8.RuneCountInString(line), max(width-1, 0))])
 	}
 	return lines
+}
+
+func ofQuota(used, quota int64) string {
+	if quota == 0 {
+		return strconv.FormatInt(used, 10)
+	}
+	return fmt.Sprintf("%d of %d", used, quota)
 }
 
 // bar returns a block whose height shows used/limit: full only if used >= limit, and blank

@@ -47,8 +47,8 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 		}
 	}
 	sums := used(1)
-	sums.Day, sums.Month = &client.UsagePeriod{Start: 1_799_971_200, Records: 12, Imports: 3}, &client.UsagePeriod{Start: 1_798_761_600, Records: 70}
-	if got := bars(sums, 100); strings.Join(got[len(got)-2:], "\n") != "day                  12 records, 3 imports since 2027-01-15\nmonth                70 records, 0 imports since 2027-01-01" {
+	sums.Day, sums.Month = &client.UsagePeriod{Start: 1_799_971_200, Records: 12, Imports: 3}, &client.UsagePeriod{Start: 1_798_761_600, Records: 70, Limits: client.UsageQuotas{Records: 1000}}
+	if got := bars(sums, 100); strings.Join(got[len(got)-2:], "\n") != "day                  12 records, 3 imports since 2027-01-15\nmonth                70 of 1000 records, 0 imports since 2027-01-01" {
 		t.Errorf("%q", got)
 	}
 	if got := bars(client.Usage{Counted: "key:7m3kq2xw9abc"}, 100); len(got) != 4 {
