@@ -36,7 +36,7 @@ func (d deployment) setRow(t *testing.T, name string, limits ratelimit.Limits) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Action, r.Records, r.Imports, r.Requests = limits.Action, limits.Records, limits.Imports, limits.Requests
+	r.Action, r.Records, r.Imports, r.Requests, r.Quotas = limits.Action, limits.Records, limits.Imports, limits.Requests, limits.Quotas
 	if r, err = ratelimit.NewRow(r, time.Now()); err == nil {
 		err = d.rows(t).Put(t.Context(), r)
 	}

@@ -150,6 +150,7 @@ type chaos struct {
 	mu                    sync.Mutex
 	slots                 []*lambdatest.Instance
 	windows               map[ratelimit.Window]outcome
+	noted                 func(events.APIGatewayV2HTTPResponse) // takes the place of windows, if it is not nil
 	kills, stops, unknown int
 }
 
@@ -182,6 +183,10 @@ func (c *chaos) note(worker int, inst *lambdatest.Instance, resp events.APIGatew
 			inst.Kill()
 			c.slots[worker] = nil
 		}
+		return
+	}
+	if c.noted != nil {
+		c.noted(resp)
 		return
 	}
 	reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)

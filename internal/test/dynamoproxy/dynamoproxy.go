@@ -52,7 +52,8 @@ type Proxy struct {
 	accesses map[Access]bool
 	fault    func(Call) Fault
 	watch    func(call Call, key map[string]string)
-	server   *http.Server // nil while the proxy refuses connections
+	ahead    time.Duration // of the header Date in responses
+	server   *http.Server  // nil while the proxy refuses connections
 }
 
 // Start runs a proxy in front of endpoint until the end of the test.
@@ -137,6 +138,13 @@ func (p *Proxy) Accept() {
 	go p.server.Serve(listener) //nolint:errcheck // fails when Refuse closes the server
 }
 
+// SetAhead makes the header Date of responses show a time that is ahead.
+func (p *Proxy) SetAhead(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ahead = d
+}
+
 // Opened returns how many connections clients have opened so far.
 func (p *Proxy) Opened() int {
 	p.mu.Lock()
@@ -202,6 +210,11 @@ func (p *Proxy) meter(resp *http.Response) error {
 		return err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(b))
+	p.mu.Lock()
+	if p.ahead != 0 {
+		resp.Header.Set("Date", time.Now().Add(p.ahead).UTC().Format(http.TimeFormat))
+	}
+	p.mu.Unlock()
 	var body struct {
 		ConsumedCapacity json.RawMessage
 		Count            *int // only in responses to Query and Scan
