@@ -110,6 +110,7 @@ check: lint vulnerabilities ## run lint, look for vulnerabilities, and check tha
 	go mod tidy -diff
 	cd bench && go mod tidy -diff
 	cd bench/pocketbase && go mod tidy -diff
+	cd bench/postgres && go mod tidy -diff
 
 # Reports known vulnerabilities in code that Sluice calls. No other check needs the database's
 # host, so make does not fail if that host cannot be reached.
@@ -268,7 +269,7 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the datab
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
 bench: dynamodb-local rate-limiter-flexible python-client requests npm-package p-retry ## run the benchmarks and write bench/results; ONLY=memory runs one group
-	@for group in $(or $(ONLY),dynamodb stores memory handler server writes records find clients coldstart money); do \
+	@for group in $(or $(ONLY),dynamodb stores memory handler server peers deletions records find clients coldstart money); do \
 		BENCHSTAT=$(BENCHSTAT) bench/run.sh $$group || exit 1; \
 	done
 

@@ -12,7 +12,7 @@ base=$(mktemp -d)
 trap 'git worktree remove --force "$base"' EXIT
 trap 'exit 1' HUP INT TERM # some shells do not run the EXIT trap on signals
 git worktree add --quiet --detach "$base" "$1"
-rm -rf "$out"
+rm -rf "$out" bin/bench-data
 mkdir -p "$out"
 (cd "$base" && go build -o "$out/sluice" ./cmd/sluice)
 

@@ -3,7 +3,7 @@
 #
 #	bench/run.sh memory
 #
-# If BENCH_BASE is the path of another build of sluice, the groups server and writes measure it
+# If BENCH_BASE is the path of another build of sluice, the groups server and peers measure it
 # too. Each round measures every program once, so other load on the machine affects all of them.
 set -eu
 cd "$(dirname "$0")"
@@ -11,12 +11,13 @@ case $1 in
 dynamodb) package=limiter pattern=DynamoDB rounds=6 time=0.7s ;;
 memory) package=limiter pattern=Memory rounds=10 time=0.3s ;;
 handler) package=handler pattern=. rounds=10 time=0.3s ;;
-server) package=server pattern=Server rounds=12 time=0.3s ;;
-writes) package=server pattern=Writes rounds=7 time=0.5s ;;
+server) package=server pattern=Server rounds=8 time=0.3s ;;
+peers) package=server pattern=Peers rounds=3 time=1x ;; # needs PostgreSQL (Debian's package postgresql)
+deletions) package=server pattern=Deletions rounds=1 time=1x ;; # one round, because the servers take turns
 find) package=server pattern=Find rounds=1 time=1x ;; # one round, because it stores a million entities
 stores) package=store pattern=. rounds=6 time=0.5s ;;
 records) package=server pattern=Records rounds=6 time=0.3s ;;
-coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # one round, because the processes take turns
+coldstart) package=coldstart pattern=. rounds=1 time=20x ;; # one round, because the processes take turns
 clients) package=clients pattern=. rounds=1 time=1x ;;       # one round, because the limits set the time
 money) package=money pattern=. rounds=1 time=10x ;;         # one round, because no time is measured
 *)
@@ -25,6 +26,7 @@ money) package=money pattern=. rounds=1 time=10x ;;         # one round, because
 	;;
 esac
 mkdir -p results ../bin
+rm -rf ../bin/bench-data # stores that the benchmarks have filled
 part=../bin/bench-$1.txt # incomplete results
 {
 	echo "date: $(date -u +%Y-%m-%d)"
@@ -40,6 +42,7 @@ part=../bin/bench-$1.txt # incomplete results
 	done
 } >"$part"
 mv "$part" "results/$1.txt"
+rm -rf ../bin/bench-data
 if [ "$rounds" -gt 1 ]; then
 	go run "$BENCHSTAT" -table .name -col /impl "results/$1.txt"
 else

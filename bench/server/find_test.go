@@ -20,8 +20,9 @@ const findEntities = 1_000_000
 func BenchmarkFind(b *testing.B) {
 	b.Chdir("../..")
 	program := build(b, ".", "./cmd/sluice")
-	s, dir := startUnlimitedIn(b, program)
-	seedEntities(b, s.address)
+	dir := b.TempDir()
+	s := startUnlimited(b, program, dir)
+	seedEntities(b, s.address, findEntities)
 	c := dial(b, s.address, 0)
 	requests := map[string]func() []byte{
 		"get-entity":    func() []byte { return get("/entity/" + id(rand.IntN(findEntities))) },
@@ -86,7 +87,7 @@ func groupOf(n int) string { return fmt.Sprintf("group-%d", n%10) }
 
 func email(n int) string { return fmt.Sprintf("person-%d@example.com", n) }
 
-func seedEntities(b *testing.B, server string) {
+func seedEntities(b *testing.B, server string, count int) {
 	const batch, writers = 100, 8
 	batches := make(chan int)
 	var group sync.WaitGroup
@@ -102,7 +103,7 @@ func seedEntities(b *testing.B, server string) {
 			}
 		})
 	}
-	for _, first := range rand.Perm(findEntities / batch) {
+	for _, first := range rand.Perm(count / batch) {
 		batches <- first * batch
 	}
 	close(batches)

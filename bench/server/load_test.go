@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"strconv"
@@ -56,6 +57,7 @@ func loadOver(b *testing.B, connections int, server *process, request func() []b
 type connection struct {
 	net.Conn
 	reader *bufio.Reader
+	body   bytes.Buffer // of the last response
 }
 
 // dial connects from the nth source address.
@@ -66,7 +68,7 @@ func dial(b *testing.B, server string, n int) *connection {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &connection{conn, bufio.NewReader(conn)}
+	return &connection{Conn: conn, reader: bufio.NewReader(conn)}
 }
 
 // exchange returns the length of the response's body. A status other than 2xx is an error.
@@ -78,21 +80,51 @@ func (c *connection) exchange(request []byte) (length int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if !bytes.HasPrefix(status, []byte("HTTP/1.1 2")) {
-		return 0, fmt.Errorf("status line %q", status)
-	}
+	ok := bytes.HasPrefix(status, []byte("HTTP/1.1 2"))
+	problem := string(status)
+	chunked := false
 	for {
 		line, err := c.line()
 		if err != nil {
 			return 0, err
 		}
 		if len(line) == 0 {
-			return c.reader.Discard(length)
+			break
 		}
 		if value, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
 			if length, err = strconv.Atoi(string(value)); err != nil {
 				return 0, err
 			}
+		}
+		chunked = chunked || bytes.Equal(line, []byte("Transfer-Encoding: chunked"))
+	}
+	c.body.Reset()
+	if chunked {
+		err = c.readChunks()
+	} else {
+		_, err = io.CopyN(&c.body, c.reader, int64(length))
+	}
+	if err == nil && !ok {
+		err = fmt.Errorf("status line %q: %.300s", problem, c.body.String())
+	}
+	return c.body.Len(), err
+}
+
+func (c *connection) readChunks() error {
+	for {
+		line, err := c.line()
+		if err != nil {
+			return err
+		}
+		size, err := strconv.ParseInt(string(line), 16, 64)
+		if err != nil {
+			return err
+		}
+		if _, err := io.CopyN(&c.body, c.reader, size); err != nil {
+			return err
+		}
+		if _, err := c.line(); err != nil || size == 0 {
+			return err
 		}
 	}
 }

@@ -24,96 +24,47 @@ func post(target, body string) []byte {
 
 var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada","attributes":`+attributes+`}`)
 
-// BenchmarkServer measures requests to four routes. of-bare is the throughput of Sluice
-// divided by that of the minimal server. Sluice syncs a new record to disk before it responds,
-// and concurrent creates share a sync.
+// BenchmarkServer measures requests to four routes of a server with 500,000 entities. of-bare is the
+// throughput of Sluice divided by that of the minimal server. Sluice syncs a new record to disk
+// before it responds, and concurrent creates share a sync.
 //
 // If the environment variable BENCH_BASE is the path of another build of sluice, that build is
 // also measured, as impl=base.
 func BenchmarkServer(b *testing.B) {
 	b.Chdir("../..")
-	type server struct {
-		impl string
-		*process
-	}
-	sluice := startSluice(b, build(b, ".", "./cmd/sluice"))
-	servers := []server{{"sluice", sluice}}
+	programs := map[string]string{"sluice": build(b, ".", "./cmd/sluice")}
+	impls := []string{"bare", "sluice"}
 	if base := os.Getenv("BENCH_BASE"); base != "" {
-		servers = append(servers, server{"base", startSluice(b, base)})
+		programs["base"], impls = base, append(impls, "base")
 	}
-	for _, s := range servers {
-		c := dial(b, s.address, 0)
-		send(b, c, post("/create_entity", `{"id":"ada","type":"person","attributes":`+attributes+`}`))
+	servers := make(map[string]*process)
+	for impl, program := range programs {
+		servers[impl] = startPeer(b, impl, sluice{program}, func(dir string) *process { return startUnlimited(b, program, dir) }).process
+		c := dial(b, servers[impl].address, 0)
 		for range 60 { // more than a list returns
-			send(b, c, post("/create_entity", `{"type":"person","attributes":`+attributes+`}`))
 			send(b, c, createEvent)
 		}
 	}
 	bare := build(b, "bench", "./server/bare")
 	for _, r := range []struct {
 		route   string
-		request []byte
+		request func() []byte
 	}{
-		{"get-entity", get("/entity/ada")},
-		{"list-entity", get("/entity?limit=50")},
-		{"list-event", get("/event?limit=50")},
-		{"create-event", createEvent},
+		{"get-entity", func() []byte { return get("/entity/" + entityID(rand.IntN(stored))) }},
+		{"list-entity", func() []byte { return get("/entity?limit=50&type=" + typeOf(rand.IntN(stored)|1)) }},
+		{"list-event", func() []byte { return get("/event?limit=50") }},
+		{"create-event", func() []byte { return createEvent }},
 	} {
-		size := send(b, dial(b, sluice.address, 0), r.request)
+		servers["bare"] = start(b, bare, strconv.Itoa(send(b, dial(b, servers["sluice"].address, 0), r.request())))
 		var bareRate float64
-		for _, s := range append([]server{{"bare", start(b, bare, strconv.Itoa(size))}}, servers...) {
-			b.Run("route="+r.route+"/impl="+s.impl, func(b *testing.B) {
-				rate := load(b, s.process, func() []byte { return r.request })
-				if s.impl == "bare" {
+		for _, impl := range impls {
+			b.Run("route="+r.route+"/impl="+impl, func(b *testing.B) {
+				rate := load(b, servers[impl], r.request)
+				if impl == "bare" {
 					bareRate = rate
 				} else if bareRate > 0 {
 					b.ReportMetric(rate/bareRate, "of-bare")
 				}
-			})
-		}
-	}
-}
-
-// BenchmarkWrites measures creates over 1, 16 and 64 connections. Over one connection, it also
-// measures batches of 100 records, and lists. There are no rate limits. The benchmark compares
-// Sluice with PocketBase and, if BENCH_BASE is set, with the build at that path.
-func BenchmarkWrites(b *testing.B) {
-	b.Chdir("../..")
-	peer := build(b, "bench/pocketbase", "sluice/bench/pocketbase")
-	servers := map[string]*process{
-		"sluice":     startUnlimited(b, build(b, ".", "./cmd/sluice")),
-		"pocketbase": start(b, peer, b.TempDir()),
-	}
-	impls := []string{"sluice", "pocketbase"}
-	if base := os.Getenv("BENCH_BASE"); base != "" {
-		servers["base"], impls = startUnlimited(b, base), append(impls, "base")
-	}
-	entity := `{"type":"person","attributes":` + attributes + `}`
-	create := post("/create_entity", entity)
-	batch := post("/upsert_entities", `{"entities":[`+strings.Repeat(entity+",", 99)+entity+`]}`)
-	for _, r := range []struct {
-		name        string
-		connections int
-		request     []byte // to Sluice
-		peer        []byte // to PocketBase; nil if PocketBase has no such request
-	}{
-		{"create", 1, create, post("/api/collections/entity/records", entity)},
-		{"create", 16, create, post("/api/collections/entity/records", entity)},
-		{"create", 64, create, post("/api/collections/entity/records", entity)},
-		{"upsert-100", 1, batch, nil},
-		{"list-50", 1, get("/entity?limit=50"), nil},
-		{"list-200", 1, get("/entity?limit=200"), nil},
-	} {
-		for _, impl := range impls {
-			request := r.request
-			if impl == "pocketbase" {
-				request = r.peer
-			}
-			if request == nil {
-				continue
-			}
-			b.Run(fmt.Sprintf("route=%s/connections=%d/impl=%s", r.name, r.connections, impl), func(b *testing.B) {
-				loadOver(b, r.connections, servers[impl], func() []byte { return request })
 			})
 		}
 	}
@@ -162,7 +113,7 @@ func seed(b *testing.B, server string, records int) {
 			for first := range batches {
 				all := make([]string, batch)
 				for i := range all {
-					all[i] = fmt.Sprintf(`{"id":%q,"name":"order_signed","attributes":%s}`, id(first+i), attributes)
+					all[i] = fmt.Sprintf(`{"id":%q,"name":"order_signed","entity_id":"ada","attributes":%s}`, id(first+i), attributes)
 				}
 				if _, err := c.exchange(post("/create_events", `{"events":[`+strings.Join(all, ",")+`]}`)); err != nil {
 					b.Error(err)
