@@ -40,7 +40,7 @@ The key needs the scope dashboard, and with --of the scope operator too.
 
 With --all-keys, the command prints what each API key has used in a UTC month, as CSV or
 with --json as JSON, and ends. It asks no service, but reads the counters and the keys: in
-the data directory of "sluice serve", which saves them every minute, or in the DynamoDB
+the data directory of "sluice serve", which saves them every 5 seconds, or in the DynamoDB
 tables of --table and --keys-table, whose names are outputs of the stack. The counters of
 13 months are kept.
 

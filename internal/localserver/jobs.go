@@ -70,7 +70,7 @@ func openBackground(b *backend, dir string, getenv func(string) string, logger *
 
 // saveSums is how often the sums of keys are saved, so how old they are in the output of "sluice
 // usage --all-keys".
-const saveSums = time.Minute
+const saveSums = 5 * time.Second
 
 // start runs jobs, builds indexes, saves sums and removes old files in the background until ctx is
 // done. Jobs that an earlier process left unfinished run first.
