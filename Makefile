@@ -172,7 +172,7 @@ checkov: $(call ready,checkov) ## check template.yaml and edge.yaml for insecure
 # stack is deleted.
 tables.yaml: template.yaml ## write the template that imports existing tables into a stack (docs/adopt.md)
 	awk '/^[A-Z]/ { section = $$1 } \
-		/^  [A-Za-z]/ { table = /Table:$$/ && !/Counters/ } \
+		/^  [A-Za-z]/ { table = /Table:$$/ } \
 		section ~ /^(AWSTemplateFormatVersion|Parameters|Conditions):/ || /^Resources:/ || section == "Resources:" && table && !/^  #/' $< > $@
 
 schemathesis: $(call ready,schemathesis) ## fetch Schemathesis, which tests the API against openapi.yaml

@@ -24,17 +24,20 @@ func identityOf(token string) string { return "key:" + strings.Split(token, "_")
 func TestTheRowOfAKeyCostsNoCallAndNoUnit(t *testing.T) {
 	t.Parallel()
 	const requests = 10
-	used := make(map[bool]map[string]dynamoproxy.Usage)
-	for _, hasRow := range []bool{false, true} {
+	used := make(map[string]map[string]dynamoproxy.Usage)
+	for _, row := range []string{"none", "limits", "quotas"} {
 		proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 		d := deploy(t, proxy.URL)
 		keys := d.guard(t)
 		token := keys.create(t, "mine", access.Import, access.Export)
-		name := "192.0.2.1"
-		if hasRow {
-			name = identityOf(token)
+		name, limits := identityOf(token), ratelimit.Limits{Imports: 100}
+		switch row {
+		case "none":
+			name = "192.0.2.1"
+		case "quotas":
+			limits.Quotas = ratelimit.Quotas{RecordsPerDay: 1000, RecordsPerMonth: 1000, ImportsPerDay: 1000, ImportsPerMonth: 1000}
 		}
-		d.setRow(t, name, ratelimit.Limits{Imports: 100})
+		d.setRow(t, name, limits)
 		for _, call := range []struct {
 			function string
 			event    events.APIGatewayV2HTTPRequest
@@ -49,15 +52,16 @@ func TestTheRowOfAKeyCostsNoCallAndNoUnit(t *testing.T) {
 				}
 			}
 		}
-		used[hasRow] = make(map[string]dynamoproxy.Usage)
+		used[row] = make(map[string]dynamoproxy.Usage)
 		for call, usage := range proxy.Usage() {
 			table, _, _ := strings.Cut(call.Table, "-")
-			used[hasRow][call.Operation+" "+table] = usage
+			used[row][call.Operation+" "+table] = usage
 		}
 	}
-	t.Logf("without a row: %v", used[false])
-	t.Logf("with a row:    %v", used[true])
-	if len(used[true]) == 0 || fmt.Sprint(used[true]) != fmt.Sprint(used[false]) {
-		t.Errorf("%d imports and lists with a row of the key used %v, without one %v", requests, used[true], used[false])
+	for row, calls := range used {
+		t.Logf("%d imports and lists, row of the key: %-6s %v", requests, row, calls)
+		if len(calls) == 0 || fmt.Sprint(calls) != fmt.Sprint(used["none"]) {
+			t.Errorf("without a row: %v", used["none"])
+		}
 	}
 }

@@ -61,12 +61,12 @@ func newQuotaRun(t *testing.T, lead time.Duration) *quotaRun {
 
 const aheadVariable = "TEST_CLOCK_AHEAD"
 
-func (r *quotaRun) binary() string {
-	r.t.Helper()
-	if r.clocks {
-		return buildWithShiftedClock(r.t, "create-event")
+func quotaBinary(t *testing.T) string {
+	t.Helper()
+	if _, ok := os.LookupEnv("QUOTA_CLOCKS"); ok {
+		return buildWithShiftedClock(t, "create-event")
 	}
-	return lambdatest.Build(r.t, "create-event")
+	return lambdatest.Build(t, "create-event")
 }
 
 // buildWithShiftedClock builds a function with a package time whose Now is ahead by what a variable says.
@@ -199,8 +199,8 @@ func (r *quotaRun) checkSeconds() {
 func TestAQuotaIsExactOverInstancesAndTheEndOfAMonth(t *testing.T) {
 	t.Parallel()
 	lead := time.Duration(numberOf(t, "QUOTA", 180)/numberOf(t, "QUOTA_RATE", 60)+3) * time.Second
+	binary := quotaBinary(t)
 	r := newQuotaRun(t, lead)
-	binary := r.binary()
 	instances := r.d.startBinary(t, binary, planProcesses)
 	r.shift(lead)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -235,8 +235,8 @@ func (r *quotaRun) shift(lead time.Duration) {
 // is neither acknowledged nor unknown is not lost.
 func TestAQuotaIsExactWhileProcessesAreKilledAndStopped(t *testing.T) {
 	t.Parallel()
+	binary := quotaBinary(t)
 	r := newQuotaRun(t, 24*time.Hour)
-	binary := r.binary()
 	c := &chaos{t: t, start: func() (*lambdatest.Instance, error) { return lambdatest.Run(binary, r.d.env...) }, slots: make([]*lambdatest.Instance, planProcesses), noted: func(resp events.APIGatewayV2HTTPResponse) { r.note(resp) }}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(numberOf(t, "QUOTA_SECONDS", r.quota/r.limit+4))*time.Second)
 	defer cancel()

@@ -106,6 +106,8 @@ type ledgerInstance struct {
 	ahead    time.Duration
 	jumps    int              // of its clock
 	learned  bool             // whether it has compared its clock with the table's since the last jump
+	flying   int              // charges that have not ended
+	stale    int              // of these, those that began before the last jump, and may compare with the old clock
 	limits   ratelimit.Limits // as it knows the plan
 }
 
@@ -223,7 +225,7 @@ func (w *ledgerWorld) run() {
 		if w.skew > 0 && w.rng.IntN(30) == 0 {
 			inst.ahead = w.clock()
 			inst.jumps++
-			inst.learned = false
+			inst.learned, inst.stale = false, inst.flying
 			w.tally["jumps"]++
 		}
 		limits := inst.limits
@@ -250,15 +252,24 @@ func (w *ledgerWorld) charge(inst *ledgerInstance, r ratelimit.Request) {
 		defer w.mu.Unlock()
 		w.tally["unread"]++
 		w.judgeRefusal(r, d)
-		if at := time.Now().Unix(); inst.learned && inst.jumps == jumps && (int64(d.Window) < at-closedAfter || int64(d.Window) > at+closedAfter) {
+		if at := time.Now().Unix(); inst.learned && inst.stale == 0 && inst.jumps == jumps && (int64(d.Window) < at-closedAfter || int64(d.Window) > at+closedAfter) {
 			w.fail("a clock that can be corrected refuses in window %d at %d", d.Window, at)
 		}
 		return
 	}
+	w.mu.Lock()
+	inst.flying++
+	if inst.jumps != jumps {
+		inst.stale++
+	}
+	w.mu.Unlock()
 	d, err := inst.limiter.Charge(context.Background(), r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	inst.learned = inst.jumps == jumps && (inst.learned || err == nil && !d.Local && !d.Counts[0].Unknown)
+	if inst.flying--; inst.jumps != jumps {
+		inst.stale--
+	}
+	inst.learned = inst.stale == 0 && inst.jumps == jumps && (inst.learned || err == nil && !d.Local && !d.Counts[0].Unknown)
 	switch {
 	case err == nil && (inst.jumps != jumps || time.Since(begun) > 2*time.Second): // the decision shows the current window, not that of the charge
 	case err != nil:

@@ -55,11 +55,7 @@ func ledgerCosts(n int) (ratelimit.Group, []ratelimit.Cost) {
 		rule, amount, group, routes = ratelimit.RuleImports, 1, "import", importRoutes
 	}
 	of := func(counter string, p ratelimit.Period, amount int64) ratelimit.Cost {
-		limit := int64(ratelimit.NoLimit)
-		if p == ratelimit.Second {
-			limit = 1 << 40
-		}
-		return ratelimit.Cost{Rule: ratelimit.Rule{Counter: counter, Period: p, Limit: limit}, Amount: amount}
+		return ratelimit.Cost{Rule: ratelimit.Rule{Counter: counter, Period: p, Limit: ratelimit.MaxQuota}, Amount: amount}
 	}
 	route := "r_" + strings.ReplaceAll(routes[n/2%len(routes)], "-", "_")
 	return group, []ratelimit.Cost{of(rule, ratelimit.Second, amount), of(route, ratelimit.Second, 1), of(rule, ratelimit.Day, amount), of(rule, ratelimit.Month, amount)}
