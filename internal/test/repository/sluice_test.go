@@ -83,10 +83,11 @@ func TestEachLaneOfJobsHasOneFunction(t *testing.T) {
 			patterns[s.Table] += strings.Join(s.Patterns, "")
 		}
 	}
-	for table, pattern := range patterns {
+	for _, table := range parse(t) {
 		for _, lane := range []job.Lane{job.Fast, job.Slow} {
-			if n := strings.Count(pattern, strconv.Quote(string(lane))); n != 1 {
-				t.Errorf("%d functions run jobs of %s in the lane %s", n, table, lane)
+			n := strings.Count(patterns[table.LogicalID], strconv.Quote(string(lane)))
+			if strings.HasSuffix(table.LogicalID, "JobsTable") && n != 1 {
+				t.Errorf("%d functions run jobs of %s in the lane %s", n, table.LogicalID, lane)
 			}
 		}
 	}
