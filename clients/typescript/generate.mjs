@@ -6,7 +6,7 @@ import openapiTS, { astToString } from "openapi-typescript";
 import ts from "typescript";
 
 const used = ["Entity", "Tombstone", "FilteredEntity", "NewEntity", "EntityChange", "Event", "NewEvent"];
-used.push("ExportJob", "ErasureJob", "FieldError");
+used.push("ExportJob", "ErasureJob", "EntityIndex", "FieldError");
 
 const date = ts.factory.createTypeReferenceNode("Date");
 const nodes = await openapiTS(pathToFileURL(process.argv[2]), {

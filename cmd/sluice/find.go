@@ -10,43 +10,46 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/api"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
+	"sluice/pkg/event"
 	"sluice/pkg/index"
 )
 
 func findCommand(getenv func(string) string) *cobra.Command {
 	o := connection{getenv: getenv}
 	var f finding
-	var where []string
 	cmd := &cobra.Command{
-		Use:   "find TYPE ATTRIBUTE [VALUE] [--gt|--gte VALUE] [--lt|--lte VALUE] [--prefix TEXT] [--where ATTRIBUTE=VALUE]",
-		Short: "Find entities by the values of indexed attributes",
+		Use:   "find {TYPE ATTRIBUTE [VALUE] [--gt|--gte VALUE] [--lt|--lte VALUE] [--prefix TEXT] [--where ATTRIBUTE=VALUE] | --events NAME [--from TIME] [--to TIME]}",
+		Short: "Find entities by the values of indexed attributes, or events by name",
 		Long: `Find entities by the values of indexed attributes, and print them as NDJSON in order
-of these values, then of id. "sluice indexes" chooses the attributes. Standard error says
-which index served the query. Each entity costs one record. The key needs the scope export.
+of these values, then of id. With --events, find the events of a name, in order of time.
+"sluice indexes" chooses what is indexed. Standard error says which index served the
+query. Each record costs one record. The key needs the scope export.
 
-With --json, one JSON document has the entities, the index, and the cursor of the next
-page, if --limit leaves more.
+With --json, one JSON document has the records, the index of entities, and the cursor of
+the next page, if --limit leaves more.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp,
 		Example: `  sluice find person email ada@example.com
   sluice find person born --gte 1815 --lt 1900 --desc
   sluice find person name --prefix Ad --limit 10
-  sluice find order total --gte 100 --where status=paid`,
+  sluice find order total --gte 100 --where status=paid
+  sluice find --events order_paid --from 2026-01-05T00:00:00Z --to 2026-01-12T00:00:00Z`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 || len(args) > 3 {
+			switch {
+			case f.events.Name != "" && len(args) > 0:
+				return errors.New("give --events NAME and no entity type, or a type and an attribute")
+			case f.events.Name == "" && (len(args) < 2 || len(args) > 3):
 				return errors.New("give an entity type, an attribute, and a value or flags such as --gte, for example: sluice find person email ada@example.com")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			f.q.Type = args[0]
-			if f.q.Where, err = conditions(cmd, args[1:], where); err != nil {
+			if err := f.read(cmd, args); err != nil {
 				return err
-			}
-			if f.most < 0 {
-				return usageError("--limit must be at least 1")
 			}
 			c, err := o.client(client.Config{})
 			if err != nil {
@@ -58,18 +61,53 @@ page, if --limit leaves more.
 		},
 	}
 	o.addFlags(cmd)
+	f.addFlags(cmd)
+	return cmd
+}
+
+func (f *finding) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.String("gt", "", "only values greater than this one")
 	flags.String("gte", "", "only values greater than or equal to this one")
 	flags.String("lt", "", "only values less than this one")
 	flags.String("lte", "", "only values less than or equal to this one")
 	flags.String("prefix", "", "only texts that begin with this one")
-	flags.StringArrayVar(&where, "where", nil, "only entities with this value of a further attribute, as ATTRIBUTE=VALUE; needs an index on both; repeatable")
-	flags.BoolVar(&f.q.Descending, "desc", false, "the greatest value first")
-	flags.IntVar(&f.most, "limit", 0, "maximum number of entities (default: all)")
+	flags.StringArrayVar(&f.where, "where", nil, "only entities with this value of a further attribute, as ATTRIBUTE=VALUE; needs an index on both; repeatable")
+	flags.StringVar(&f.events.Name, "events", "", "the events of this name, instead of entities")
+	flags.StringVar(&f.from, "from", "", "with --events: only events at this time (RFC 3339) or later")
+	flags.StringVar(&f.to, "to", "", "with --events: only events before this time (RFC 3339)")
+	flags.BoolVar(&f.q.Descending, "desc", false, "the greatest value, or the newest event, first")
+	flags.IntVar(&f.most, "limit", 0, "maximum number of records (default: all)")
 	flags.StringVar(&f.q.Cursor, "cursor", "", "continue where --limit ended an earlier call with the same arguments")
 	flags.BoolVar(&f.json, "json", false, "print one JSON document")
-	return cmd
+}
+
+// read reads the query from the arguments and the flags.
+func (f *finding) read(cmd *cobra.Command, args []string) (err error) {
+	if err := requireValues(cmd, "events", "from", "to"); err != nil {
+		return err
+	}
+	if f.most < 0 {
+		return usageError("--limit must be at least 1")
+	}
+	if f.events.Name == "" {
+		if f.from != "" || f.to != "" {
+			return usageError("--from and --to need --events")
+		}
+		f.q.Type = args[0]
+		f.q.Where, err = conditions(cmd, args[1:], f.where)
+		return err
+	}
+	for _, of := range []string{"gt", "gte", "lt", "lte", "prefix", "where"} {
+		if cmd.Flags().Changed(of) {
+			return usageError("--%s is a condition on entities; with --events, give --from and --to", of)
+		}
+	}
+	if f.events.From, err = parseTime("--from", f.from); err != nil {
+		return err
+	}
+	f.events.To, err = parseTime("--to", f.to)
+	return err
 }
 
 // conditions returns those of the arguments, an attribute and perhaps its value, and of the flags.
@@ -97,22 +135,41 @@ func conditions(cmd *cobra.Command, args, where []string) (all []client.Conditio
 
 // finding reads the pages of what a query finds.
 type finding struct {
-	q    client.FindQuery
-	most int // maximum number of entities; 0 for all
-	json bool
-	out  *bufio.Writer
+	q        client.FindQuery
+	where    []string
+	events   client.EventQuery // if it has a Name, it is the query, with the order and the cursor of q
+	from, to string
+	most     int // maximum number of records; 0 for all
+	json     bool
+	out      *bufio.Writer
 }
 
 const maxPage = 200
 
-func (f finding) run(ctx context.Context, c *client.Client, stderr io.Writer) error {
-	all := client.Page[entity.Entity]{Data: []entity.Entity{}}
-	n := 0
-	for {
+func (f *finding) run(ctx context.Context, c *client.Client, stderr io.Writer) error {
+	if f.events.Name == "" {
+		return findPages(f, entityNoun, stderr, func(cursor string, limit int) (client.Page[entity.Entity], error) {
+			f.q.Cursor, f.q.Limit = cursor, limit
+			return c.FindEntities(ctx, f.q)
+		})
+	}
+	f.events.Ascending = !f.q.Descending
+	return findPages(f, eventNoun, stderr, func(cursor string, limit int) (client.Page[event.Event], error) {
+		f.events.Cursor, f.events.Limit = cursor, limit
+		return c.ListEvents(ctx, f.events)
+	})
+}
+
+type printable interface{ AppendJSON([]byte) ([]byte, error) }
+
+// findPages prints the records of the pages that next reads.
+func findPages[T printable](f *finding, noun progress.Noun, stderr io.Writer, next func(cursor string, limit int) (client.Page[T], error)) error {
+	all := client.Page[T]{Data: []T{}}
+	for n, limit, cursor := 0, 0, f.q.Cursor; ; {
 		if f.most > 0 {
-			f.q.Limit = min(f.most-n, maxPage)
+			limit = min(f.most-n, maxPage)
 		}
-		page, err := c.FindEntities(ctx, f.q)
+		page, err := next(cursor, limit)
 		if err != nil {
 			return err
 		}
@@ -120,50 +177,53 @@ func (f finding) run(ctx context.Context, c *client.Client, stderr io.Writer) er
 		all.NextCursor, all.Index = page.NextCursor, page.Index
 		if f.json {
 			all.Data = append(all.Data, page.Data...)
-		} else if err := f.print(page.Data); err != nil {
+		} else if err := printRecords(f.out, page.Data); err != nil {
 			return err
 		}
-		if page.NextCursor == nil || n == f.most {
-			break
-		}
-		if *page.NextCursor == f.q.Cursor {
+		switch more := page.NextCursor != nil && (f.most == 0 || n < f.most); {
+		case more && *page.NextCursor == cursor:
 			return errors.New("the next cursor leads to the same page")
+		case more:
+			cursor = *page.NextCursor
+		case f.json:
+			return printJSON(f.out, all)
+		default:
+			fmt.Fprintln(stderr, foundText(noun, n, page.Index, page.NextCursor))
+			return nil
 		}
-		f.q.Cursor = *page.NextCursor
 	}
-	if f.json {
-		return printJSON(f.out, all)
-	}
-	fmt.Fprintln(stderr, foundText(n, all))
-	return nil
 }
 
-func (f finding) print(found []entity.Entity) error {
-	for _, e := range found {
-		line, err := e.AppendJSON(nil)
+func printRecords[T printable](out io.Writer, found []T) error {
+	for _, r := range found {
+		line, err := r.AppendJSON(nil)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(f.out, "%s\n", line)
+		fmt.Fprintf(out, "%s\n", line)
 	}
 	return nil
 }
 
-// foundText says how many entities a query found, by which index, and how to get more.
-func foundText(n int, page client.Page[entity.Entity]) string {
-	text := "No entity matches"
+// foundText says how many records a query found, by which index, and how to get more. Without an
+// index of entities, it is that of events by name.
+func foundText(noun progress.Noun, n int, by *api.EntityIndex, next *string) string {
+	text := fmt.Sprintf("No %s matches", noun.One)
 	if n > 0 {
-		text = entityNoun.Count(int64(n))
+		text = noun.Count(int64(n))
 	}
-	if page.Index != nil {
+	if noun == eventNoun {
+		text += ", by the index on name"
+	}
+	if by != nil {
 		var fields index.Fields
-		for i, a := range page.Index.Attributes {
+		for i, a := range by.Attributes {
 			fields[i] = index.Field{Name: a.Name, ValueType: index.ValueType(a.ValueType), Fold: a.Fold}
 		}
 		text += ", by the index on " + fields.String()
 	}
-	if page.NextCursor != nil {
-		return text + ". For more, add --cursor " + *page.NextCursor
+	if next != nil {
+		return text + ". For more, add --cursor " + *next
 	}
 	return text + "."
 }

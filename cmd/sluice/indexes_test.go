@@ -127,6 +127,21 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	if r := c.want(t, http.StatusOK, "GET", "/event?name=paid&order=asc", ""); !regexp.MustCompile(`"before".*"after"`).MatchString(r.body) || strings.Contains(r.body, "other") {
 		t.Error(r.body)
 	}
+	events := func(code int, out, message string, args ...string) (stdout string) {
+		t.Helper()
+		stdout, _ = wantRun(t, sluiceCommand(t, s.url, append([]string{"find", "--events", "paid"}, args...)...), code, out, message)
+		return stdout
+	}
+	if out := events(0, `{"id":"before"`, "2 events, by the index on name."); !strings.Contains(out, `{"id":"after"`) || strings.Count(out, "\n") != 2 {
+		t.Error(out)
+	}
+	events(0, `{"id":"after"`, "1 event, by the index on name. For more, add --cursor ", "--desc", "--limit", "1")
+	events(0, "", "No event matches, by the index on name.", "--to", "2020-01-01T00:00:00Z")
+	events(0, "{\n", "", "--json", "--from", "2020-01-01T00:00:00Z")
+	events(2, "", "--from is not an RFC 3339 date-time", "--from", "yesterday")
+	events(2, "", "no entity type", "person", "born")
+	events(2, "", "--gte is a condition on entities", "--gte", "1")
+	find(2, "--from and --to need --events", "born", "--gte", "1", "--from", "2020-01-01T00:00:00Z")
 	wantRun(t, inEnv(t, s.env, "indexes", "remove", "--events", "name"), 0, "", "does the rest while it runs")
 	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "email", "born"), 0, "", "does the rest while it runs")
 	await(t, "removed", func() bool { return len(s.declarations(t)) == 2 })

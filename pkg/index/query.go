@@ -106,11 +106,11 @@ func (q *Query) Where(c Condition) error {
 		return errors.New("is not an attribute of the index")
 	}
 	f := q.Declaration.Fields[i]
-	if c.Operator == Prefix && f.ValueType != Text {
-		return errors.New("needs an attribute that is indexed as text; this one is a " + string(f.ValueType))
-	}
 	if c.Operator != Equal && f.ValueType == Boolean {
 		return errors.New("cannot compare a boolean; use =true or =false")
+	}
+	if c.Operator == Prefix && f.ValueType != Text {
+		return errors.New("needs an attribute that is indexed as text; this one is a number, so use [gte] and [lt]")
 	}
 	code, err := f.parse(c.Value)
 	if err != nil {

@@ -42,6 +42,26 @@ export interface components {
             attributes: components["schemas"]["Attributes"];
             created_at: components["schemas"]["Time"];
         };
+        /** @description An index of the entities of a type, or of events by name. */
+        EntityIndex: {
+            /** @enum {string} */
+            resource: "entity" | "event";
+            /** @description The type of the entities. Absent for events. */
+            type?: components["schemas"]["Name"];
+            /** @description The attributes that the index covers, in the order in which it sorts. */
+            attributes: components["schemas"]["IndexAttribute"][];
+            /** @enum {string} */
+            state: "writing" | "building" | "ready" | "removing";
+            /** @description The fraction of the index that is built. */
+            done: number;
+        };
+        IndexAttribute: {
+            name: string;
+            /** @enum {string} */
+            value_type: "text" | "number" | "boolean";
+            /** @description Whether texts compare regardless of case, as their Unicode case foldings. Absent if not. */
+            fold?: boolean;
+        };
         /** @description The record of a deleted entity, kept for 30 days. */
         Tombstone: {
             id: components["schemas"]["ID"];

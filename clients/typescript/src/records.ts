@@ -60,6 +60,8 @@ export interface Page<T> {
   data: T[];
   /** Null on the last page. */
   next_cursor: string | null;
+  /** Which index served where. */
+  index?: Schemas["EntityIndex"];
 }
 
 /** A page of a walk. */
@@ -122,6 +124,7 @@ export function page<T>(members: Members, record: (members: Members) => T | unde
   return {
     data: data.map(record).filter((r): r is NonNullable<typeof r> => r !== undefined),
     next_cursor: members["next_cursor"] as string | null,
+    ...(members["index"] !== undefined && { index: members["index"] as Schemas["EntityIndex"] }),
     ...(members["synced_until"] !== undefined && {
       synced_until: asTime(members["synced_until"]),
       last: last && asTime(last["deleted_at"] ?? last["updated_at"] ?? last["created_at"]),

@@ -115,7 +115,10 @@ function plain(value) {
 async function result(client, one) {
   try {
     const got = plain(await call(client, one));
-    if (one.call === "list_entities") return { data: got.data, next_cursor: got.next_cursor };
+    if (one.call === "list_entities") {
+      const { data, next_cursor, index } = got;
+      return { data, next_cursor, ...(index && { index }) };
+    }
     if (one.call === "upsert_entities" || one.call === "create_events") return got.map(batchResult);
     return got;
   } catch (error) {

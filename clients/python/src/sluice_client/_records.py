@@ -101,6 +101,7 @@ class Page(Generic[T]):
     synced_until: datetime | None = None  # only in a walk; see Client.changes
     last: datetime | None = None  # time of the latest change of the page, if this is a walk
     sent: datetime | None = None  # when the service sent the page, by its clock
+    index: dict[str, Any] | None = None  # which index served where, as in GET /entity_index
 
 
 @dataclass(frozen=True)

@@ -332,7 +332,11 @@ def _list(
         records = [record(m) for m in data]
         synced_until = members.get("synced_until")
         if synced_until is None:
-            return Page([r for r in records if r is not None], members["next_cursor"])
+            return Page(
+                [r for r in records if r is not None],
+                members["next_cursor"],
+                index=members.get("index"),
+            )
         return Page(
             [r for r in records if r is not None],
             members["next_cursor"],
