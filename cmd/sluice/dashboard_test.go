@@ -79,8 +79,14 @@ func seedPage(t *testing.T, s *server) {
 	var events []event.Draft
 	var entities []entity.Draft
 	for i := range 12 {
-		events = append(events, event.Draft{Name: "order_paid", EntityID: fmt.Sprint("customer-", i), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
-		entities = append(entities, entity.Draft{ID: fmt.Sprintf("customer-%02d", i), Type: "customer", Attributes: record.Attributes(fmt.Sprintf(`{"plan":"pro","seats":%d}`, i))})
+		events = append(events, event.Draft{Name: "order_paid", EntityID: fmt.Sprintf("customer-%02d", i%5), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
+	}
+	first, last := strings.Fields("Ada Grace Alan Edsger Barbara Donald Katherine"), strings.Fields("Lovelace Hopper Turing Dijkstra Liskov Knuth Johnson Hamilton Perlman")
+	for i := range 25 {
+		name := first[i%len(first)] + " " + last[i%len(last)]
+		entities = append(entities, entity.Draft{ID: fmt.Sprintf("customer-%02d", i), Type: "customer", Attributes: record.Attributes(fmt.Sprintf(
+			`{"name":%q,"email":%q,"plan":%q,"seats":%d,"balance":%d.%02d,"active":%t,"since":"2026-%02d-%02dT09:30:00Z"}`,
+			name, strings.ToLower(strings.ReplaceAll(name, " ", "."))+"@example.com", []string{"pro", "free", "team"}[i%3], 1+i*i%37, i*i*i*7%900, i*37%100, i%4 != 3, 1+i%10, 1+i))})
 	}
 	c := newClient(t, s.url)
 	_, err := c.CreateEvents(t.Context(), events)
@@ -98,6 +104,7 @@ func TestDashboard(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
 		"every state is accessible":                   dashboardStates,
 		"users find records":                          dashboardFinds,
+		"two people edit one record":                  dashboardEdits,
 		"nothing is left after an erasure":            dashboardForgets,
 		"users import files":                          dashboardImports,
 		"an import goes on after the page was closed": dashboardImportsAgain,
@@ -106,7 +113,8 @@ func TestDashboard(t *testing.T) {
 		"users describe files":                        dashboardUsesDescriptions,
 		"users import nested members":                 dashboardImportsNestedMembers,
 		"the page reads files as the command does":    dashboardReadsFiles,
-		"a support person finds somebody":             dashboardWalk,
+		"users find, filter and sort by values":       dashboardFindsByValue,
+		"a support person needs only the keyboard":    dashboardWalk,
 		"times are in a zone":                         dashboardShowsTimesInAZone,
 		"users browse records":                        dashboardBrowses,
 		"the page waits while a limit is used up":     dashboardWaitsOutALimit,
@@ -127,24 +135,75 @@ func TestDashboard(t *testing.T) {
 func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
-	open := func(a answers, until string) {
+	open := func(query string, a answers, until string) {
 		t.Helper()
 		tab.Answer(a)
-		tab.Open(s.url + "/dashboard")
+		tab.Open(s.url + "/dashboard" + query)
 		tab.Wait(until)
 	}
 
-	open(answers{"/export_job": jobPage()}, visible("exports-empty")+"&&"+visible("records-empty"))
+	open("", nil, visible("records-empty"))
 	if got, want := browsertest.Eval[string](tab, `document.querySelector('#records-empty code').textContent`), "curl '"+s.url+"/create_event'"; !strings.HasPrefix(got, want) || strings.Contains(got, "Bearer") {
 		t.Errorf("the first command is %s, want it to begin with %s", got, want)
 	}
-	tab.Audit("empty")
+	tab.Audit("records-empty")
+	open("?view=exports", nil, visible("exports-empty"))
+	if got := browsertest.Eval[string](tab, "document.title"); got != "Exports · Sluice" {
+		t.Errorf("the title is %s", got)
+	}
+	tab.Audit("exports-empty")
 
 	seedPage(t, s)
 	numbers := `{"huge":1E400,"price":77.50,"reference":12345678901234567890}`
 	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"name":"measured","attributes":`+numbers+`}`)
+	open("", nil, `document.querySelectorAll('#records tbody tr').length === 13`)
+	if got := browsertest.Eval[string](tab, `document.querySelector('#records code').textContent`); got != numbers {
+		t.Errorf("%s, want all digits of %s", got, numbers)
+	}
+	tab.Audit("records")
+	open("?resource=entity&type=customer&id=customer-03", nil, `document.querySelectorAll('#records tbody tr').length === 25 && document.querySelectorAll('#record-events li').length === 2`)
+	tab.Audit("overview")
+	auditExports(t, tab, open)
+
+	open("?view=usage", answers{"/usage": busyMinute()}, `document.querySelector('.chart-full')`)
+	tab.Click("#usage-by-route summary")
+	tab.Click("#usage-details summary")
+	tab.Wait(`document.querySelectorAll('#usage-table tbody tr').length === 60`)
+	tab.Audit("usage")
+	byKey := busyMinute()
+	usage := byKey.Body.(map[string]any)
+	usage["counted"] = "key:k3y9f2m7q4xz"
+	usage["day"] = map[string]any{"start": "2026-11-27T00:00:00.000Z", "records": 93_400, "imports": 1200, "limits": map[string]any{"records": 100_000, "imports": nil}}
+	usage["month"] = map[string]any{"start": "2026-11-01T00:00:00.000Z", "records": 1_400_000, "imports": 21_200, "limits": map[string]any{"records": 2_000_000, "imports": 20_000}}
+	open("?view=usage", answers{"/usage": byKey}, `document.getElementById('usage-counted')?.textContent.includes('key k3y9f2m7q4xz, from every address') && document.querySelectorAll('#usage-sums progress').length === 3`)
+	if browsertest.Eval[bool](tab, visible("usage-form")+" !== undefined") {
+		t.Error("a key without the scope operator can ask for the usage of others")
+	}
+	tab.Audit("usage-of-key")
+
+	open("", answers{"/event": problem(403, "address_blocked", "the operator has blocked your address")}, visible("records-notice"))
+	tab.Audit("records-error")
+	open("?view=exports", answers{"/export_job": problem(500, "internal_error", "the service failed")}, visible("exports-notice"))
+	tab.Audit("exports-error")
+
+	open("", answers{"/usage": problem(401, "no_valid_key", "a key is needed")}, visible("key"))
+	tab.Audit("signed-out")
+	tab.Press(kb.Enter)
+	tab.Wait(`document.getElementById('key-error').textContent === 'Enter an API key.'`)
+	open("", answers{"/usage": problem(403, "missing_scope", "the key lacks the scope dashboard")}, visible("key")+` && document.getElementById('key-error').textContent.startsWith('That key lacks')`)
+	open("", answers{"/usage": problem(503, "rate_limiter_unavailable", "the rate limit could not be checked, so nothing was done; try again")}, visible("loading"))
+	tab.Wait(visible("unreachable"))
+	tab.Audit("unreachable")
+	tab.Answer(nil)
+	tab.Click("#unreachable-retry")
+	tab.Wait(visible("nav-usage"))
+}
+
+// auditExports shows exports in all states.
+func auditExports(t *testing.T, tab *browsertest.Tab, open func(query string, a answers, until string)) {
+	t.Helper()
 	expired := fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567, "file_expires_at": "2026-01-01T00:00:00.000Z"})
-	open(answers{"/export_job": jobPage(
+	open("?view=exports", answers{"/export_job": jobPage(
 		fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"started_at": nil, "filters": map[string]any{"entity_id": "customer-7"}}),
 		fakeJob("b", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 18400, "records_expected": 50000,
 			"filters": map[string]any{"from": "2026-11-01T00:00:00.000Z", "to": "2026-11-21T00:00:00.000Z"}}),
@@ -154,57 +213,15 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 		fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
 		fakeJob("h", "event", "ndjson", "queued", 5*time.Hour, map[string]any{"records_written": 20_000, "records_expected": 50_000}), // queued again, after a run that wrote 20,000 events
 		expired,
-	)}, `document.querySelectorAll('#exports > li').length === 8 && document.querySelectorAll('#records > li').length === 10`)
-	if got := browsertest.Eval[string](tab, `document.querySelector('#records code').textContent`); got != numbers {
-		t.Errorf("%s, want all digits of %s", got, numbers)
-	}
+	)}, `document.querySelectorAll('#exports > li').length === 8`)
 	if got := browsertest.Eval[float64](tab, `document.querySelector('[data-id=h] progress').value`); got != 40 {
 		t.Errorf("a job between two runs shows %v %%, want 40", got)
 	}
 	tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
 	tab.Click("#new-export label:has([value=csv])")
 	tab.Click("#new-export label:has([value=entity])")
-	tab.Click("#usage > summary")
-	tab.Click("#usage-by-route summary")
-	tab.Click("#usage-details summary")
-	tab.Wait(`document.querySelectorAll('#usage-table tbody tr').length === 60`)
+	tab.Wait(visible("type"))
 	tab.Audit("exports")
-
-	open(answers{"/usage": busyMinute(), "/export_job": jobPage(
-		fakeJob("a", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 32_400, "records_expected": 50_000}),
-		fakeJob("b", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12_043, "started_at": time.Now().Add(-time.Hour - 9*time.Second).Format(time.RFC3339Nano), "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
-		fakeJob("c", "event", "csv", "succeeded", 26*time.Hour, map[string]any{"records_written": 128_500, "started_at": time.Now().Add(-26*time.Hour - 70*time.Second).Format(time.RFC3339Nano), "size_bytes": 9_345_678, "filters": map[string]any{"from": "2026-11-01T00:00:00.000Z"}}),
-	)}, `document.querySelectorAll('#exports > li').length === 3 && document.querySelectorAll('#records > li').length === 10 && document.querySelector('.chart-full')`)
-	tab.Audit("overview")
-	tab.Click("#usage > summary")
-	tab.Audit("limits-open")
-
-	byKey := busyMinute()
-	byKey.Body.(map[string]any)["counted"] = "key:k3y9f2m7q4xz"
-	open(answers{"/usage": byKey, "/export_job": jobPage()}, `document.getElementById('usage-counted').textContent.includes('key k3y9f2m7q4xz, from every address') && document.querySelector('.chart-full')`)
-	if browsertest.Eval[bool](tab, visible("usage-form")+" !== null") {
-		t.Error("a key without the scope operator can ask for the usage of others")
-	}
-	tab.Audit("counted-key")
-
-	open(answers{"/export_job": problem(500, "internal_error", "the service failed"), "/event": problem(403, "address_blocked", "the operator has blocked your address")},
-		visible("exports-notice")+"&&"+visible("records-notice"))
-	tab.Audit("partly-failed")
-
-	open(answers{"/usage": problem(401, "no_valid_key", "a key is needed")}, visible("key"))
-	tab.Audit("sign-in")
-	tab.Press(kb.Enter)
-	tab.Wait(`document.getElementById('key-error').textContent === 'Enter an API key.'`)
-
-	open(answers{"/usage": problem(403, "missing_scope", "the key lacks the scope dashboard")}, visible("key"))
-	tab.Audit("forbidden")
-
-	open(answers{"/usage": problem(503, "rate_limiter_unavailable", "the rate limit could not be checked, so nothing was done; try again")}, visible("loading"))
-	tab.Wait(visible("unreachable"))
-	tab.Audit("unreachable")
-	tab.Answer(nil)
-	tab.Click("#unreachable-retry")
-	tab.Wait(visible("usage"))
 }
 
 // dashboardRequests counts the browser's requests to the dashboard route in the last minute.
@@ -224,9 +241,8 @@ func dashboardRequests(t *testing.T, s *server) (n int) {
 func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_REQUESTS=30"})
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Answer(answers{"/export_job": jobPage()})
-	tab.Open(s.url + "/dashboard")
-	tab.Wait(visible("usage"))
+	tab.Open(s.url + "/dashboard?view=usage")
+	tab.Wait(visible("verdict"))
 
 	c := s.clientAt(t, browserAddress)
 	flood := func(path string) (end func()) {
@@ -246,11 +262,10 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	end := flood("/usage")
 	tab.Wait(visible("usage-notice") + `?.textContent.includes('limit is used up')`)
 	tab.Wait(`document.getElementById('verdict-short').textContent === 'Yes'`)
-	tab.Audit("limited")
+	tab.Audit("nothing-left")
 	end()
 	tab.Wait("!(" + visible("usage-notice") + ")")
 	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
-	tab.Audit("limit-reached")
 
 	// The service sends an error page instead of the dashboard. The error page reloads itself,
 	// except after the last try (retry=6).
@@ -272,7 +287,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("exhausted")
 	open("?resource=entity")
 	end()
-	tab.Wait(visible("usage"))
+	tab.Wait(visible("nav-usage"))
 	tab.Wait(`location.search === '?resource=entity'`)
 }
 
@@ -282,30 +297,37 @@ func dashboardOutlivesTheService(t *testing.T, b *browsertest.Browser) {
 	s := start(t, dir)
 	seedPage(t, s)
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/dashboard")
-	tab.Wait(`document.querySelectorAll('#records > li').length === 10 && ` + visible("exports-empty"))
+	tab.Open(s.url + "/dashboard?view=exports")
+	tab.Wait(visible("exports-empty"))
 	if n := dashboardRequests(t, s); n > 6 {
 		t.Errorf("the first load cost %d requests of the route dashboard, want at most 6", n)
 	}
 	before := dashboardRequests(t, s)
 	tab.Do(chromedp.Reload())
-	tab.Wait(`document.querySelectorAll('#records > li').length === 10`)
+	tab.Wait(visible("exports-empty"))
 	if n := dashboardRequests(t, s) - before; n != 1 {
 		t.Errorf("a reload cost %d requests of the route dashboard, want 1", n)
 	}
 
+	tab.Click("#nav-records")
+	tab.Wait(`document.querySelectorAll('#records tbody tr').length === 12`)
 	s.stop(t)
-	tab.Click("#records-card label:has([value=entity])")
-	tab.Click("#start")
+	tab.Click("#view-records label:has([value=entity])")
 	tab.Wait(visible("waiting") + `?.textContent.includes('cannot be reached')`)
-	tab.Wait(`document.getElementById('verdict-short').textContent === 'Unknown' && document.querySelectorAll('#records > li').length === 10`)
+	tab.Click("#nav-exports")
+	tab.Click("#start")
+	tab.Click("#nav-usage")
+	tab.Wait(`document.getElementById('verdict-short').textContent === 'Unknown'`)
 	if got := browsertest.Eval[int](tab, `[...document.querySelectorAll('.notice')].filter((n) => n.offsetParent).length`); got != 1 {
 		t.Errorf("%d notices say that the service is gone, want 1", got)
 	}
-	tab.Audit("gone")
+	tab.Audit("usage-gone")
 	startIn(t, []string{"DATA_DIR=" + dir, "ADDR=" + strings.TrimPrefix(s.url, "http://")})
 	tab.Wait("!(" + visible("waiting") + ")")
-	tab.Wait(`document.querySelector('#records strong')?.textContent.startsWith('customer-') && document.querySelector('#exports [data-status=succeeded]')`)
+	tab.Click("#nav-exports")
+	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
+	browsertest.Eval[bool](tab, `history.go(-3) ?? true`)
+	tab.Wait(`location.search === '?resource=entity' && document.querySelector('#records strong')?.textContent.startsWith('customer-')`)
 }
 
 func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
@@ -319,7 +341,7 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	}
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Open(s.url + "/dashboard")
-	tab.Click("#usage > summary")
+	tab.Click("#nav-usage")
 	tab.Wait(visible("usage-charts"))
 	show := func(address string) {
 		t.Helper()
@@ -348,7 +370,7 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	browsertest.Eval[bool](tab, `history.back() ?? true`)
 	tab.Wait(`document.querySelector('#usage-action')?.textContent.includes('observed')`)
 	browsertest.Eval[bool](tab, `history.back() ?? true`)
-	tab.Wait(`location.search === '?address=127.99.99.99' && document.getElementById('address').value === '127.99.99.99'`)
+	tab.Wait(`location.search === '?view=usage&address=127.99.99.99' && document.getElementById('address').value === '127.99.99.99'`)
 	tab.Click("#usage-own")
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
@@ -444,7 +466,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	s := start(t, dir)
 
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/dashboard")
+	tab.Open(s.url + "/dashboard?view=exports")
 	download := tab.DownloadInto(t.TempDir())
 	tab.Wait(visible("start"))
 	browsertest.Eval[bool](tab, `(() => {
@@ -483,7 +505,7 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
 	s := startIn(t, env)
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/dashboard")
+	tab.Open(s.url + "/dashboard?view=exports") // the link survives the sign-in
 	tab.Wait(visible("key") + ` && document.activeElement.id === 'key'`)
 	if browsertest.Eval[bool](tab, `performance.getEntriesByType('resource').some((entry) => entry.name.endsWith('/usage'))`) {
 		t.Error("the page sends a request that can only be rejected, because nobody has signed in")
@@ -502,7 +524,9 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.getElementById('key-error').textContent.includes('lacks the scope dashboard')`)
 
 	enter(good)
-	tab.Wait(visible("exports-empty") + "&&" + visible("records-empty") + "&&" + visible("sign-out"))
+	tab.Wait(visible("exports-empty"))
+	tab.Click("#about-summary")
+	tab.Wait(visible("sign-out"))
 	if got := browsertest.Eval[string](tab, "document.cookie"); got != "" {
 		t.Errorf("scripts can read the cookie: %s", got)
 	}
@@ -514,8 +538,9 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	}
 	tab.Audit("signed-in")
 
-	tab.Open(s.url + "/dashboard") // the session is still valid
-	tab.Wait(visible("sign-out") + "&&" + visible("exports-empty"))
+	tab.Open(s.url + "/dashboard?view=exports") // the session is still valid
+	tab.Wait(visible("exports-empty"))
+	tab.Click("#about-summary")
 	tab.Click("#sign-out")
 	tab.Wait(visible("key"))
 	tab.Open(s.url + "/dashboard")
@@ -523,16 +548,17 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 
 	// With a key that has only the scope dashboard, the page shows only the usage.
 	enter(createKey(t, env, "--scope", "dashboard"))
-	tab.Wait(visible("usage") + `&& document.getElementById('hidden-parts').innerText.startsWith('Records and exports are hidden, because this key lacks the scope export')`)
-	for _, part := range []string{"new-export", "exports", "find"} {
+	tab.Wait(visible("verdict") + `&& document.getElementById('hidden-parts').innerText.startsWith('Records and exports are hidden, because this key lacks the scope export')`)
+	for _, part := range []string{"new-export", "nav-records", "nav-exports", "find"} {
 		if browsertest.Eval[bool](tab, "Boolean("+visible(part)+")") {
 			t.Errorf("the page shows %s to a key that cannot use it", part)
 		}
 	}
 	tab.Audit("usage-only")
+	tab.Click("#about-summary")
 	tab.Click("#sign-out")
 	enter(good)
-	tab.Wait(visible("exports-empty") + ` && document.getElementById('records-empty').textContent.includes('There are no events yet') && !` + visible("hidden-parts"))
+	tab.Wait(visible("nav-exports") + ` && document.getElementById('records-empty').textContent.includes('There are no events yet') && !` + visible("hidden-parts"))
 }
 
 // focusOf returns the id, name or text of the element with the keyboard focus.
@@ -557,7 +583,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedPage(t, s)
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/dashboard")
+	tab.Open(s.url + "/dashboard?view=exports")
 	tab.Wait(visible("exports-empty"))
 	to := func(want string) {
 		t.Helper()
@@ -567,9 +593,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	if got := focusOf(tab); got != "Skip to content" {
 		t.Errorf("the first press of the Tab key leads to %s", got)
 	}
-	to("resource") // of the list
-	tab.Press(kb.Tab)
-	to("resource")
+	to("export")
 	tab.Press(kb.ArrowRight)
 	tab.Wait(visible("type") + ` && !` + visible("entity_id"))
 	to("type")
@@ -580,8 +604,8 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	if got := focusOf(tab); got != "start" {
 		t.Errorf("after the start the focus is on %s", got)
 	}
-	if got := browsertest.Eval[string](tab, `document.querySelector('#exports .job-facts').textContent`); !strings.HasPrefix(got, "12 records") {
-		t.Errorf("exported %s, want 12 records", got)
+	if got := browsertest.Eval[string](tab, `document.querySelector('#exports .job-facts').textContent`); !strings.HasPrefix(got, "25 records") {
+		t.Errorf("exported %s, want 25 records", got)
 	}
 	download := tab.DownloadInto(t.TempDir())
 	to("Download")
@@ -594,7 +618,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	cancelled := fakeJob("x", "event", "ndjson", "cancelled", time.Second, map[string]any{"records_written": 1})
 	for _, byKey := range []bool{true, false} { // if false, the job is cancelled by another client
 		tab.Answer(answers{"/export_job": jobPage(running), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
-		tab.Open(s.url + "/dashboard")
+		tab.Open(s.url + "/dashboard?view=exports")
 		tab.Wait(`document.querySelector('#exports [data-status=running]')`)
 		to("Cancel")
 		tab.Answer(answers{"/export_job": jobPage(cancelled), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})

@@ -58,19 +58,22 @@ func dashboardForgets(t *testing.T, b *browsertest.Browser) {
 		w.Write(seen.Body.Bytes()) //nolint:errcheck // the browser may have closed the connection
 	})
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(proxy + "/dashboard?resource=entity")
-	tab.Wait(`document.querySelectorAll('#records > li').length === 1 && document.querySelectorAll('#exports > li').length === 4`)
+	tab.Open(proxy + "/dashboard?view=exports")
+	tab.Wait(`document.querySelectorAll('#exports > li').length === 4`)
+	tab.Click("#nav-records")
+	tab.Click("#view-records label:has([value=entity])")
+	tab.Wait(`document.querySelectorAll('#records tbody tr').length === 1`)
 	tab.Click("#find")
 	tab.Press("somerset-house")
-	tab.Click("#records a")
-	tab.Wait(textOf("record-events-count") + ` === '(1)' && document.querySelectorAll('#record-actions button').length === 3`)
+	tab.Click("#records tbody a")
+	tab.Wait(`document.getElementById('record-events-count')?.textContent === '(1)' && document.querySelectorAll('#record-actions button').length === 4`)
 	if got := tab.Heap(); !strings.Contains(got, secrets[0]) {
 		t.Error("a snapshot of the heap does not show what the page has")
 	}
 	tab.Click("#erase > summary")
 	tab.Click("#erase-id")
 	tab.Press("ada", kb.Enter)
-	tab.Wait(textOf("erase-state") + ` === 'Erased: the entity and 1 event.' && ` + visible("erase-files-part"))
+	tab.Wait(`document.getElementById('erase-state')?.textContent === 'Erased: the entity and 1 event.' && ` + visible("erase-files-part"))
 	check := func() {
 		t.Helper()
 		shown, heap := browsertest.Eval[string](tab, everything), tab.Heap()
@@ -85,7 +88,7 @@ func dashboardForgets(t *testing.T, b *browsertest.Browser) {
 		}
 	}
 	check()
-	tab.Audit("erased")
+	tab.Audit("record-erased")
 	if got := browsertest.Eval[string](tab, `[...document.querySelectorAll('#erase-files strong')].map((e) => e.textContent).join('; ')`); got != "Events, CSV; Entities, CSV" {
 		t.Errorf("the page names the files %s", got)
 	}
@@ -98,6 +101,6 @@ func dashboardForgets(t *testing.T, b *browsertest.Browser) {
 	}
 	tab.Wait(`!document.querySelector('#erase-files button')`)
 	tab.Click("#record-back")
-	tab.Wait(visible("records-list") + ` && !` + visible("record"))
+	tab.Wait(visible("records-empty") + ` && !` + visible("record"))
 	check()
 }

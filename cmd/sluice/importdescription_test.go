@@ -41,7 +41,7 @@ func dashboardImportsNestedMembers(t *testing.T, b *browsertest.Browser) {
 	path := filepath.Join(t.TempDir(), "visits.json")
 	userFile(t, path, `[{"name":"visit","properties":{"time":1798131600,"page":"/a"}},`+"\n"+`{"name":"visit","properties":{"page":"/b"}}]`)
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/dashboard")
+	tab.Open(s.url + "/dashboard?view=import")
 	tab.Wait(visible("import-file"))
 	tab.Choose("#import-file", path)
 	tab.Wait(visible("import-member"))
@@ -71,7 +71,7 @@ func dashboardUsesDescriptions(t *testing.T, b *browsertest.Browser) {
 		"columns":[{"source":"Nr","field":"id"},{"source":"Kunde","field":"entity_id"},{"source":"Datum","field":"occurred_at"},{"source":"PLZ","field":"attributes.zip","type":"text"}],
 		"time_formats":["%d.%m.%Y %H:%M"],"time_zone":"Europe/Berlin","name":"order"}`)
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/dashboard")
+	tab.Open(s.url + "/dashboard?view=import")
 	tab.Wait(visible("import-file"))
 	tab.Choose("#import-file", orders)
 	tab.Wait(visible("import-setup"))

@@ -59,7 +59,7 @@ func dashboardImports(t *testing.T, b *browsertest.Browser) {
 		"short;person\r\n"+
 		"'=formula;person;'=1+1;-1.50;'{};x\r\n")
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/dashboard")
+	tab.Open(s.url + "/dashboard?view=import")
 	tab.Wait(visible("import-file"))
 	tab.Audit("import-choose")
 	tab.Choose("#import-file", people)
@@ -159,7 +159,7 @@ func mirrorsFile(t *testing.T, tab *browsertest.Tab, c *caller, dir string) {
 func dashboardWithoutImporter(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir(), "--importer", t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/dashboard")
+	tab.Open(s.url + "/dashboard?view=import")
 	tab.Wait(visible("import-missing") + `&& !(` + visible("import-choose") + `)`)
 	tab.Audit("import-missing")
 }
@@ -227,7 +227,7 @@ func dashboardImportsAgain(t *testing.T, b *browsertest.Browser) {
 	tab := b.Tab(t, browsertest.Desktop)
 	begin := func() {
 		t.Helper()
-		tab.Open(byPage.url + "/dashboard")
+		tab.Open(byPage.url + "/dashboard?view=import")
 		tab.Wait(visible("import-file"))
 		tab.Choose("#import-file", path)
 		tab.Click("#import-check")

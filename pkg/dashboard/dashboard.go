@@ -5,6 +5,7 @@
 // The page calls the API and loads its own files by relative URLs, so it works under any stage
 // or domain. It must comply with the Content-Security-Policy that package httpapi sends with
 // it: no scripts, styles or style attributes in the HTML, and no conversion of text to markup.
+// The folder page/vendor has the files of other projects, with their licenses and checksums.
 package dashboard
 
 import (
@@ -28,11 +29,17 @@ var embedded embed.FS
 // parts are the source files that make up app.js, the script that a browser loads. They share
 // one scope, like the files of a Go package. The last one starts the page.
 var parts = []string{
-	"format.js", "time.js", "dom.js", "notice.js", "api.js", "poll.js", "query.js", "caller.js",
+	"lib.js", "format.js", "api.js", "time.js", "poll.js", "route.js", "ui.js", "notice.js", "caller.js", "values.js",
 	"chart.js", "usage.js", "job.js", "exports.js",
-	"lists.js", "find.js", "erase.js", "record.js", "records.js",
+	"lists.js", "find.js", "columns.js", "table.js", "filters.js", "records.js",
+	"edit.js", "conflict.js", "erase.js", "pane.js", "record.js",
 	"importfile.js", "importsetup.js", "importreport.js", "importsend.js", "importer.js", "app.js",
 }
+
+// libraries are the files of other projects with which app.js begins, unchanged.
+var libraries = []string{"preact-10.29.8.js", "preact-hooks-10.29.8.js", "htm-3.1.1.js"}
+
+const notices = "/*! Preact, (c) 2015-present Jason Miller, MIT License; htm, (c) Google LLC, Apache License 2.0 */"
 
 type asset struct {
 	name    string
@@ -71,6 +78,7 @@ func FilesWith(built fs.FS) map[string][]byte {
 		attributes = fmt.Sprintf(`data-worker="dashboard/%[1]s/importer.js" data-program="dashboard/%[1]s/%[2]s"`, version, program)
 	}
 	page := bytes.ReplaceAll(read("page/"+Page), []byte("{version}"), []byte(version))
+	page = bytes.Replace(page, []byte("{icons}"), read("page/vendor/lucide-1.62.0.svg"), 1)
 	files := map[string][]byte{Page: bytes.ReplaceAll(page, []byte("{importer}"), []byte(attributes))}
 	for _, a := range assets {
 		files[version+"/"+a.name] = a.content
@@ -87,8 +95,12 @@ func Built(built fs.FS) time.Time {
 	return info.ModTime()
 }
 
+// script joins the libraries, each in a scope of its own, and the parts.
 func script() []byte {
-	var all [][]byte
+	all := [][]byte{[]byte(notices)}
+	for _, name := range libraries {
+		all = append(all, fmt.Appendf(nil, "(function () {\n%s\n}).call(globalThis);", read("page/vendor/"+name)))
+	}
 	for _, name := range parts {
 		all = append(all, read("page/"+name))
 	}

@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -23,6 +25,25 @@ func TestAppHasEveryPartOnce(t *testing.T) {
 	}
 	if last := parts[len(parts)-1]; last != "app.js" {
 		t.Errorf("the last part is %s, but app.js starts the page", last)
+	}
+}
+
+func TestFilesOfOtherProjectsAreUnchanged(t *testing.T) {
+	names, err := fs.Glob(embedded, "page/vendor/*-[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sums strings.Builder
+	for line := range strings.Lines(string(read("page/vendor/SHA256SUMS"))) {
+		_, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(read("page/vendor/"+name)), name)
+		names = slices.DeleteFunc(names, func(n string) bool { return path.Base(n) == name })
+	}
+	if got, want := sums.String(), string(read("page/vendor/SHA256SUMS")); got != want {
+		t.Errorf("the files are\n%s, want\n%s", got, want)
+	}
+	if len(names) > 0 {
+		t.Errorf("SHA256SUMS lacks %v", names)
 	}
 }
 

@@ -116,7 +116,7 @@ func checkPolicy(t *testing.T, name, policy string) {
 }
 
 // A first visit does not load the importer. The page loads it when the user chooses a file.
-func TestAFirstVisitTransfersLessThan60KB(t *testing.T) {
+func TestAFirstVisitTransfersLessThan80KB(t *testing.T) {
 	a := newAPI(t)
 	total := 0
 	for name, text := range dashboardFiles() {
@@ -136,7 +136,7 @@ func TestAFirstVisitTransfersLessThan60KB(t *testing.T) {
 			t.Errorf("%s: %d bytes, want %d", name, len(resp.Body), len(text))
 		}
 	}
-	if total > 60_000 {
+	if total > 80_000 {
 		t.Errorf("%d bytes", total)
 	}
 }

@@ -15,14 +15,14 @@ type look struct {
 	scheme   string
 }
 
-// looks returns all viewports in both color schemes if screenshots are taken. Otherwise it
+// looks returns usual viewports in both color schemes if screenshots are taken. Otherwise it
 // returns only the smallest viewport in the light scheme and the largest in the dark scheme.
 func looks(drawn bool) []look {
 	if !drawn {
 		return []look{{Phone, "light"}, {Desktop, "dark"}}
 	}
 	var all []look
-	for _, v := range []Viewport{Phone, Tablet, Desktop} {
+	for _, v := range []Viewport{{390, 844}, Tablet, Desktop} {
 		all = append(all, look{v, "light"}, look{v, "dark"})
 	}
 	return all

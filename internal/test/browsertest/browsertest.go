@@ -24,6 +24,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -207,6 +208,18 @@ func (tab *Tab) Press(keys ...string) {
 	tab.t.Helper()
 	for _, k := range keys {
 		tab.Do(chromedp.KeyEvent(k))
+	}
+}
+
+// Shortcut presses a key for which a page has a use of its own, such as "/". Unlike with Press,
+// the key does not become text if the page forbids that.
+func (tab *Tab) Shortcut(key string) {
+	tab.t.Helper()
+	for _, event := range []input.DispatchKeyEventParams{
+		{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key},
+		{Type: input.DispatchKeyEventTypeKeyUp, Key: key},
+	} {
+		call(tab, input.DispatchKeyEvent, event)
 	}
 }
 

@@ -84,8 +84,8 @@ function keepDigits(key, value, context) {
   return typeof value === 'number' && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
 }
 
-/** Returns a path with a query of the parameters that have a value. */
+/** Returns a path with a query of the parameters that have a value; a condition on an attribute may be the empty text. */
 function withQuery(path, parameters) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
+  const query = new URLSearchParams(Object.entries(parameters).filter(([name, value]) => value || (value === '' && name.endsWith('[gte]'))));
   return query.size > 0 ? `${path}?${query}` : path;
 }

@@ -1,4 +1,4 @@
-// Starts the page. It shows the panels, or the reason why it cannot show them.
+// Starts the page. It shows one of the views, or the reason why it cannot show any.
 
 const awayInterval = 30_000; // milliseconds between attempts to reach the service
 
@@ -7,52 +7,109 @@ const awayInterval = 30_000; // milliseconds between attempts to reach the servi
 // prove a sign-in, because a service without API keys accepts requests without a cookie.
 // If the browser forbids storage, the sign-out button is missing after a reload.
 const session = {
+  here: false,
   /** Whether the service could accept a request: API keys are off, or a user may have signed in. */
   get possible() {
     if (document.documentElement.dataset.keys === 'off') return true;
     try { return localStorage.getItem('sluice-session') !== null; } catch { return true; }
   },
-  get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },
+  get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return this.here; } },
   set on(yes) {
-    $('sign-out').hidden = !yes;
+    this.here = yes;
     try { yes ? localStorage.setItem('sluice-session', 'on') : localStorage.removeItem('sluice-session'); } catch { /* storage is forbidden */ }
   },
 };
 
-const views = ['loading', 'unreachable', 'sign-in', 'app'];
+const usage = new Usage(denied);
+const exporter = new Exports(denied);
+const records = new Records(denied, new RecordPane(denied));
+const importer = new Importer(denied);
 
-function showView(view) {
-  for (const id of views) $(id).hidden = id !== view;
-  $('about').hidden = $('zones').hidden = view !== 'app';
-  $('sign-out').hidden = view !== 'app' || !session.on;
+/**
+ * The views, by their names in the URL. Each has a panel with the methods show, which shows what the
+ * URL says, and stop, which discards everything; leave is called when another view is shown. needs
+ * is the scope without which the view is hidden.
+ */
+const views = [
+  { name: 'records', title: 'Records', icon: 'table-2', needs: 'export', panel: records, component: RecordsView },
+  { name: 'import', title: 'Import', icon: 'upload', needs: 'import', panel: importer, component: ImportView },
+  { name: 'exports', title: 'Exports', icon: 'download', needs: 'export', panel: exporter, component: ExportsView },
+  { name: 'usage', title: 'Usage', icon: 'gauge', needs: 'dashboard', panel: usage, component: UsageView },
+];
+
+/** The view that is shown. */
+let view = views[0];
+
+const allowed = () => views.filter(({ needs }) => caller.scopes.includes(needs));
+
+/** Shows what the URL says. */
+function follow({ focus = true } = {}) {
+  const possible = allowed();
+  const wanted = readQuery().view;
+  const next = possible.find(({ name }) => name === wanted) ?? (wanted && views.some(({ name }) => name === wanted) ? possible.at(-1) : possible[0]);
+  const other = next !== view;
+  if (other) view.panel.leave?.();
+  view = next;
+  for (const { name } of views) $(`view-${name}`).hidden = name !== view.name;
+  document.title = `${view.title} · Sluice`;
+  draw();
+  if (other && focus) $(`title-${view.name}`).focus();
+  view.panel.show({ focus: focus && !other });
 }
 
-const usage = new Usage(denied);
-const exports = new Exports(denied);
-const records = new Records(denied, (id) => exports.exportEvents(id), (job) => exports.take(job));
-const importer = new Importer(denied, () => mayRead() && records.refresh());
-const panels = [usage, exports, records, importer];
+/** Adds the element of a view to the page: its title, and what its component shows. */
+function addView({ name, title, component }) {
+  const heading = Object.assign(document.createElement('h1'), { id: `title-${name}`, tabIndex: -1, textContent: title });
+  const element = Object.assign(document.createElement('div'), { id: `view-${name}`, className: 'view', hidden: true });
+  const body = Object.assign(document.createElement('div'), { className: 'body' });
+  element.append(heading, body);
+  $('app').append(element);
+  fill(body, component);
+}
+
+const Navigation = () => html`
+  <ul>${allowed().map(({ name, title, icon }) => html`<li key=${name}><${Link} id=${`nav-${name}`} query=${{ view: name === 'records' ? '' : name }} aria-current=${name === view.name ? 'page' : undefined}>
+    <${Icon} name=${icon} /><span>${title}</span>${name === 'usage' && usage.verdict.level !== 'far' && usage.verdict.level !== 'unknown' && html`<span class="dot" data-level=${usage.verdict.level}><span class="unseen">${usage.verdict.level === 'full' ? 'limit reached' : 'near the limit'}</span></span>`}<//></li>`)}</ul>`;
+
+const FindHint = () => findHint();
+
+/** Says which views are hidden because of the caller's scopes. */
+function HiddenParts() {
+  if (mayRead()) return null;
+  return html`<p id="hidden-parts" class="notice" data-tone="wait">Records and exports are hidden, because this key lacks the scope export. To see them, sign in with a key that has it.</p>`;
+}
+
+const states = ['loading', 'unreachable', 'sign-in', 'app'];
+
+/** Shows the views, or one of the reasons why there are none. */
+function showState(state) {
+  for (const id of states) $(id).hidden = id !== state;
+  const shown = state === 'app';
+  $('nav').hidden = $('account').hidden = !shown;
+  $('find-form').hidden = !shown || !mayRead();
+  document.body.dataset.state = state;
+  if (!shown) document.title = state === 'sign-in' ? 'Sign in · Sluice' : 'Sluice dashboard';
+  draw();
+}
+
 let reopening;
 
-/** Shows the panels, or the reason why the page cannot show them. */
+/** Shows the views, or the reason why it cannot show them. */
 async function open({ focus = false } = {}) {
   clearTimeout(reopening);
   if (!session.possible) {
-    showView('sign-in');
+    showState('sign-in');
     $('key').focus();
     return;
   }
   try {
-    const { data } = await insist(() => call('GET', 'usage'), undefined, undefined, 4); // only 4 tries, because the page shows no panels meanwhile
-    showCaller(data);
-    showParts();
-    showView('app');
-    if (focus) $('main').focus();
+    const { data } = await insist(() => call('GET', 'usage'), undefined, undefined, 4); // only 4 tries, because the page shows nothing meanwhile
+    caller = { ...data.caller, address: data.address };
+    showState('app');
     usage.start(data);
-    if (!mayRead()) return;
-    records.show();
-    exports.start();
-    offerIndexes();
+    follow({ focus: false });
+    if (focus) $(`title-${view.name}`).focus();
+    if (mayRead()) offerIndexes();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 401 || error.status === 403) denied(error);
@@ -62,26 +119,18 @@ async function open({ focus = false } = {}) {
 
 /** Reads which attributes are indexed, and names them at the search box. If that fails, the box still finds ids. */
 async function offerIndexes() {
-  showIndexes();
   try {
     await readIndexes();
-    showIndexes();
+    draw();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
   }
 }
 
-/** Hides the parts of the page that the caller's key may not use, and says which parts are hidden. */
-function showParts() {
-  for (const id of ['exports-part', 'records-card']) $(id).hidden = !mayRead();
-  $('import-card').hidden = !mayImport();
-  notice($('hidden-parts'), mayRead() ? '' : 'Records and exports are hidden, because this key lacks the scope export. To see them, sign in with a key that has it.');
-}
-
 function showUnreachable(error) {
   say($('unreachable-detail'), finalText(error));
   if ($('unreachable').hidden) {
-    showView('unreachable');
+    showState('unreachable');
     $('unreachable-title').focus();
   }
   // Status 0 means that the service cannot be reached. Another attempt then costs the
@@ -89,15 +138,20 @@ function showUnreachable(error) {
   if (error.status === 0) reopening = setTimeout(open, awayInterval);
 }
 
+/** Discards everything, and asks for an API key. */
+function ask(text) {
+  for (const { panel } of views) panel.stop();
+  troubles.clear();
+  session.on = false;
+  say($('key-error'), text);
+  showState('sign-in');
+  $('key').focus();
+}
+
 /** Asks for an API key, because the current one is missing or not sufficient. */
 function denied(error) {
-  for (const panel of panels) panel.stop();
-  const shown = session.on;
-  session.on = false;
-  showView('sign-in');
-  if (error.status === 403) say($('key-error'), 'That key lacks the scope dashboard. Use a key that has it.');
-  else if (shown) say($('key-error'), 'You have been signed out. Sign in again to continue.');
-  $('key').focus();
+  if (error.status === 403) ask('That key lacks the scope dashboard. Use a key that has it.');
+  else ask(session.on ? 'You have been signed out. Sign in again to continue.' : '');
 }
 
 $('sign-in-form').addEventListener('submit', async (event) => {
@@ -135,42 +189,49 @@ function wrongKey(error) {
   return finalText(error);
 }
 
-$('sign-out').addEventListener('click', async () => {
+async function signOut() {
   try {
     await insist(() => call('DELETE', 'dashboard/session'));
   } catch (error) {
     announce(finalText(error));
     return;
   }
-  session.on = false;
-  for (const panel of panels) panel.stop();
-  showView('sign-in');
-  $('key').focus();
+  ask('');
   announce('Signed out');
-});
+}
 
 $('unreachable-retry').addEventListener('click', () => open({ focus: true }));
 
-for (const input of document.querySelectorAll('[name=zone]')) {
-  input.checked = input.value === zone;
-  input.addEventListener('change', () => {
-    exports.rezone(() => setZone(input.value));
-    records.refill();
-    showZone();
-    announce(`Times are in ${zoneName()}`);
-  });
-}
+$('find-form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const text = $('find').value.trim();
+  if (!text) return $('find').focus();
+  moveTo({ find: text });
+  follow();
+  if (view === views[0]) $('found-title')?.focus();
+});
+
+// The key / leads to the search box, from everywhere but a field.
+document.addEventListener('keydown', (event) => {
+  if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || $('find-form').hidden || event.target.closest?.('input, select, textarea')) return;
+  event.preventDefault();
+  $('find').focus();
+  $('find').select();
+});
 
 // The user went back or forward in the history. A link to a part of the page, such as
 // "Skip to content", also triggers this event, but requires no action.
 window.addEventListener('popstate', () => {
-  if ($('app').hidden || location.hash) return;
-  usage.follow();
-  if (mayRead()) records.follow();
+  if (!$('app').hidden && !location.hash) follow();
 });
 
+followLinks(follow);
+closeMenus();
 // Remove parameters that the page does not use from the URL, such as retry, the number of
 // automatic reloads, which the service adds when it refuses the page.
 amendQuery({});
-showZone();
+$('find').value = readQuery().find ?? '';
+views.forEach(addView);
+for (const [id, component] of [['nav', Navigation], ['account', Account], ['find-hint', FindHint], ['notices', () => html`<${Waiting} /><${HiddenParts} />`]]) fill($(id), component);
+setInterval(draw, 60_000); // times are shown relative to now
 open();

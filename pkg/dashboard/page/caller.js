@@ -1,19 +1,7 @@
 // The caller, which is the sender of the page's requests.
 
-/** The caller as GET /usage returns it: { workspace, key_id, scopes }. */
-let caller = { workspace: '', key_id: null, scopes: [] };
-
-/** Shows, in the header of the page, the caller that GET /usage returned. */
-function showCaller(usage) {
-  caller = usage.caller;
-  const fact = (name, ...values) => make('div', {}, make('dt', {}, name), make('dd', {}, ...values));
-  const id = (text, what) => [make('code', {}, stored(text)), copyButton(text, what)];
-  $('about-summary').replaceChildren('Workspace ', stored(caller.workspace));
-  $('caller').replaceChildren(
-    fact('Your address', ...id(usage.address, 'your address')),
-    caller.key_id === null ? fact('API key', 'keys are off') : fact('API key', ...id(caller.key_id, 'the id of your key')),
-    fact('Scopes', caller.scopes.join(', ')));
-}
+/** The caller as GET /usage returns it: { workspace, key_id, scopes }, with the address. */
+let caller = { address: '', workspace: '', key_id: null, scopes: [] };
 
 /** Returns whether the caller may read records and export jobs. */
 const mayRead = () => caller.scopes.includes('export');
@@ -30,8 +18,28 @@ const mayErase = () => mayImport() && caller.scopes.includes('erase');
 /** Returns a curl command for a request by the caller. */
 const commandOf = (path, body) => curlCommand(path, { body, keyed: caller.key_id !== null });
 
-/**
- * Creates an element with a curl command for a request by the caller, and a button
- * that copies the command.
- */
-const apiCommand = (path, body) => commandLine(commandOf(path, body));
+/** Who the caller is, in the header of the page. */
+function Account() {
+  const { address, workspace, key_id: key, scopes } = caller;
+  const id = (text, what) => html`<code><${Stored} text=${text} /></code> <${Copy} text=${text} what=${what} />`;
+  return html`<details class="menu" id="about">
+    <summary class="button quiet" id="about-summary"><${Icon} name="user" /><span class="wide-only">Workspace </span><${Stored} text=${workspace} /></summary>
+    <div class="sheet">
+      <dl class="caller">
+        <div><dt>Workspace</dt><dd><${Stored} text=${workspace} /></dd></div>
+        <div><dt>Your address</dt><dd>${id(address, 'your address')}</dd></div>
+        <div><dt>API key</dt><dd>${key === null ? 'keys are off' : id(key, 'the id of your key')}</dd></div>
+        <div><dt>Scopes</dt><dd>${scopes.join(', ')}</dd></div>
+      </dl>
+      <div id="zones"><${Segments} name="zone" legend="Times are in" value=${zone} options=${{ local: 'Local time', utc: 'UTC' }} onChange=${changeZone} /></div>
+      ${session.on && html`<${Button} id="sign-out" icon="log-out" onClick=${signOut}>Sign out<//>`}
+      <p class="hint"><a href="openapi.yaml">API description</a></p>
+    </div>
+  </details>`;
+}
+
+function changeZone(chosen) {
+  setZone(chosen);
+  draw();
+  announce(`Times are in ${zoneName()}`);
+}

@@ -1,68 +1,48 @@
-// The part of a record's view that erases an entity and its events.
+// The part of an open entity that erases it and its events.
 
 const erasureInterval = 1000; // milliseconds between two polls of the job
 const mostJobs = 200; // export jobs per request
 
 class Eraser {
-  #id = ''; #run; #onErased; #files;
+  state = null; // { text, tone } of the last erasure
+  fault = ''; files = null; busy = false;
+  #run; #pane;
 
-  /**
-   * onErased is called when the service has accepted an erasure: the page must then
-   * forget the record. onFile receives an export job whose file was deleted or that
-   * was cancelled.
-   */
-  constructor(onErased, onFile) {
-    this.#onErased = onErased;
-    this.#files = new LeftFiles(onFile);
-    $('erase-form').addEventListener('submit', (event) => {
-      event.preventDefault();
-      this.#submit();
-    });
-  }
+  constructor(pane) { this.#pane = pane; }
 
-  /** Offers to erase an entity if the caller may erase it. */
-  offer(resource, id) {
+  reset() {
     this.#run?.abort();
-    this.#id = id;
-    $('erase').hidden = resource !== 'entity' || !mayErase();
-    $('erase').open = false;
-    $('erase-id').value = '';
-    this.#fault('');
-    notice($('erase-state'), '');
-    this.#files.clear();
-    $('erase-what').replaceChildren('This removes the entity ', stored(id), ' and all events that refer to it now. Nobody can bring them back.');
+    Object.assign(this, { state: null, fault: '', files: null, busy: false, done: false });
   }
 
-  #fault(text) {
-    say($('erase-error'), text);
-    if (text) $('erase-id').setAttribute('aria-invalid', 'true');
-    else $('erase-id').removeAttribute('aria-invalid');
-    if (text) $('erase-id').focus();
-  }
-
-  async #submit() {
-    if ($('erase-start').getAttribute('aria-disabled')) return;
-    if ($('erase-id').value.trim() !== this.#id) return this.#fault('This is not the id of this entity. Nothing was erased.');
-    this.#fault('');
-    const id = this.#id;
+  async start(typed) {
+    if (this.busy) return;
+    const { id } = this.#pane;
+    this.fault = typed.trim() === id ? '' : 'This is not the id of this entity. Nothing was erased.';
+    draw();
+    if (this.fault) return $('erase-id').focus();
     const { signal } = this.#run = new AbortController();
     const onFailure = (error, wait) => this.#tell(failureText(error, false, wait), 'wait');
-    $('erase-start').setAttribute('aria-disabled', 'true');
+    this.busy = true;
     try {
       const since = await bornAt(id, signal, onFailure);
       await insist(() => call('POST', 'delete_entity', { body: { id, events: true }, signal }), onFailure, signal);
-      $('erase').hidden = true;
-      $('erase-id').value = '';
-      this.#onErased();
+      this.done = true;
+      this.#pane.forget();
+      records.forget();
+      this.#pane.ready = true;
       this.#tell('Erasing… The entity is deleted; its events follow.', 'wait');
       $('record-title').focus();
-      if (await this.#follow(id, signal, onFailure)) await this.#files.show(id, since, signal, onFailure);
+      if (!await this.#follow(id, signal, onFailure)) return;
+      records.refresh();
+      this.files = await leftFiles(id, since, signal, onFailure);
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
       this.#tell(finalText(error), 'error');
     } finally {
-      $('erase-start').removeAttribute('aria-disabled');
+      if (!signal.aborted) this.busy = false;
+      draw();
     }
   }
 
@@ -86,8 +66,8 @@ class Eraser {
   }
 
   #tell(text, tone) {
-    $('erase-state').dataset.tone = tone;
-    notice($('erase-state'), text);
+    this.state = { text, tone };
+    draw();
   }
 }
 
@@ -109,58 +89,15 @@ async function bornAt(id, signal, onFailure) {
   }
 }
 
-/** The export files that may still hold what was erased. */
-class LeftFiles {
-  #onFile;
-
-  constructor(onFile) { this.#onFile = onFile; }
-
-  clear() {
-    $('erase-files-part').hidden = true;
-    $('erase-files').replaceChildren();
-  }
-
-  /** Lists the files, each with a button that deletes it. since is from bornAt. */
-  async show(id, since, signal, onFailure) {
-    const jobs = [];
-    for (let cursor; ;) {
-      const path = withQuery('export_job', { limit: mostJobs, cursor });
-      const { data: { data: page, next_cursor: next } } = await insist(() => call('GET', path, { signal }), onFailure, signal);
-      jobs.push(...page.filter((job) => mayHold(job, id, since)));
-      if (!next || page.at(-1)?.created_at < since) break; // the newest are first
-      cursor = next;
-    }
-    $('erase-files').replaceChildren(...jobs.map((job) => this.#row(job)));
-    say($('erase-files-hint'), jobs.length > 0
-      ? `${count(jobs.length, 'export file')} may still hold what was erased, until ${jobs.length === 1 ? 'it expires' : 'they expire'}. Copies that somebody has downloaded are out of reach.`
-      : 'No export file on the service holds what was erased.');
-    $('erase-files-part').hidden = false;
-  }
-
-  #row(job) {
-    const title = `${resourceNames[job.resource]}, ${job.format === 'csv' ? 'CSV' : 'NDJSON'}`;
-    const state = make('span', { class: 'hint' }, ...(isActive(job) ? ['is being written'] : ['expires ', timeElement(job.file_expires_at)]));
-    const [text, route, done] = isActive(job) ? ['Cancel the export', 'cancel_export_job', 'cancelled'] : ['Delete the file', 'delete_export_job', 'deleted'];
-    const button = makeButton(text, async () => {
-      if (button.getAttribute('aria-disabled')) return;
-      button.setAttribute('aria-disabled', 'true');
-      try {
-        const { data } = await insist(() => call('POST', route, { body: { id: job.id } }), (error, wait) => say(state, failureText(error, false, wait)));
-        this.#onFile(data);
-        say(state, done);
-        announce(`${title}: ${done}`);
-        name.focus();
-        button.remove();
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        say(state, finalText(error));
-      } finally {
-        button.removeAttribute('aria-disabled');
-      }
-    });
-    button.append(make('span', { class: 'unseen' }, `: ${title}, ${instant(job.created_at)}`));
-    const name = make('strong', { tabindex: '-1' }, title);
-    return make('li', {}, name, make('span', {}, 'made ', timeElement(job.created_at)), state, button);
+/** Returns the export jobs whose files may still hold what was erased. since is from bornAt. */
+async function leftFiles(id, since, signal, onFailure) {
+  const jobs = [];
+  for (let cursor; ;) {
+    const path = withQuery('export_job', { limit: mostJobs, cursor });
+    const { data: { data: page, next_cursor: next } } = await insist(() => call('GET', path, { signal }), onFailure, signal);
+    jobs.push(...page.filter((job) => mayHold(job, id, since)));
+    if (!next || page.at(-1)?.created_at < since) return jobs; // the newest are first
+    cursor = next;
   }
 }
 
@@ -168,4 +105,56 @@ class LeftFiles {
 function mayHold(job, id, since) {
   const entity = job.filters?.entity_id;
   return (isActive(job) || (job.status === 'succeeded' && !isGone(job))) && job.created_at >= since && (!entity || entity === id);
+}
+
+function EraseForm({ eraser }) {
+  const { id } = records.pane;
+  if (eraser.done) return null;
+  const submit = (event) => {
+    event.preventDefault();
+    eraser.start($('erase-id').value);
+  };
+  return html`<details id="erase" class="fold">
+    <summary>Erase this entity and its events</summary>
+    <form id="erase-form" novalidate onSubmit=${submit}>
+      <p>This removes the entity <${Stored} text=${id} /> and all events that refer to it now. Nobody can bring them back.</p>
+      <${Field} id="erase-id" label="To confirm, type the id" fault=${eraser.fault} />
+      <button type="submit" class="danger" id="erase-start" aria-disabled=${eraser.busy ? 'true' : undefined}><${Icon} name="eraser" />Erase for good</button>
+    </form>
+  </details>`;
+}
+
+/** What an erasure has done so far, and the export files that may still hold what it erased. */
+const EraseState = ({ eraser: { state, files } }) => html`
+  ${state && html`<p id="erase-state" class="notice" data-tone=${state.tone} role="status">${state.text}</p>`}
+  ${files && html`<div id="erase-files-part">
+    <p class="hint" id="erase-files-hint">${files.length > 0
+    ? `${count(files.length, 'export file')} may still hold what was erased, until ${files.length === 1 ? 'it expires' : 'they expire'}. Copies that somebody has downloaded are out of reach.`
+    : 'No export file on the service holds what was erased.'}</p>
+    <ol id="erase-files" class="left-files">${files.map((job) => html`<${LeftFile} key=${job.id} job=${job} />`)}</ol>
+  </div>`}`;
+
+function LeftFile({ job }) {
+  const [state, setState] = useState('');
+  const [done, setDone] = useState(false);
+  const name = useRef();
+  const title = `${resourceNames[job.resource]}, ${job.format === 'csv' ? 'CSV' : 'NDJSON'}`;
+  const [text, route, result] = isActive(job) ? ['Cancel the export', 'cancel_export_job', 'cancelled'] : ['Delete the file', 'delete_export_job', 'deleted'];
+  const act = async () => {
+    try {
+      const { data } = await insist(() => call('POST', route, { body: { id: job.id } }), (error, wait) => setState(failureText(error, false, wait)));
+      exporter.take([data]);
+      setState(result);
+      setDone(true);
+      announce(`${title}: ${result}`);
+      name.current.focus();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      setState(finalText(error));
+    }
+  };
+  return html`<li><strong tabindex="-1" ref=${name}>${title}</strong><span>made <${Time} exact at=${job.created_at} /></span>
+    <span class="hint">${state || (isActive(job) ? 'is being written' : html`expires <${Time} exact at=${job.file_expires_at} />`)}</span>
+    ${!done && html`<${Button} onClick=${act}>${text}<span class="unseen">: ${title}, ${instant(job.created_at)}</span><//>`}
+  </li>`;
 }

@@ -1,4 +1,4 @@
-// The panel that starts exports and shows their history.
+// The view that starts exports and shows their history.
 
 // Milliseconds between two polls of the jobs.
 const whileNew = 250; // most exports take seconds, so only frequent polls show any progress
@@ -13,8 +13,11 @@ const formatHints = {
   csv: 'For spreadsheets, with a column for each attribute.',
 };
 
+const blankOrder = () => ({ resource: 'event', format: 'ndjson', type: '', entity_id: '', name: '', from: '', to: '', keep: false, preset: 'any' });
+
 class Exports {
-  #poller; #onSignedOut; #jobs = new Map(); #rows = new Map(); #next = null; #paged = false; #loaded = false; #newID = '';
+  jobs = []; loaded = false; next = null; order = blankOrder(); faults = {}; starting = false; acting = new Set();
+  #poller; #onSignedOut; #paged = false; #newID = '';
   #startedAt = 0; // time at which this page last started a job
   #formulas = new Map(); // csv_formulas of the jobs that this page started, by job id; the JSON of a job does not include this option
 
@@ -22,131 +25,86 @@ class Exports {
     this.#onSignedOut = onSignedOut;
     const interval = () => {
       if (Date.now() - this.#startedAt < newFor) return whileNew;
-      return [...this.#jobs.values()].some(isActive) ? whileActive : whileIdle;
+      return this.jobs.some(isActive) ? whileActive : whileIdle;
     };
     this.#poller = new Poller((signal) => this.#load(signal), interval, (error, stopped, wait) => this.#report(error, stopped, wait));
-    $('exports-more').addEventListener('click', () => this.#more());
-    const form = $('new-export');
-    form.addEventListener('change', () => this.#arrange());
-    form.addEventListener('input', () => {
-      this.#newID = '';
-      report('new');
-    });
-    form.addEventListener('submit', (event) => {
-      event.preventDefault();
-      this.#submit();
-    });
-    for (const button of form.querySelectorAll('[data-preset]')) button.addEventListener('click', () => this.#preset(button.dataset.preset));
-    for (const input of [$('from'), $('to')]) input.addEventListener('input', () => markPreset(form, ''));
-    this.#arrange();
   }
 
-  start() { this.#poller.start(); }
+  show() { this.#poller.start(); }
 
-  /** Shows a job that another part of the page has changed. */
-  take(job) { this.#take([job]); }
+  /** Another view is shown. Until the jobs have ended, the page still announces what becomes of them. */
+  leave() { if (!this.jobs.some(isActive)) this.#poller.stop(); }
 
   stop() {
     this.#poller.stop();
-    this.#jobs.clear();
-    this.#loaded = false;
+    Object.assign(this, { jobs: [], loaded: false });
     this.#paged = false;
-    this.#draw();
+    draw();
   }
 
   // The form
 
-  get #choice() { return Object.fromEntries(new FormData($('new-export'))); }
-
-  /** Shows the fields that apply to the selected options. */
-  #arrange() {
-    const { resource, format } = this.#choice;
-    for (const field of document.querySelectorAll('#new-export [data-for]')) field.hidden = ![resource, format].includes(field.dataset.for);
-    say($('format-hint'), formatHints[format]);
-  }
-
-  #preset(name) {
-    const { from, to } = presetRange(name);
-    $('from').value = toInput(from);
-    $('to').value = toInput(to);
-    markPreset($('new-export'), name);
+  /** Changes what will be exported. */
+  change(values) {
     this.#newID = '';
-  }
-
-  /** Calls change, which switches the zone, and then shows all times in the new zone. */
-  rezone(change) {
-    const times = [$('from'), $('to')].map((input) => toUTC(input.value));
-    change();
-    [$('from').value, $('to').value] = times.map(toInput);
-    this.#draw();
+    report('new');
+    Object.assign(this.order, values);
+    draw();
   }
 
   /** Starts an export of the events of an entity. */
   exportEvents(entity) {
-    $('new-export').reset();
-    const { resource, format, entity_id: id } = $('new-export').elements;
-    resource.value = 'event';
-    format.value = 'csv';
-    id.value = entity;
-    markPreset($('new-export'), '');
-    this.#arrange();
-    this.#newID = '';
-    this.#submit();
+    this.change({ ...blankOrder(), format: 'csv', entity_id: entity });
+    return this.submit();
   }
 
-  async #submit() {
-    const button = $('start');
-    if (button.getAttribute('aria-disabled')) return;
-    this.#faults([]);
-    report('new');
-    const { resource, format, keep_formulas: keep, type, entity_id: entity, name, from, to } = this.#choice;
-    const filters = resource === 'entity' ? { type } : { entity_id: entity, name, from: toUTC(from), to: toUTC(to) };
+  async submit() {
+    if (this.starting) return;
+    const { resource, format, keep, type, entity_id: entity, name, from, to } = this.order;
+    const filters = resource === 'entity' ? { type } : { entity_id: entity, name, from, to };
     for (const [filter, value] of Object.entries(filters)) if (!value) delete filters[filter];
     // A retry after a lost response sends the same id, so it cannot create a second
     // export.
     this.#newID ||= randomID();
     const body = { id: this.#newID, resource, format, filters };
     if (format === 'csv' && keep) body.csv_formulas = 'keep';
-    button.setAttribute('aria-disabled', 'true');
-    say(button, 'Starting…');
+    this.#starts(true, {});
     try {
       await this.#create(body, (error, wait) => report('new', error, { wait }));
       this.#newID = '';
       report('new');
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
-      else if (error.errors?.length && this.#faults(error.errors)) report('new');
-      else report('new', error, { stopped: true, retry: error.passing ? () => this.#submit() : undefined }); // a retry sends the same id, so at most one export is created
+      else if (error.errors?.length && this.#takeFaults(error.errors)) report('new');
+      else report('new', error, { stopped: true, retry: error.passing ? () => this.submit() : undefined }); // a retry sends the same id, so at most one export is created
     } finally {
-      button.removeAttribute('aria-disabled');
-      say(button, 'Start export');
+      this.#starts(false, this.faults);
     }
+  }
+
+  #starts(starting, faults) {
+    Object.assign(this, { starting, faults });
+    draw();
   }
 
   async #create(body, onFailure) {
     const { data: job } = await insist(() => call('POST', 'create_export_job', { body }), onFailure);
-    this.#jobs.set(job.id, job);
     if (body.csv_formulas) this.#formulas.set(job.id, { csv_formulas: body.csv_formulas });
-    this.#draw();
-    this.#rows.get(job.id).element.scrollIntoView({ block: 'center' });
+    this.take([job]);
+    document.querySelector(`#exports [data-id="${CSS.escape(job.id)}"]`).scrollIntoView({ block: 'nearest' });
     this.#startedAt = Date.now();
-    announce(`Export of ${resourceNames[job.resource].toLowerCase()} started`);
+    announce(`Export of ${plurals[job.resource]} started`);
     this.#poller.start();
   }
 
-  /**
-   * Shows the error of each field beside the field. Returns whether a visible field
-   * has an error.
-   */
-  #faults(errors) {
-    let first;
-    for (const name of ['type', 'entity_id', 'name', 'from', 'to']) {
-      const fault = errors.find((e) => e.field.split(/[./]/).at(-1) === name);
-      say($(`${name}-error`), fault ? sentence(`${fieldNames[name]} ${fault.detail.replace(/than to$/, 'than Before')}`) : '');
-      if (fault) $(name).setAttribute('aria-invalid', 'true');
-      else $(name).removeAttribute('aria-invalid');
-      if (fault && !$(name).closest('[data-for]').hidden) first ??= $(name);
-    }
+  /** Shows the error of each field beside the field. Returns whether a visible field has an error. */
+  #takeFaults(errors) {
+    this.faults = Object.fromEntries(errors.map(({ field, detail }) => {
+      const name = field.split(/[./]/).at(-1);
+      return [name, sentence(`${fieldNames[name]} ${detail.replace(/than to$/, 'than Before')}`)];
+    }));
+    draw();
+    const first = document.querySelector('#new-export [aria-invalid]');
     first?.focus();
     return Boolean(first);
   }
@@ -159,46 +117,47 @@ class Exports {
     const seen = new Set(page.map((job) => job.id));
     // Also read the active jobs that this page of the list lacks: older jobs, and new
     // jobs that the list does not contain yet.
-    for (const job of [...this.#jobs.values()].filter((j) => isActive(j) && !seen.has(j.id))) {
+    for (const job of this.jobs.filter((j) => isActive(j) && !seen.has(j.id))) {
       const { data } = await call('GET', `export_job/${encodeURIComponent(job.id)}`, { signal });
       page.push(data);
     }
-    if (!this.#paged) this.#next = next;
-    this.#loaded = true;
-    this.#take(page);
+    if (!this.#paged) this.next = next;
+    this.loaded = true;
+    this.take(page);
     return response;
   }
 
-  async #more() {
-    const button = $('exports-more');
-    if (button.getAttribute('aria-disabled')) return;
-    button.setAttribute('aria-disabled', 'true');
+  async more() {
+    if (this.reading) return;
+    this.reading = true;
     try {
-      const path = withQuery('export_job', { limit: jobsPerPage, cursor: this.#next });
+      const path = withQuery('export_job', { limit: jobsPerPage, cursor: this.next });
       const { data: { data: page, next_cursor: next } } = await insist(() => call('GET', path), (error, wait) => report('exports', error, { wait }));
-      report('exports');
       this.#paged = true;
-      this.#next = next;
-      const first = page.find((job) => !this.#jobs.has(job.id));
-      this.#take(page);
-      if (first) this.#rows.get(first.id).name.focus();
+      this.next = next;
+      const first = page.find((job) => !this.jobs.some(({ id }) => id === job.id));
+      this.take(page);
+      report('exports');
+      if (first) focusJob(first.id);
       announce(`${count(page.length, 'older export')} shown`);
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
       else report('exports', error, { stopped: true });
     } finally {
-      button.removeAttribute('aria-disabled');
+      this.reading = false;
     }
   }
 
   /** Stores the new states of some jobs and announces the jobs that have ended. */
-  #take(jobs) {
+  take(jobs) {
+    const all = new Map(this.jobs.map((job) => [job.id, job]));
     for (const job of jobs) {
-      const before = this.#jobs.get(job.id);
-      this.#jobs.set(job.id, job);
-      if (before && isActive(before) && !isActive(job)) announce(`Export of ${resourceNames[job.resource].toLowerCase()}: ${statusNames[job.status].toLowerCase()}`);
+      const before = all.get(job.id);
+      all.set(job.id, job);
+      if (before && isActive(before) && !isActive(job)) announce(`Export of ${plurals[job.resource]}: ${statusNames[job.status].toLowerCase()}`);
     }
-    this.#draw();
+    this.jobs = [...all.values()].sort((a, b) => b.created_at.localeCompare(a.created_at) || b.id.localeCompare(a.id));
+    draw();
   }
 
   #report(error, stopped, wait) {
@@ -206,32 +165,10 @@ class Exports {
     else report('exports', error, { stopped, wait, retry: stopped ? () => this.#poller.start() : undefined });
   }
 
-  #draw() {
-    const jobs = [...this.#jobs.values()].sort((a, b) => b.created_at.localeCompare(a.created_at) || b.id.localeCompare(a.id));
-    const empty = this.#loaded && jobs.length === 0;
-    $('exports-empty').hidden = !empty;
-    if (empty) $('exports-command').replaceChildren(apiCommand('create_export_job', { resource: 'event', format: 'ndjson' }));
-    $('exports-more').hidden = !this.#loaded || !this.#next;
-    for (const id of [...this.#rows.keys()].filter((k) => !this.#jobs.has(k))) {
-      this.#rows.get(id).element.remove();
-      this.#rows.delete(id);
-    }
-    const list = $('exports');
-    jobs.forEach((job, i) => {
-      let row = this.#rows.get(job.id);
-      if (!row) {
-        row = new JobRow((action) => this.#act(action, job.id));
-        this.#rows.set(job.id, row);
-      }
-      row.update(job);
-      if (list.children[i] !== row.element) list.insertBefore(row.element, list.children[i] ?? null);
-    });
-  }
-
   #actions = {
     cancel: async ({ id }, onFailure) => {
       const { data } = await insist(() => call('POST', 'cancel_export_job', { body: { id } }), onFailure);
-      this.#take([data]);
+      this.take([data]);
     },
     again: (job, onFailure) => this.#create({ id: randomID(), resource: job.resource, format: job.format, filters: job.filters, ...this.#formulas.get(job.id) }, onFailure),
     // Download links expire soon, so the page requests a link only when the user needs
@@ -239,17 +176,15 @@ class Exports {
     download: async (given, onFailure) => {
       const { id } = given;
       const { data: job } = await insist(() => call('GET', withQuery(`export_job/${encodeURIComponent(id)}`, { file_name: fileName(given) })), onFailure);
-      if (job.download_url) make('a', { href: job.download_url, download: '' }).click();
+      if (job.download_url) download(job.download_url, '');
       else announce('The file no longer exists');
-      this.#take([job]);
+      this.take([job]);
     },
   };
 
-  async #act(action, id) {
-    const row = this.#rows.get(id);
-    const job = this.#jobs.get(id);
-    if (row.busy) return;
-    row.busy = true;
+  async act(action, job) {
+    if (this.acting.has(job.id)) return;
+    this.acting.add(job.id);
     try {
       await this.#actions[action](job, (error, wait) => report('exports', error, { wait }));
       report('exports');
@@ -258,7 +193,7 @@ class Exports {
       else if (error.status === 409) this.#poller.start(); // the job ended before the action, so read its new state
       else report('exports', error, { stopped: true });
     } finally {
-      row.busy = false;
+      this.acting.delete(job.id);
     }
   }
 }
@@ -266,4 +201,57 @@ class Exports {
 /** Returns a random id. crypto.randomUUID is not available over plain HTTP. */
 function randomID() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
+}
+
+/** Makes the browser download a URL. */
+function download(url, name) {
+  Object.assign(document.createElement('a'), { href: url, download: name }).click();
+}
+
+/** The view of exports. */
+const ExportsView = () => html`<div class="columns" id="exports-part"><${NewExport} /><${History} /></div>`;
+
+function NewExport() {
+  const { order, faults, starting } = exporter;
+  const { resource, format } = order;
+  const change = (values) => exporter.change(values);
+  const text = (name) => ({ id: name, name, optional: true, fault: faults[name], value: order[name], onInput: (event) => change({ [name]: event.target.value }) });
+  const time = (name) => ({ ...text(name), type: 'datetime-local', step: '1', value: toInput(order[name]), onInput: (event) => change({ [name]: toUTC(event.target.value) }) });
+  const submit = (event) => {
+    event.preventDefault();
+    exporter.submit();
+  };
+  return html`<section class="card" aria-labelledby="new-title">
+    <h2 id="new-title">New export</h2>
+    <form id="new-export" novalidate onSubmit=${submit}>
+      <${Segments} name="export" legend="Records" value=${resource} options=${resourceNames} onChange=${(chosen) => change({ resource: chosen })} />
+      <${Segments} name="format" legend="Format" value=${format} options=${{ ndjson: 'NDJSON', csv: 'CSV' }} onChange=${(chosen) => change({ format: chosen })} />
+      <p class="hint" id="format-hint">${formatHints[format]}</p>
+      ${format === 'csv' && html`<label class="check field"><input type="checkbox" name="keep_formulas" checked=${order.keep} onChange=${(event) => change({ keep: event.target.checked })} /> <span>Keep cells that a spreadsheet would run as formulas</span></label>`}
+      ${resource === 'entity' ? html`<${Field} ...${text('type')} label="Type" />` : html`
+        <${Field} ...${text('entity_id')} label="Entity id" />
+        <${Field} ...${text('name')} label="Name" />
+        <${Presets} names=${[...Object.keys(presets), 'own']} chosen=${order.preset} onChoose=${(preset) => change(preset === 'own' ? { preset } : { ...presetRange(preset), preset })} />
+        ${order.preset === 'own' ? html`<${Field} ...${time('from')} label="From" /><${Field} ...${time('to')} label="Before" />`
+    : html`<p class="hint" id="new-range">${filterParts({ from: order.from, to: order.to })}</p>`}
+        <p class="hint" id="new-zone">Times of occurrence, in ${zoneName()}.</p>`}
+      <button type="submit" class="primary wide" id="start" aria-disabled=${starting ? 'true' : undefined}>${starting ? 'Starting…' : 'Start export'}</button>
+      <${Notice} of="new" role="alert" />
+    </form>
+  </section>`;
+}
+
+function History() {
+  const { jobs, loaded, next } = exporter;
+  return html`<section class="card" aria-labelledby="exports-title">
+    <h2 id="exports-title" tabindex="-1">Exports</h2>
+    <${Notice} of="exports" />
+    ${!loaded && jobs.length === 0 && !troubles.has('exports') && html`<${Skeleton} rows=${4} />`}
+    ${loaded && jobs.length === 0 && html`<${Empty} id="exports-empty" icon="download" title="No exports yet">
+      <p>An export writes one file with all events or all entities that exist at its start. It does not use up your limits. Start an export with the form or with this command:</p>
+      <div id="exports-command"><${ApiCommand} path="create_export_job" body=${{ resource: 'event', format: 'ndjson' }} /></div><//>`}
+    <ul id="exports" class="jobs">${jobs.map((job) => html`<${Job} key=${job.id} job=${job} />`)}</ul>
+    ${loaded && next && html`<${Button} id="exports-more" onClick=${() => exporter.more()}>Show older<//>`}
+    ${jobs.length > 0 && html`<${Zone} />`}
+  </section>`;
 }

@@ -3,8 +3,8 @@
 const mostFound = 10; // maximum number of records found per attribute
 const indexAge = 60_000; // milliseconds for which the page keeps the list of indexed attributes
 
-/** The indexes, as GET /entity_index returns them, and when they were read. */
-let indexes = [], indexesAt = -Infinity;
+/** The indexes of entities, as GET /entity_index returns them, whether events are indexed by name, and when this was read. */
+let indexes = [], namesIndexed = false, indexesAt = -Infinity;
 
 /** Reads which indexes there are, unless they were read recently. A service without the route entity_index has no indexes. */
 async function readIndexes(onFailure, signal) {
@@ -12,9 +12,11 @@ async function readIndexes(onFailure, signal) {
   try {
     const { data } = await insist(() => call('GET', 'entity_index', { signal }), onFailure, signal);
     indexes = data.data.filter((index) => index.resource === 'entity' && index.state === 'ready');
+    namesIndexed = data.data.some((index) => index.resource === 'event' && index.state === 'ready');
   } catch (error) {
     if (error.status !== 404) throw error;
     indexes = [];
+    namesIndexed = false;
   }
   indexesAt = Date.now();
 }
@@ -52,9 +54,7 @@ function searched() {
 }
 
 /** Says what the search box accepts. */
-function showIndexes() {
-  say($('find-hint'), indexes.length > 0 ? `The id of an entity or an event, ${searched()}.` : 'The id of an entity or an event.');
-}
+const findHint = () => (indexes.length > 0 ? `The id of an entity or an event, ${searched()}.` : 'The id of an entity or an event.');
 
 /** Returns the query for the entities whose attribute matches a text. */
 const valueQuery = ({ type, attribute, way }, text) => ({ type, [`attributes.${attribute}${way.startsWith('begins') ? '[prefix]' : ''}`]: text, limit: mostFound });
@@ -91,14 +91,29 @@ async function findRecords(text, signal, onFailure) {
   return { found: [...found.values()], more };
 }
 
-/** Shows the records found for a text, or says that there are none. */
-function drawFound(text, found, more = false) {
+/** Says why nothing was found. */
+const whyNothing = (text, more) => (more ? 'The search ended early, because many values have changed lately. Enter more of the value.' : [
+  isID(text) ? 'No entity and no event has this id.' : '',
+  indexes.length > 0 ? `No entity has it as ${searched()}.` : 'Only ids can be found, because no attribute is indexed. An operator indexes one with: sluice indexes add TYPE ATTRIBUTE',
+].filter(Boolean).join(' '));
+
+/** The records found for a text: { text, found, more, ready }. */
+function Found({ text, found, more, ready }) {
   const shown = count(found.length, 'record');
-  $('found-title').replaceChildren(found.length > 0 ? `${more ? `The first ${shown}` : shown} for ` : 'Nothing found for ', stored(text));
-  $('found-list').replaceChildren(...found.map(({ resource, record }) => recordRow(resource, record, record.updated_at)));
-  $('found-none').hidden = found.length > 0;
-  say($('found-none'), more ? 'The search ended early, because many values have changed lately. Enter more of the value.' : [
-    isID(text) ? 'No entity and no event has this id.' : '',
-    indexes.length > 0 ? `No entity has it as ${searched()}.` : 'Only ids can be found, because no attribute is indexed. An operator indexes one with: sluice indexes add TYPE ATTRIBUTE',
-  ].filter(Boolean).join(' '));
+  const title = !ready ? 'Looking for ' : found.length === 0 ? 'Nothing found for ' : `${more ? `The first ${shown}` : shown} for `;
+  return html`<div id="found">
+    <div class="bar"><h2 id="found-title" tabindex="-1">${title}<${Stored} text=${text} />${ready ? '' : '…'}</h2>
+      <${Link} class="button quiet" query=${{}}>Show the latest events<//></div>
+    ${found.length > 0 && html`<ol id="found-list" class="rows">${found.map(({ resource, record }) => html`<${Row} resource=${resource} record=${record} at=${record.updated_at ?? record.occurred_at} />`)}</ol>`}
+    ${!ready && html`<${Skeleton} rows=${4} />`}
+    ${ready && found.length === 0 && html`<${Empty} icon="search" id="found-none">${whyNothing(text, more)}<//>`}
+  </div>`;
 }
+
+/** A record in a short list. */
+const Row = ({ resource, record, at, keep }) => html`<li>
+  <strong><${Link} keep=${keep} query=${keep ? { ...readQuery(), id: record.id, of: resource, new: undefined } : { resource, id: record.id }}><${Stored} text=${resource === 'event' ? record.name : record.id} /><//></strong>
+  <span class="about"><${Stored} text=${resource === 'event' ? record.entity_id ?? '' : record.type} /></span>
+  <code><bdi>${visibleJSON(record.attributes)}</bdi></code>
+  <${Time} at=${at} />
+</li>`;

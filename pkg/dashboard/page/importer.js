@@ -1,39 +1,13 @@
-// The card that imports a file: choose it, say what its columns become, check it, send it.
-
-const previewValues = 3;
+// The view that imports a file: choose it, say what its columns become, check it, send it.
 
 class Importer {
-  #onSignedOut; #onImported; #file; #source; #size; #setup; #report; #run; #rejects; #paused; #cancelled; #resume = () => {};
+  step = 'choose'; file; setup; wrong = ''; result; rejects = new Rejects();
+  progress = { title: '', read: 0, counts: '', state: '' }; // state: checking, sending, paused, cancelling or ended
+  #onSignedOut; #source; #size; #run; #paused; #resume = () => {};
 
-  /** onImported is called after an import that may have stored records, unless the user signs out. */
-  constructor(onSignedOut, onImported) {
-    this.#onSignedOut = onSignedOut;
-    this.#onImported = onImported;
-    this.#setup = new ImportSetup(() => this.#test(), (description) => this.#task(() => this.#preview(description)));
-    $('import-choose').hidden = !canImport;
-    $('import-missing').hidden = canImport;
-    const input = $('import-file'), area = $('import-choose');
-    input.addEventListener('change', () => input.files[0] && this.#choose(input.files[0]));
-    for (const type of ['dragover', 'dragleave', 'drop']) {
-      area.addEventListener(type, (event) => {
-        event.preventDefault();
-        area.classList.toggle('over', type === 'dragover');
-        if (type === 'drop' && event.dataTransfer.files[0]) this.#choose(event.dataTransfer.files[0]);
-      });
-    }
-    $('import-setup').addEventListener('submit', (event) => {
-      event.preventDefault();
-      this.#task(() => this.#check());
-    });
-    $('import-saved').addEventListener('change', ({ target }) => this.#task(() => this.#useSaved(target)));
-    $('import-save').addEventListener('click', () => saveFile(new Blob([JSON.stringify(this.#setup.description, null, 2)], { type: 'application/json' }), `${this.#file.name}.description.json`));
-    $('import-start').addEventListener('click', () => this.#task(() => this.#send()));
-    $('import-change').addEventListener('click', () => this.#step('setup'));
-    $('import-pause').addEventListener('click', () => this.#pause());
-    $('import-cancel').addEventListener('click', () => this.#cancel());
-    for (const button of document.querySelectorAll('.import-rejects')) button.addEventListener('click', () => this.#rejects.save(`${this.#file.name}.rejects.csv`));
-    for (const button of document.querySelectorAll('.import-other')) button.addEventListener('click', () => this.#restart());
-  }
+  constructor(onSignedOut) { this.#onSignedOut = onSignedOut; }
+
+  show() { draw(); }
 
   /** Ends the task in progress. */
   stop() {
@@ -41,18 +15,18 @@ class Importer {
     this.#run?.abort();
   }
 
-  #restart() {
+  restart() {
     this.stop();
     this.#source?.stop();
-    $('import-file').value = '';
-    this.#step('choose');
+    this.go('choose');
     $('import-file').focus();
   }
 
-  /** Shows one step and hides the others. */
-  #step(name) {
-    for (const step of ['choose', 'setup', 'report', 'progress']) $(`import-${step}`).hidden = step !== name;
-    $(`import-${name}`).querySelector('h3')?.focus();
+  /** Shows a step. */
+  go(step) {
+    this.step = step;
+    draw();
+    $(`import-${step}`).querySelector('h2')?.focus();
   }
 
   /** Runs a step and, if it fails, shows why. */
@@ -65,91 +39,118 @@ class Importer {
     } catch (error) {
       if (signal.aborted) return;
       if (error.status === 401) this.#onSignedOut(error);
-      else if (error instanceof ApiError) report('import', error, { stopped: true });
-      else if (error instanceof FileError) notice($('import-notice'), error.message);
+      else if (error instanceof ApiError || error instanceof FileError) report('import', error, { stopped: true });
       else throw error;
     }
   }
 
   // Choose, and say what the columns become
 
-  #choose(file) {
+  choose(file) {
     return this.#task(async () => {
       if (file.size === 0) throw new FileError(`${file.name} is empty.`);
       this.#source?.stop();
-      this.#file = file;
       this.#source = new ImportFile(file);
-      this.#show(await this.#source.ask({ do: 'guess', name: file.name }));
-      $('import-title').replaceChildren(stored(file.name), `: ${bytes(file.size)}`);
-      this.#step('setup');
+      const guessed = await this.#source.ask({ do: 'guess', name: file.name });
+      this.file = file;
+      this.#take(guessed);
+      this.go('setup');
     });
   }
 
-  #show(guessed) {
+  #take(guessed) {
     this.#size = guessed.size;
-    this.#setup.show(guessed);
-    say($('import-error'), '');
+    this.setup = new ImportSetup(guessed);
+    this.wrong = '';
+    draw();
   }
 
-  async #preview(description) { this.#show(await this.#source.ask({ do: 'preview', description })); }
+  async #preview(description) { this.#take(await this.#source.ask({ do: 'preview', description })); }
+
+  /** Changes a member of the description. If it changes what the columns are, the file is read again. */
+  describe(name, value) {
+    const { setup } = this;
+    setup.description = { ...setup.description, [name]: value };
+    draw();
+    if (name === 'mirror') this.#task(() => this.#preview({ ...setup.layout, columns: setup.chosen }));
+    else if (name === 'resource' || name in writings || name === 'skip_lines' || name === 'no_header') this.#task(() => this.#preview(setup.layout));
+    else this.#test();
+  }
+
+  describeColumn(column, part, value) {
+    column[part] = value;
+    draw();
+    this.#test();
+  }
+
+  /** Adds a member of a nested object to the columns. Returns whether it was not there. */
+  addMember(source) {
+    const added = this.setup.addMember(source);
+    draw();
+    if (added) this.#test();
+    return added;
+  }
 
   /** Says what is wrong with the description, if anything. */
   async #test() {
-    const { wrong = '' } = await this.#source.ask({ do: 'test', description: this.#setup.description });
-    say($('import-error'), wrong && sentence(wrong));
+    const { wrong = '' } = await this.#source.ask({ do: 'test', description: this.setup.whole });
+    this.wrong = wrong && sentence(wrong);
+    draw();
   }
 
-  async #useSaved(input) {
-    const description = parseJSON(await input.files[0].text());
-    input.value = '';
-    if (!description) throw new FileError('This is not a description of a file.');
-    await this.#preview(description);
-    announce('The description is in use');
+  useSaved(input) {
+    return this.#task(async () => {
+      const description = parseJSON(await input.files[0].text());
+      input.value = '';
+      if (!description) throw new FileError('This is not a description of a file.');
+      await this.#preview(description);
+      announce('The description is in use');
+    });
   }
+
+  saveDescription() { saveFile(new Blob([JSON.stringify(this.setup.whole, null, 2)], { type: 'application/json' }), `${this.file.name}.description.json`); }
+
+  saveRejects() { this.rejects.save(`${this.file.name}.rejects.csv`); }
 
   // Check and send
 
-  #begin(title) {
-    say($('import-progress-title'), title);
-    $('import-bar').setAttribute('aria-label', title);
-    say($('import-counts'), '');
-    this.#showBar(0);
-    this.#rejects = new Rejects();
-    $('import-progress-rejects').replaceChildren();
-    this.#step('progress');
+  #begin(title, state) {
+    this.progress = { title, state, read: 0, counts: '' };
+    this.rejects = new Rejects();
+    this.go('progress');
   }
 
-  #showBar(read) { $('import-bar').value = (100 * read) / this.#size; }
-
-  async #check() {
-    const { signal } = this.#run;
-    this.#begin('Checking');
-    this.#showButtons({ cancel: true });
-    try {
-      this.#report = await this.#source.ask({ do: 'survey', description: this.#setup.description, indexes: await knownIndexes() }, (read, rejects) => {
-        for (const row of rejects) this.#rejects.add(row);
-        this.#showBar(read);
-      }, signal);
-    } catch (error) {
-      this.#step('setup');
-      throw error;
-    }
-    drawReport(this.#report);
-    $('import-report-download').hidden = this.#rejects.count === 0;
-    say($('import-start'), `Import ${count(this.#report.valid, 'row')}`);
-    $('import-start').hidden = this.#report.valid === 0;
-    this.#step('report');
+  #tell(change) {
+    Object.assign(this.progress, change);
+    draw();
   }
 
-  async #send() {
-    const { signal } = this.#run;
-    const { description } = this.#report;
+  #read(read, rejects) {
+    for (const row of rejects) this.rejects.add(row);
+    this.#tell({ read: (100 * read) / this.#size });
+  }
+
+  check() {
+    return this.#task(async (signal) => {
+      this.#begin('Checking', 'checking');
+      try {
+        this.result = await this.#source.ask({ do: 'survey', description: this.setup.whole, indexes: await knownIndexes() }, (read, rejects) => this.#read(read, rejects), signal);
+      } catch (error) {
+        this.go('setup');
+        throw error;
+      }
+      this.go('report');
+    });
+  }
+
+  send() { return this.#task((signal) => this.#send(signal)); }
+
+  async #send(signal) {
+    const { description } = this.result;
     const counts = { created: 0, existing: 0, deleted: 0 };
     this.#paused = undefined;
-    this.#cancelled = false;
-    const tell = () => say($('import-counts'), `${number(counts.created)} new · ${number(counts.existing)} ${description.resource === 'event' ? 'there already' : 'updated or there already'} · ${description.mirror ? `${number(counts.deleted)} deleted · ` : ''}${number(this.#rejects.count)} rejected`);
-    this.#begin('Importing');
-    this.#showButtons({ pause: true, cancel: true });
+    const tell = () => this.#tell({ counts: `${number(counts.created)} new · ${number(counts.existing)} ${description.resource === 'event' ? 'there already' : 'updated or there already'} · ${description.mirror ? `${number(counts.deleted)} deleted · ` : ''}${number(this.rejects.count)} rejected` });
+    this.#begin('Importing', 'sending');
     tell();
     const sender = {
       signal,
@@ -161,67 +162,51 @@ class Importer {
         if (deleted) counts.deleted++;
         else if (status === 201) counts.created++;
         else if (status === 200) counts.existing++;
-        else this.#rejects.add({ line, text, reason: problem?.detail ?? `status ${status}` });
-        tell();
+        else this.rejects.add({ line, text, reason: problem?.detail ?? `status ${status}` });
       },
       onFailure: (error, wait) => report('import', error, { wait }),
     };
     try {
       for await (const { rows, rejects, read } of this.#source.batches(description)) {
-        for (const row of rejects) this.#rejects.add(row);
+        for (const row of rejects) this.rejects.add(row);
         if (rows.length > 0) await sendBatch(description.resource, rows, sender);
         signal.throwIfAborted();
         report('import');
         tell();
-        this.#showBar(read);
+        this.#read(read, []);
       }
       this.#end('Imported');
-      this.#onImported();
     } catch (error) {
+      tell();
       if (signal.aborted) report('import');
       this.#end(signal.aborted ? 'Cancelled. Choose the file again to import the rest; nothing is stored twice' : 'Stopped');
-      if (signal.aborted ? this.#cancelled : error.status !== 401) this.#onImported();
       throw error;
     }
   }
 
   #end(title) {
-    say($('import-progress-title'), title);
-    this.#showButtons({ again: true });
-    this.#rejects.draw($('import-progress-rejects'), this.#report.description.format);
-    $('import-progress-download').hidden = this.#rejects.count === 0;
+    this.#tell({ title, state: 'ended' });
     $('import-progress-title').focus();
-    announce(`${title}: ${$('import-counts').textContent}`);
-  }
-
-  #showButtons(shown) {
-    for (const name of ['pause', 'cancel', 'again', 'progress-download']) $(`import-${name}`).hidden = !shown[name];
-    say($('import-pause'), 'Pause');
+    announce(`${title}: ${this.progress.counts}`);
   }
 
   /** Ends a check at once, and an import after the service has responded to the batch in progress, so that the counts are right. */
-  #cancel() {
-    const checking = $('import-pause').hidden;
-    this.#cancelled = true;
+  cancel() {
+    const checking = this.progress.state === 'checking';
+    if (!checking) this.#tell({ title: 'Cancelling', state: 'cancelling' });
     this.stop();
-    if (checking) return;
-    say($('import-progress-title'), 'Cancelling');
-    this.#showButtons({});
-    $('import-progress-title').focus();
+    $('import-progress-title')?.focus();
   }
 
-  #pause() {
-    if (this.#paused) return this.#continue();
-    this.#paused = new Promise((resolve) => { this.#resume = resolve; });
-    say($('import-pause'), 'Continue');
-    say($('import-progress-title'), 'Paused');
-  }
-
-  #continue() {
-    this.#resume();
-    this.#paused = undefined;
-    say($('import-pause'), 'Pause');
-    say($('import-progress-title'), 'Importing');
+  pause() {
+    if (this.progress.state === 'paused') {
+      this.#resume();
+      this.#paused = undefined;
+      this.#tell({ title: 'Importing', state: 'sending' });
+    } else {
+      this.#paused = new Promise((resolve) => { this.#resume = resolve; });
+      this.#tell({ title: 'Paused', state: 'paused' });
+    }
   }
 }
 
@@ -234,3 +219,43 @@ async function knownIndexes() {
   }
   return indexes.flatMap(({ type, attributes }) => attributes.map(({ name, value_type: valueType }) => ({ type, attribute: name, value_type: valueType })));
 }
+
+/** The view of imports. */
+function ImportView() {
+  const { step, setup, wrong, file, result, rejects, progress } = importer;
+  return html`<div class="card" id="import-card">
+    <${Notice} of="import" role="alert" />
+    ${!canImport ? html`<${Empty} id="import-missing" icon="info" title="This build has no import."><p>Use the command <code>sluice import</code>. If the server was started with <code>make run</code>, load the page again in a minute.</p><//>`
+    : step === 'choose' ? html`<${ChooseFile} />`
+      : step === 'setup' ? html`<${SetupForm} setup=${setup} wrong=${wrong} file=${file} />`
+        : step === 'report' ? html`<${CheckReport} result=${result} count=${rejects.count} />`
+          : html`<${ImportProgress} progress=${progress} rejects=${rejects} format=${result?.description.format} />`}
+  </div>`;
+}
+
+function ChooseFile() {
+  const [over, setOver] = useState(false);
+  const drag = (event) => {
+    event.preventDefault();
+    setOver(event.type === 'dragover');
+    if (event.type === 'drop' && event.dataTransfer.files[0]) importer.choose(event.dataTransfer.files[0]);
+  };
+  return html`<div id="import-choose" class=${over ? 'drop over' : 'drop'} onDragOver=${drag} onDragLeave=${drag} onDrop=${drag}>
+    <label for="import-file">Choose a CSV, JSON or NDJSON file, or drop one here</label>
+    <input id="import-file" type="file" accept=".csv,.tsv,.txt,.ndjson,.jsonl,.json,.gz,.zip" onChange=${(event) => event.target.files[0] && importer.choose(event.target.files[0])} />
+    <p class="hint">Nothing is sent before you have seen what would be imported and what rejected.</p>
+  </div>`;
+}
+
+const ImportProgress = ({ progress: { title, read, counts, state }, rejects, format }) => html`<div id="import-progress">
+  <h2 id="import-progress-title" class="record-title" tabindex="-1">${title}</h2>
+  <progress id="import-bar" max="100" value=${read} aria-label=${title} />
+  <p id="import-counts">${counts}</p>
+  ${state === 'ended' && rejects.count > 0 && html`<${RejectedRows} rejects=${rejects} format=${format} />`}
+  <div class="inline actions">
+    ${(state === 'sending' || state === 'paused') && html`<${Button} id="import-pause" icon=${state === 'paused' ? 'play' : 'pause'} onClick=${() => importer.pause()}>${state === 'paused' ? 'Continue' : 'Pause'}<//>`}
+    ${state !== 'cancelling' && state !== 'ended' && html`<${Button} id="import-cancel" onClick=${() => importer.cancel()}>Cancel<//>`}
+    ${state === 'ended' && rejects.count > 0 && html`<${Button} id="import-progress-download" icon="download" onClick=${() => importer.saveRejects()}>Download the rejected rows<//>`}
+    ${state === 'ended' && html`<${Button} id="import-again" onClick=${() => importer.restart()}>Choose another file<//>`}
+  </div>
+</div>`;

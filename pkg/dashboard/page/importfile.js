@@ -7,17 +7,17 @@ class FileError extends Error {}
 // A browser starts a worker only from a URL of a Trusted Types policy. The name of the policy can
 // be used once, so no other script can start another worker.
 const workerURL = (() => {
-  const { worker } = $('import-card').dataset;
+  const { worker } = $('main').dataset;
   return globalThis.trustedTypes?.createPolicy('importer', { createScriptURL: () => worker }).createScriptURL('') ?? worker;
 })();
 
 /** Whether this build of the page can import files. */
-const canImport = Boolean($('import-card').dataset.worker);
+const canImport = Boolean($('main').dataset.worker);
 
 let program; // resolves to the compiled importer, which most visits do not need
 
 async function loadProgram() {
-  const { body, ok, status } = await fetch($('import-card').dataset.program);
+  const { body, ok, status } = await fetch($('main').dataset.program);
   if (!ok) throw new Error(`status ${status}`);
   const unpacked = body.pipeThrough(new DecompressionStream('gzip'));
   return WebAssembly.compileStreaming(new Response(unpacked, { headers: { 'Content-Type': 'application/wasm' } }));

@@ -1,64 +1,28 @@
 // One export in the history.
 
 const statusNames = { queued: 'Waiting', running: 'Running', succeeded: 'Ready', failed: 'Failed', cancelled: 'Cancelled' };
-const resourceNames = { event: 'Events', entity: 'Entities' };
-
 const isActive = (job) => job.status === 'queued' || job.status === 'running';
 
-/** The row of an export. It is updated in place, so that it keeps the focus. */
-class JobRow {
-  #status = make('span', { class: 'badge' });
-  #title = make('span');
-  #filters = make('p', { class: 'job-filters' });
-  #bar = make('progress', { max: 100 });
-  #progress = make('div', { class: 'job-progress' }, this.#bar);
-  #facts = make('p', { class: 'job-facts' });
-  #error = make('p', { class: 'job-error' });
-  #actions = make('div', { class: 'job-actions' });
-  #shown = '';
-  #act;
-  busy = false;
-
-  /**
-   * act is called with the action that the user chooses: "cancel", "again" or
-   * "download".
-   */
-  constructor(act) {
-    this.#act = act;
-    this.name = make('h3', { class: 'job-name', tabindex: '-1' }, this.#title, this.#status);
-    this.element = make('li', {}, this.name, this.#filters, this.#progress, this.#error, this.#facts, this.#actions);
-  }
-
-  update(job) {
-    const title = `${resourceNames[job.resource]}, ${job.format === 'csv' ? 'CSV' : 'NDJSON'}`;
-    this.element.dataset.status = job.status;
-    this.element.dataset.id = job.id;
-    say(this.#title, title);
-    say(this.#status, statusNames[job.status] ?? job.status);
-    this.#filters.replaceChildren(...filterParts(job.filters ?? {}));
-    say(this.#error, job.status === 'failed' ? sentence(job.error ?? 'the export failed') : '');
-    this.#progress.hidden = !isActive(job) || !job.started_at;
-    const percent = percentOf(job);
-    this.#bar.setAttribute('aria-label', `Progress of ${title}, created ${instant(job.created_at)}`);
-    if (percent === null) this.#bar.removeAttribute('value');
-    else this.#bar.value = percent;
-    say(this.#facts, jobFacts(job, percent));
-
-    const shown = `${job.status} ${isGone(job)}`;
-    if (shown === this.#shown) return;
-    this.#shown = shown;
-    const focused = this.#actions.contains(document.activeElement);
-    this.#actions.replaceChildren(this.#button(job, title));
-    if (focused) this.name.focus(); // otherwise the page would lose the focus with the button
-  }
-
-  #button(job, title) {
-    const [text, action] = actionOf(job);
-    const button = makeButton(text, () => this.#act(action), action === 'download' ? 'primary' : 'quiet');
-    button.append(make('span', { class: 'unseen' }, `: ${title}`));
-    return button;
-  }
+/** One export. If its button changes under the focus, the focus moves to its name. */
+function Job({ job }) {
+  const { id, status, error } = job;
+  const title = `${resourceNames[job.resource]}, ${job.format === 'csv' ? 'CSV' : 'NDJSON'}`;
+  const percent = percentOf(job);
+  const [text, action] = actionOf(job);
+  const button = useRef();
+  const focused = button.current?.contains(document.activeElement);
+  useLayoutEffect(() => { if (focused && !button.current.contains(document.activeElement)) focusJob(id); });
+  return html`<li data-status=${status} data-id=${id}>
+    <h3 class="job-name" tabindex="-1"><span>${title}</span><span class="badge">${statusNames[status] ?? status}</span></h3>
+    <p class="job-filters">${filterParts(job.filters ?? {})}</p>
+    ${isActive(job) && job.started_at && html`<div class="job-progress"><progress max="100" value=${percent ?? undefined} aria-label=${`Progress of ${title}, created ${instant(job.created_at)}`} /></div>`}
+    ${status === 'failed' && html`<p class="job-error">${sentence(error ?? 'the export failed')}</p>`}
+    <p class="job-facts">${jobFacts(job, percent)}</p>
+    <div class="job-actions" ref=${button}><button type="button" key=${action} class=${action === 'download' ? 'primary' : 'quiet'} onClick=${() => exporter.act(action, job)}>${text}<span class="unseen">: ${title}</span></button></div>
+  </li>`;
 }
+
+const focusJob = (id) => document.querySelector(`#exports [data-id="${CSS.escape(id)}"] .job-name`)?.focus();
 
 /** Returns whether the file of a job that has succeeded no longer exists. */
 const isGone = (job) => Boolean(job.file_deleted_at) || job.file_expires_at <= serviceNow().toISOString();
@@ -106,8 +70,8 @@ function fileName({ resource, format, filters: { type, entity_id: entity, name: 
 /** Returns the filters of a job as text and elements. */
 function filterParts({ type, entity_id: entity, name, from, to }) {
   const parts = [
-    type && ['type ', stored(type)], entity && ['entity ', stored(entity)], name && ['name ', stored(name)],
-    from && [`from ${instant(from)}`], to && [`before ${instant(to)}`],
+    type && html`type <${Stored} text=${type} />`, entity && html`entity <${Stored} text=${entity} />`, name && html`name <${Stored} text=${name} />`,
+    from && `from ${instant(from)}`, to && `before ${instant(to)}`,
   ].filter(Boolean);
-  return parts.flatMap((part, i) => (i > 0 ? [' · ', ...part] : part));
+  return parts.flatMap((part, i) => (i > 0 ? [' · ', part] : [part]));
 }

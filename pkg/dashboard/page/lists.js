@@ -1,44 +1,82 @@
 // The lists of records: their names, their filters, and how a page of a list is read.
 
-const recordsPerPage = 10; // only a few, because each record counts toward the records limit of the address
+const pageSizes = [25, 50, 100, 200]; // few at first, because each record counts toward the records limit of the address
 const mostSkipped = 20; // maximum number of successive pages that are skipped because no record matches; each page costs a request
 const mostPages = 20; // last page that a link can open, because the pages before it must also be read
 const epoch = '1970-01-01T00:00:00Z';
 
 /**
- * The lists, by resource and order. Each list has its texts, its filters, its
- * parameters in the API, and the time that the page shows for each record. until
- * is the time at which a walk through the list started. It excludes events with
- * later times, which would otherwise come first.
+ * The lists, by resource and order. Each list has its title, its filters, the direction that it
+ * has unless dir says otherwise, and its parameters in the API. until is the time at which a walk
+ * through the list started. It excludes events with later times, which would otherwise come first.
  */
 const lists = {
   event: {
     occurred: {
-      name: 'Most recent', title: 'Latest events', hint: 'By time of occurrence, newest first. To see events dated later than now, set Before.',
-      filters: ['entity_id', 'from', 'to'], time: (e) => e.occurred_at,
-      parameters: ({ entity_id, from, to }, until) => ({ entity_id, from, to: to || until }),
+      title: 'Latest events', hint: 'To see events dated later than now, set Before.', first: 'desc', filters: ['entity_id', 'name', 'from', 'to'],
+      parameters: ({ entity_id, name, from, to, dir }, until) => ({ entity_id, name, from, to: to || until, order: dir === 'asc' ? dir : '' }),
     },
     created: {
-      name: 'Latest created', title: 'Latest created events', hint: 'By time of creation, newest first.',
-      filters: ['from'], time: (e) => e.created_at,
-      parameters: ({ from }) => ({ created_since: from || epoch, order: 'desc' }),
+      title: 'Latest created events', first: 'desc', filters: ['from'],
+      parameters: ({ from, dir }) => ({ created_since: from || epoch, order: dir === 'asc' ? '' : 'desc' }),
     },
   },
   entity: {
     changed: {
-      name: 'Latest changes', title: 'Latest changes', hint: 'By time of the latest change, newest first.',
-      filters: ['from'], time: (e) => e.updated_at,
-      parameters: ({ from }) => ({ updated_since: from || epoch, order: 'desc' }),
+      title: 'Latest changes', first: 'desc', filters: ['from'],
+      parameters: ({ from, dir }) => ({ updated_since: from || epoch, order: dir === 'asc' ? '' : 'desc' }),
     },
-    id: {
-      name: 'By id', title: 'Entities by id', hint: '',
-      filters: ['type'], time: (e) => e.updated_at,
-      parameters: ({ type }) => ({ type }),
-    },
+    id: { title: 'Entities by id', first: 'asc', filters: ['type'], parameters: ({ type }) => ({ type }) },
   },
 };
 
+/** The list of the entities of a type in the order of an indexed attribute, or of those that match conditions. */
+const indexedList = {
+  title: 'Entities by value', first: 'asc', filters: ['type'],
+  parameters: (query) => ({
+    type: query.type, ...conditionsOf(query), ...(query.order && !isConditioned(query, query.order) && wholeIndex(query.type, query.order)),
+    order: query.dir === 'desc' ? 'desc' : '',
+  }),
+};
+
 const plurals = { event: 'events', entity: 'entities' };
+const nouns = { event: 'event', entity: 'entity' };
+const resourceNames = { event: 'Events', entity: 'Entities' };
+
+/** Returns the conditions on attributes in a query, which have the names that they have in the API. */
+const conditionsOf = (query) => Object.fromEntries(Object.entries(query).filter(([name]) => name.startsWith(attributePrefix)));
+
+/** Returns the attribute of a condition, and its operator, which is '' for equality. */
+const partsOf = (condition) => condition.match(/^attributes\.(.*?)(?:\[(gt|gte|lt|lte|prefix)\])?$/s).slice(1).map((part) => part ?? '');
+
+const isConditioned = (query, order) => Object.keys(conditionsOf(query)).some((name) => attributePrefix + partsOf(name)[0] === order);
+
+/** Returns the condition that all values of an indexed attribute fulfill. */
+function wholeIndex(type, order) {
+  const valueType = indexes.filter((index) => index.type === type).flatMap((index) => index.attributes).find(({ name }) => attributePrefix + name === order)?.value_type;
+  return { [`${order}[gte]`]: valueType === 'number' ? '-9e125' : '' };
+}
+
+/** Returns a query with its resource, and with an order that the resource has and that accepts the filters. */
+function normalized(query) {
+  const resource = Object.hasOwn(lists, query.resource) ? query.resource : 'event';
+  const conditions = Object.keys(conditionsOf(query));
+  if (resource === 'entity' && query.type && (conditions.length > 0 || query.order?.startsWith(attributePrefix))) {
+    return { ...query, resource, order: query.order?.startsWith(attributePrefix) ? query.order : attributePrefix + partsOf(conditions.at(-1))[0] };
+  }
+  const orders = Object.keys(lists[resource]);
+  const takes = (order) => ['type', 'entity_id', 'name', 'to'].every((filter) => !query[filter] || lists[resource][order].filters.includes(filter) || orders.every((o) => !lists[resource][o].filters.includes(filter)));
+  return { ...query, resource, order: [query.order, ...orders].find((order) => orders.includes(order) && takes(order)) ?? orders[0] };
+}
+
+/** Returns the list of a normalized query. */
+const listOf = ({ resource, order }) => lists[resource][order] ?? indexedList;
+
+/** Returns the parameters of a list that a query has, without those that only say which record is open. */
+function listQuery(query) {
+  const { find, id, of, new: made, for: whose, view, address, ...rest } = query;
+  return rest;
+}
 
 /** Example requests that create a first record, for the empty states. */
 const firstRecords = {
@@ -52,15 +90,8 @@ const firstRecords = {
  */
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
-/**
- * Returns order if it is an order of the resource and accepts the filters. Otherwise, returns
- * the first order of the resource that accepts them.
- */
-const orderOf = (resource, order, { type, entity_id: entity } = {}) => {
-  const orders = Object.keys(lists[resource]);
-  const takes = (name) => (!type || lists[resource][name].filters.includes('type')) && (!entity || lists[resource][name].filters.includes('entity_id'));
-  return [order, ...orders].find((name) => orders.includes(name) && takes(name)) ?? orders[0];
-};
+/** Returns the path of a record in the API. */
+const recordPath = (resource, id) => `${resource}/${encodeURIComponent(id)}`;
 
 /** Reads a page of a list. If matches are rare, it skips pages without a match. */
 async function readPage(resource, parameters, signal, onFailure) {
@@ -72,7 +103,7 @@ async function readPage(resource, parameters, signal, onFailure) {
 }
 
 /** The fields of the page that may be invalid, by their names in the API. */
-const fieldNames = { type: 'Type', entity_id: 'Entity id', name: 'Name', from: 'From', created_since: 'From', updated_since: 'From', to: 'Before', id: 'The id', cursor: 'The page number' };
+const fieldNames = { type: 'Type', entity_id: 'Entity id', name: 'Name', from: 'From', created_since: 'From', updated_since: 'From', to: 'Before', id: 'The id', cursor: 'The page number', limit: 'The page size' };
 
 const idRule = 'must be 1 to 128 of the characters A–Z a–z 0–9 . _ : -';
 const isID = (text) => /^[A-Za-z0-9._:-]{1,128}$/.test(text) && text !== '.' && text !== '..';
@@ -90,7 +121,8 @@ function wrongFilter({ entity_id: entity, type, from, to }) {
 
 /** Returns what the service found wrong with a filter, as { field, text }, or undefined. */
 function rejectedFilter(error) {
+  if (error.code === 'not_indexed' || error.code === 'index_building') return { field: '', text: error.message };
   if (error.status !== 400 && error.status !== 422) return undefined;
-  const { field, detail } = error.errors.find((e) => e.field in fieldNames) ?? {};
-  return field && { field: field.replace(/^(created|updated)_since$/, 'from'), text: sentence(`${fieldNames[field]} ${detail}`) };
+  const { field, detail } = error.errors.find((e) => e.field in fieldNames || e.field.startsWith(attributePrefix)) ?? {};
+  return field && { field: field.replace(/^(created|updated)_since$/, 'from'), text: sentence(`${fieldNames[field] ?? field} ${detail}`) };
 }

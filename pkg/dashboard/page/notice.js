@@ -1,8 +1,8 @@
 // Notices of failed requests. A panel shows its own failures and keeps its content. If the
 // service is unavailable, one notice says so for all panels.
 
-/** The failures that concern all panels, by the name of the panel that had them: { error, stopped, retry, wait }. */
-const waiting = new Map();
+/** The failures, by the name of the panel that had them: { error, shared, stopped, retry, wait }. */
+const troubles = new Map();
 
 /**
  * Shows that a request of a panel failed. If error is missing, report removes
@@ -10,32 +10,41 @@ const waiting = new Map();
  * only if retry is called. Otherwise, it does so after wait milliseconds.
  */
 function report(panel, error, { stopped = false, retry, wait } = {}) {
-  const shared = Boolean(error?.away) && (!stopped || Boolean(retry));
-  const recovers = !error && waiting.has(panel);
-  if (shared) waiting.set(panel, { error, stopped, retry, wait });
-  else waiting.delete(panel);
-  const element = $(`${panel}-notice`);
-  element.dataset.tone = error?.passing ? 'wait' : 'error';
-  notice(element, error && !shared ? failureText(error, stopped, wait) : '', retry);
-  showWaiting();
+  const recovers = !error && troubles.get(panel)?.shared;
+  if (error) troubles.set(panel, { error, shared: Boolean(error.away) && (!stopped || Boolean(retry)), stopped, retry, wait });
+  else troubles.delete(panel);
+  draw();
   if (recovers) retryStopped();
 }
 
 /** Retries the stopped requests that have a retry function. */
 function retryStopped() {
-  for (const [panel, trouble] of [...waiting]) {
-    if (!trouble.stopped) continue;
-    waiting.delete(panel);
-    trouble.retry();
+  for (const [panel, { shared, stopped, retry }] of [...troubles]) {
+    if (!shared || !stopped) continue;
+    troubles.delete(panel);
+    retry();
   }
-  showWaiting();
+  draw();
 }
 
-/** Shows one notice for all panels whose requests fail because the service is unavailable. */
-function showWaiting() {
-  const troubles = [...waiting.values()];
-  const trouble = troubles.find((t) => !t.stopped) ?? troubles[0]; // if the page repeats one request automatically, the notice needs no button
-  notice($('waiting'), trouble ? failureText(trouble.error, trouble.stopped, trouble.wait) : '', trouble?.stopped ? () => retryStopped() : undefined);
+/** The failure of a panel's request. */
+function Notice({ of, role }) {
+  const trouble = troubles.get(of);
+  if (!trouble || trouble.shared) return null;
+  const { error, stopped, retry, wait } = trouble;
+  return html`<div class="notice" id=${`${of}-notice`} data-tone=${error.passing ? 'wait' : 'error'} role=${role}>
+    <bdi>${failureText(error, stopped, wait)}</bdi>${retry && html`<${Button} onClick=${retry}>Try again<//>`}
+  </div>`;
+}
+
+/** One notice for all panels whose requests fail because the service is unavailable. */
+function Waiting() {
+  const shared = [...troubles.values()].filter((trouble) => trouble.shared);
+  const trouble = shared.find((t) => !t.stopped) ?? shared[0]; // if the page repeats one request automatically, the notice needs no button
+  if (!trouble) return null;
+  return html`<div id="waiting" class="notice" data-tone="wait" role="status">
+    <bdi>${failureText(trouble.error, trouble.stopped, trouble.wait)}</bdi>${trouble.stopped && html`<${Button} onClick=${retryStopped}>Try again<//>`}
+  </div>`;
 }
 
 /** Returns the text of a failure: what is wrong, and what the page does next. */
@@ -53,16 +62,3 @@ function nextText(stopped, wait) {
 
 /** Returns the text of an error after the last retry. */
 const finalText = (error) => failureText(error, true);
-
-/**
- * Shows a text in a notice, or hides the notice if the text is empty. If retry is
- * set, the notice has a button that calls it.
- */
-function notice(element, text, retry) {
-  element.hidden = !text;
-  const key = text && `${text} ${Boolean(retry)}`;
-  if (element.dataset.key === key) return;
-  element.dataset.key = key;
-  element.replaceChildren(make('bdi', {}, text));
-  if (text && retry) element.append(makeButton('Try again', retry));
-}

@@ -1,135 +1,100 @@
-// The view of one record and, for an entity, of its events.
+// What is shown of the open record.
 
-const eventsOfEntity = 10; // only a few, because each event counts toward the records limit of the address
-const mostCounted = 100; // maximum number of further events that are read to count them
-
-/**
- * Creates a link to a record or a list in this page. A click does not load the
- * page again.
- */
-function queryAnchor(query, ...children) {
-  return make('a', { href: queryLink({ address: readQuery().address, ...query }), 'data-query': '' }, ...children);
+/** The record beside the list. */
+function Pane({ pane }) {
+  const { resource, id, record, making, message } = pane;
+  const keys = (event) => {
+    if (event.target.closest('input, select, textarea') || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === 'e' && canEdit(pane)) {
+      event.preventDefault();
+      pane.edit();
+    } else if (event.key === 'n' && $('add-event')) {
+      event.preventDefault();
+      $('add-event').click();
+    } else if (event.key === 'Escape') records.close();
+  };
+  return html`<article id="record" aria-labelledby="record-title" aria-busy=${String(Boolean(pane.busy))} onKeyDown=${keys}>
+    <div class="bar">
+      <h2 id="record-title" class="record-title" tabindex="-1">${making ? `New ${nouns[making.resource]}` : html`${resource === 'event' ? 'Event ' : 'Entity '}<${Stored} text=${id} />`}</h2>
+      <button type="button" class="bare" id="record-back" aria-label="Close the record" onClick=${() => records.close()}><${Icon} name="x" /></button>
+    </div>
+    ${pane.failure && html`<p class="notice" data-tone=${pane.busy ? 'wait' : 'error'} id="record-failure" role="alert">${pane.failure}</p>`}
+    ${making && html`<${CreateForm} key=${JSON.stringify(making)} pane=${pane} />`}
+    ${message && html`<${Empty} id="record-message" icon="info">${message}<//>`}
+    ${!making && !pane.ready && !pane.failure && html`<${Skeleton} rows=${8} />`}
+    ${record && html`<${Details} key=${id} pane=${pane} />`}
+    ${!making && resource === 'entity' && html`<${EventsOf} pane=${pane} />
+      ${canEdit(pane) && html`<${DeleteForm} key=${id} pane=${pane} />`}
+      ${mayErase() && isID(id) && html`<${EraseForm} key=${id} eraser=${pane.eraser} />`}
+      <${EraseState} eraser=${pane.eraser} />`}
+  </article>`;
 }
 
-/** Creates the row of a record in a list. */
-function recordRow(resource, record, time) {
-  const name = resource === 'event' ? record.name : record.id;
-  const about = resource === 'event' ? record.entity_id ?? '' : record.type;
-  return make('li', {},
-    timeElement(time),
-    make('strong', {}, queryAnchor({ resource, id: record.id }, stored(name))),
-    make('span', {}, stored(about)),
-    make('code', {}, make('bdi', {}, visibleJSON(record.attributes))));
+const canEdit = ({ resource, record, editing, conflict }) => resource === 'entity' && Boolean(record) && mayImport() && editing === null && !conflict;
+
+const Fact = ({ name, children }) => html`<div><dt>${name}</dt><dd>${children}</dd></div>`;
+
+function Details({ pane }) {
+  const { resource, record, editing, conflict, saved } = pane;
+  const json = visibleJSON(record, 2);
+  return html`
+    <div id="record-actions" class="inline">
+      ${canEdit(pane) && html`<${Button} style="primary" id="record-edit" icon="pencil" aria-keyshortcuts="e" onClick=${() => pane.edit()}>Edit<//>`}
+      <${Copy} text=${record.id} what="the id" label="Copy id" /><${Copy} text=${json} what="the record" label="Copy JSON" />
+      <${Copy} text=${commandOf(recordPath(resource, record.id))} what="the command" label="Copy as curl" />
+    </div>
+    ${saved && html`<${Saved} pane=${pane} />`}
+    ${conflict && html`<${Conflict} key=${conflict.theirs && revisionOf(conflict.theirs)} pane=${pane} />`}
+    <dl id="record-facts" class="facts">
+      ${resource === 'event' ? html`
+        <${Fact} name="Name"><${Stored} text=${record.name} /><//>
+        <${Fact} name="Entity">${record.entity_id ? html`<${Link} keep query=${{ ...readQuery(), id: record.entity_id, of: 'entity' }}><${Stored} text=${record.entity_id} /><//>` : 'none'}<//>
+        <${Fact} name="Occurred"><${Time} exact at=${record.occurred_at} /><//>` : html`
+        <${Fact} name="Type"><${Link} query=${{ resource: 'entity', type: record.type }}><${Stored} text=${record.type} /><//><//>
+        <${Fact} name="Revision">${visibleJSON(record.revision)}<//>
+        <${Fact} name="Changed"><${Time} exact at=${record.updated_at} /><//>`}
+      <${Fact} name="Created"><${Time} exact at=${record.created_at} /><//>
+    </dl>
+    ${editing !== null && !conflict ? html`<${EditForm} pane=${pane} />` : !conflict && html`<${Attributes} pane=${pane} />`}
+    <details class="fold"><summary>JSON</summary><pre id="record-json" class="json" tabindex="0" role="region" aria-label="The record as JSON"><bdi>${json}</bdi></pre></details>`;
 }
 
-/** The view of one record, which replaces the list. */
-class RecordView {
-  #shown = ''; #eraser; #exportEvents;
-
-  /**
-   * exportEvents receives the id of an entity and starts an export of its events. See
-   * Eraser for the others.
-   */
-  constructor(exportEvents, onErased, onFile) {
-    this.#exportEvents = exportEvents;
-    this.#eraser = new Eraser(() => {
-      this.#forget();
-      onErased();
-    }, onFile);
-  }
-
-  /** Reads and shows a record and, for an entity, its latest events. */
-  async show(resource, id, signal, onFailure) {
-    if (this.#shown !== `${resource} ${id}`) this.#clear(resource, id);
-    this.#shown = `${resource} ${id}`;
-    const read = (path) => insist(() => call('GET', path, { signal, exact: true }), onFailure, signal);
-    try {
-      const { data } = await read(recordPath(resource, id));
-      this.#draw(resource, data);
-    } catch (error) {
-      if (error.status !== 404) throw error;
-      this.#forget();
-      this.#say(`No ${resource} has this id${resource === 'entity' ? ' now. Events may still refer to it' : ''}.`);
-    }
-    if (resource !== 'entity') return;
-    const events = { entity_id: id, to: serviceNow().toISOString() };
-    const { data } = await read(withQuery('event', { ...events, limit: eventsOfEntity }));
-    this.#drawEvents(id, data);
-    onFailure();
-    if (!data.next_cursor) return;
-    const rest = await read(withQuery('event', { ...events, limit: mostCounted, cursor: data.next_cursor }));
-    this.#sayCount(data.data.length + rest.data.data.length, Boolean(rest.data.next_cursor));
-  }
-
-  /** Shows that an id is not valid. */
-  refuse(resource, id) {
-    this.#clear(resource, id);
-    this.#say(`This is not an id: an id ${idRule}.`);
-    $('erase').hidden = true;
-  }
-
-  /** Discards the record. */
-  clear() { this.#clear('event', ''); }
-
-  #clear(resource, id) {
-    this.#shown = '';
-    $('record-title').replaceChildren(resource === 'event' ? 'Event ' : 'Entity ', stored(id));
-    this.#forget();
-    $('record-actions').replaceChildren(copyButton(id, 'the id', 'Copy id'));
-    this.#eraser.offer(resource, id);
-    this.#say('');
-  }
-
-  /** Removes all that the service returned about the record, also from behind the buttons. */
-  #forget() {
-    for (const part of ['record-facts', 'record-json', 'record-actions', 'record-events', 'record-events-actions']) $(part).replaceChildren();
-    for (const part of ['record-events-count', 'record-events-hint']) say($(part), '');
-    for (const part of ['record-json', 'record-events-part']) $(part).hidden = true;
-    /^/.test(''); // the browser keeps the text of the last match, as RegExp.input
-  }
-
-  #say(text) {
-    $('record-message').hidden = !text;
-    say($('record-message'), text);
-  }
-
-  #draw(resource, record) {
-    const fact = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
-    $('record-facts').replaceChildren(...(resource === 'event'
-      ? [
-        fact('Name', stored(record.name)),
-        fact('Entity', record.entity_id ? queryAnchor({ resource: 'entity', id: record.entity_id }, stored(record.entity_id)) : 'none'),
-        fact('Occurred', timeElement(record.occurred_at)),
-        fact('Created', timeElement(record.created_at)),
-      ]
-      : [
-        fact('Type', queryAnchor({ resource: 'entity', type: record.type }, stored(record.type))),
-        fact('Revision', visibleJSON(record.revision)),
-        fact('Changed', timeElement(record.updated_at)),
-        fact('Created', timeElement(record.created_at)),
-      ]));
-    const json = visibleJSON(record, 2);
-    $('record-json').replaceChildren(make('bdi', {}, json));
-    $('record-json').hidden = false;
-    $('record-actions').replaceChildren(copyButton(record.id, 'the id', 'Copy id'), copyButton(json, 'the record', 'Copy JSON'),
-      copyButton(commandOf(recordPath(resource, record.id)), 'the command', 'Copy as curl'));
-  }
-
-  #drawEvents(id, { data: events, next_cursor: next }) {
-    $('record-events-part').hidden = false;
-    $('record-events').replaceChildren(...events.map((e) => recordRow('event', e, e.occurred_at)));
-    this.#sayCount(events.length, Boolean(next));
-    say($('record-events-hint'), events.length > 0 ? `The latest ${count(events.length, 'event')} up to now.` : 'No event up to now refers to this entity.');
-    if (events.length === 0) $('record-events-actions').replaceChildren();
-    else $('record-events-actions').replaceChildren(queryAnchor({ resource: 'event', entity_id: id }, 'All events'), makeButton('Export these events', () => this.#exportEvents(id)));
-  }
-
-  #sayCount(n, more) {
-    say($('record-events-count'), more ? `(more than ${number(n)})` : `(${number(n)})`);
-  }
+/** The attributes, each with its value; a click on a value edits it. */
+function Attributes({ pane }) {
+  const entries = Object.entries(pane.record.attributes);
+  if (entries.length === 0) return html`<p class="hint">It has no attributes.</p>`;
+  return html`<dl id="record-attributes" class="attributes">${entries.map(([name, value]) => html`<div key=${name}>
+    <dt class="mono"><${Stored} text=${name} /></dt>
+    <dd>${kindOf(value) === 'json' ? html`<pre class="json" tabindex="0" role="region" aria-label=${name}><bdi>${visibleJSON(value, 2)}</bdi></pre>` : html`<span><${Value} value=${value} /></span>`}
+      ${canEdit(pane) && html`<button type="button" class="bare edit" aria-label=${`Edit ${name}`} onClick=${() => pane.edit(name)}><${Icon} name="pencil" /></button>`}</dd>
+  </div>`)}</dl>`;
 }
 
-/** Returns the path of a record in the API. */
-function recordPath(resource, id) {
-  return `${resource}/${encodeURIComponent(id)}`;
+function EventsOf({ pane }) {
+  const { id, events } = pane;
+  const query = readQuery();
+  if (!events) return null;
+  const { latest, n, more } = events;
+  return html`<section id="record-events-part" aria-labelledby="record-events-title">
+    <div class="bar"><h3 id="record-events-title">Events <span id="record-events-count">${more ? `(more than ${number(n)})` : `(${number(n)})`}</span></h3>
+      ${mayImport() && html`<${Link} keep class="button quiet" id="add-event" aria-keyshortcuts="n" query=${{ ...query, id: '', of: '', new: 'event', for: id }}><${Icon} name="plus" />Add an event<//>`}</div>
+    <p class="hint" id="record-events-hint">${n > 0 ? `The latest ${count(latest.length, 'event')} up to now.` : 'No event up to now refers to this entity.'}</p>
+    <ol id="record-events" class="rows">${latest.map((e) => html`<${Row} key=${e.id} keep resource="event" record=${e} at=${e.occurred_at} />`)}</ol>
+    ${n > 0 && html`<div class="inline" id="record-events-actions"><${Link} class="button quiet" query=${{ resource: 'event', entity_id: id }}>All events<//>
+      <${Button} icon="download" onClick=${() => exportEvents(id)}>Export these events<//></div>`}
+  </section>`;
 }
+
+/** Starts an export of the events of an entity, and shows it. */
+function exportEvents(id) {
+  moveTo({ view: 'exports' });
+  follow();
+  exporter.exportEvents(id);
+}
+
+/** Deletes an entity, which is not the same as erasing it. */
+const DeleteForm = ({ pane }) => html`<details id="delete" class="fold">
+  <summary>Delete this entity</summary>
+  <p>This removes the entity, but none of its events, which still name its id. To remove a person's data for good, erase it instead.</p>
+  <${Button} style="danger" id="delete-start" icon="trash-2" onClick=${() => pane.remove()}>Delete the entity<//>
+</details>`;

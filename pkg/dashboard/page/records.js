@@ -1,191 +1,118 @@
-// The card that finds records. It shows what was found, the open record, or a page of a list.
+// The view of records: what was found or a list, and beside it the record that is open.
 
-/**
- * Returns what the URL and the history entry say about the records. Callers
- * compare the results of two calls.
- */
-const queryOfRecords = () => JSON.stringify([{ ...readQuery(), address: '' }, history.state]);
-
-const parts = ['found', 'records-list', 'record'];
+/** Returns what the URL says about the list, without the record that is open. Callers compare the results of two calls. */
+const listKey = (query) => JSON.stringify([listQuery(query), query.find, history.state?.cursors, history.state?.until]);
 
 class Records {
-  #onSignedOut; #run; #next = null; #shown = ''; #view;
+  list = { records: [], ready: false }; found = null; query = normalized({}); fault;
+  #onSignedOut; #run; #next = null; #shown = ''; #lead = false;
 
-  /** See RecordView for exportEvents and onFile. */
-  constructor(onSignedOut, exportEvents, onFile) {
+  constructor(onSignedOut, pane) {
     this.#onSignedOut = onSignedOut;
-    this.#view = new RecordView(exportEvents, () => this.#forget(), onFile);
-    const form = $('records-form');
-    form.addEventListener('submit', (event) => {
-      event.preventDefault();
-      this.#search({ preset: this.#presetOfForm() });
-    });
-    for (const input of [...form.elements.resource, form.elements.order]) input.addEventListener('change', () => this.#search({ preset: this.#presetOfForm() }));
-    for (const button of form.querySelectorAll('[data-preset]')) {
-      button.addEventListener('click', () => this.#search({ ...presetRange(button.dataset.preset), preset: button.dataset.preset }));
-    }
-    $('find-form').addEventListener('submit', (event) => {
-      event.preventDefault();
-      const text = $('find').value.trim();
-      if (text) this.#go({ find: text });
-      else $('find').focus();
-    });
-    $('found-back').addEventListener('click', () => this.#go({}));
-    $('records-next').addEventListener('click', () => this.#turn((cursors) => [...cursors, this.#next]));
-    $('records-previous').addEventListener('click', () => this.#turn((cursors) => cursors.slice(0, -1)));
-    $('record-back').addEventListener('click', () => this.#goBack());
-    $('records-card').addEventListener('click', (event) => this.#followLink(event));
+    this.pane = pane;
   }
 
   // Navigation. Each move changes the URL of the page and then calls show, which reads the
   // URL.
 
   /** Shows the records that the URL describes. */
-  show({ focus = false } = {}) {
-    const query = readQuery();
-    const resource = Object.hasOwn(lists, query.resource) ? query.resource : 'event';
-    const order = orderOf(resource, query.order, query);
-    const part = query.id ? 'record' : query.find ? 'found' : 'records-list';
-    this.#fillForm({ ...query, resource, order });
-    $('find').value = query.find ?? $('find').value;
-    for (const id of parts) $(id).hidden = id !== part;
+  show({ focus = false, again = false } = {}) {
+    this.query = normalized(readQuery());
+    const { query } = this;
+    if (this.list.query?.resource !== query.resource) this.list = { records: [], ready: false };
     // A history entry without cursors is the first page of a list. Loading that page
     // starts a new walk through the list.
-    if (part === 'records-list' && !history.state?.cursors?.length) history.replaceState(newWalk(), '');
-    this.#shown = queryOfRecords();
-    if (query.id) this.#open(resource, query.id);
-    else if (query.find) this.#find(query.find);
-    else this.#load({ ...query, resource, order }, history.state, focus);
-    if (focus) $({ record: 'record-title', found: 'found-title', 'records-list': 'list-title' }[part]).focus();
+    if (!query.find && !history.state?.cursors?.length && !history.state?.until) history.replaceState({ ...history.state, ...newWalk() }, '');
+    const key = listKey(query);
+    const other = again || key !== this.#shown;
+    const closed = this.pane.show(query);
+    if (other && !(this.pane.isOpen && covers())) this.#read(key);
+    draw();
+    if (!focus) return undefined;
+    if (this.pane.making) return undefined; // the form has the focus
+    if (this.pane.isOpen) return $('record-title')?.focus();
+    const row = closed && document.querySelector(`#records th a[href="${CSS.escape(queryLink({ ...query, id: closed, of: undefined }))}"]`);
+    return (row || $(query.find ? 'found-title' : 'list-title'))?.focus();
   }
 
-  /** Shows the records that the URL describes, if it has changed. */
-  follow() {
-    if (queryOfRecords() !== this.#shown) this.show({ focus: true });
-  }
-
-  /** Reads the list again, if it is shown. */
+  /** Reads the list again, if it has been shown. */
   refresh() {
-    if (!$('records-list').hidden) this.show();
-  }
-
-  /** Shows the times of the form in the new zone. The service gets the same instants. */
-  refill() {
-    const query = readQuery();
-    for (const name of ['from', 'to']) $('records-form').elements[name].value = toInput(query[name]);
+    this.#shown = '';
+    this.show({ again: true });
   }
 
   /** Discards the records that were read. */
   stop() {
-    this.#forget();
-    this.#shown = '';
-    this.#view.clear();
+    this.forget();
+    this.pane.clear();
   }
 
   /** Discards the records of the lists, which may have an erased one, and what was searched for. */
-  #forget() {
+  forget() {
     this.#run?.abort();
-    $('records-body').removeAttribute('aria-busy');
-    this.#drawRows([]);
-    drawFound('', []);
+    this.#shown = '';
+    this.found = null;
+    this.list = { records: [], ready: false };
     $('find').value = '';
     say($('announcer'), '');
+    draw();
   }
 
-  #go(query, walk = null, focus = true) {
-    moveTo({ address: readQuery().address, ...query }, walk);
+  /** Puts a record that has changed into the list; without a record, removes it. */
+  replace(id, record) {
+    const records = this.list.records.flatMap((r) => (r.id === id ? record ?? [] : r));
+    this.list = { ...this.list, records };
+    draw();
+  }
+
+  go(query, walk = null, focus = true) {
+    moveTo(query, walk);
     this.show({ focus });
   }
 
-  /** Starts the list that the form describes. */
-  #search(change = {}) {
-    const { resource, order, from, to, ...filters } = this.#choice;
-    const query = { resource, order: orderOf(resource, order), ...filters, from: toUTC(from), to: toUTC(to), ...change };
-    const taken = lists[resource][query.order].filters;
-    for (const name of ['type', 'entity_id', 'from', 'to']) if (!taken.includes(name)) delete query[name];
+  /** Starts another list. */
+  search(change) {
+    const given = Object.entries({ ...listQuery(this.query), page: '', ...change }).filter(([, value]) => value);
+    const query = normalized(Object.fromEntries(given));
+    const taken = listOf(query).filters;
+    for (const name of ['type', 'entity_id', 'name', 'from', 'to']) if (!taken.includes(name)) delete query[name];
     if (!taken.includes('from')) delete query.preset;
-    this.#go(query, newWalk(), false);
+    this.go(query, newWalk(), false);
   }
 
-  #turn(change) {
-    const cursors = change(history.state.cursors);
-    this.#go({ ...readQuery(), page: cursors.length > 0 ? cursors.length + 1 : '' }, { ...history.state, cursors });
+  turn(change) {
+    const cursors = change(history.state.cursors, this.#next);
+    this.go({ ...listQuery(this.query), page: cursors.length > 0 ? cursors.length + 1 : '' }, { ...history.state, cursors });
   }
 
-  /** Returns to the list from which the record was opened, or to a new list. */
-  #goBack() {
+  /** Closes the record and returns to the list. */
+  close() {
     if (history.state?.inside) history.back();
-    else this.#go({ resource: readQuery().resource });
-  }
-
-  /** Follows a link within the page, unless the click opens another tab. */
-  #followLink(event) {
-    const link = event.target.closest('a[data-query]');
-    if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-    event.preventDefault();
-    history.pushState({ inside: true }, '', link.getAttribute('href'));
-    this.show({ focus: true });
-  }
-
-  // The form
-
-  get #choice() { return Object.fromEntries(new FormData($('records-form'))); }
-
-  /** Returns the preset in the URL, or '' if the times in the form have been changed. */
-  #presetOfForm() {
-    const query = readQuery();
-    const { from, to } = $('records-form').elements;
-    return from.value === toInput(query.from) && to.value === toInput(query.to) ? query.preset : '';
-  }
-
-  #fillForm(query) {
-    const form = $('records-form').elements;
-    const list = lists[query.resource][query.order];
-    form.resource.value = query.resource;
-    form.order.replaceChildren(...Object.entries(lists[query.resource]).map(([value, { name }]) => make('option', { value }, name)));
-    form.order.value = query.order;
-    form.entity_id.value = query.entity_id ?? '';
-    form.type.value = query.type ?? '';
-    this.refill();
-    for (const field of $('records-form').querySelectorAll('[data-filter]')) field.hidden = !list.filters.includes(field.dataset.filter);
-    $('records-form').querySelector('[data-preset=week]').hidden = !list.filters.includes('to');
-    markPreset($('records-form'), query.preset ?? '');
-    if (list.filters.some((name) => query[name])) $('records-filters').open = true;
-    say($('list-title'), query.entity_id ? `Events of ${query.entity_id}` : list.title);
-    this.#fault();
-  }
-
-  /** Marks the filter that is wrong and shows why, given { field, text }. Without an argument, removes the mark and the text. */
-  #fault(wrong) {
-    say($('records-error'), wrong?.text ?? '');
-    for (const name of ['type', 'entity_id', 'from', 'to']) {
-      const input = $('records-form').elements[name];
-      if (wrong?.field === name) input.setAttribute('aria-invalid', 'true');
-      else input.removeAttribute('aria-invalid');
-    }
-    if (!wrong) return;
-    $('records-filters').open = true;
-    this.#drawRows([]);
-    say($('records-hint'), '');
+    else this.go({ ...listQuery(this.query), find: this.query.find }, history.state);
   }
 
   // Reading
 
-  /** Cancels any earlier task, and runs a task that reads records. */
-  async #read(task) {
+  /** Reads what was searched for, or a page of the list. Cancels what is being read. */
+  async #read(key) {
     this.#run?.abort();
-    const run = this.#run = new AbortController();
-    $('records-body').setAttribute('aria-busy', 'true');
+    const { signal } = this.#run = new AbortController();
+    const { query } = this;
+    this.#shown = key;
+    this.fault = undefined;
+    this.busy = true;
+    const onFailure = (error, wait) => signal.aborted || report('records', error, { wait });
     try {
-      await task(run.signal, (error, wait) => run.signal.aborted || report('records', error, { wait }));
-      if (run.signal.aborted) return;
-      report('records');
+      if (query.find) await this.#find(query.find, signal, onFailure);
+      else await this.#load(query, history.state, signal, onFailure);
+      if (!signal.aborted) report('records');
     } catch (error) {
-      if (run.signal.aborted) return;
+      if (signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
       this.#fail(error);
     } finally {
-      if (!run.signal.aborted) $('records-body').removeAttribute('aria-busy');
+      if (!signal.aborted) this.busy = false;
+      draw();
     }
   }
 
@@ -194,61 +121,53 @@ class Records {
     if (error.status === 401) this.#onSignedOut(error);
     else if (wrong) {
       report('records');
-      this.#fault(wrong);
-    } else report('records', error, { stopped: true, retry: error.status === 403 ? undefined : () => this.show() });
+      this.#refuse(wrong);
+    } else report('records', error, { stopped: true, retry: error.status === 403 ? undefined : () => this.refresh() });
   }
 
-  #open(resource, id) {
-    if (!isID(id)) {
-      this.#run?.abort();
-      return this.#view.refuse(resource, id);
-    }
-    return this.#read((signal, onFailure) => this.#view.show(resource, id, signal, onFailure));
+  /** Shows which filter is wrong, and why, instead of records. */
+  #refuse(wrong) {
+    this.fault = wrong;
+    this.list = { records: [], ready: true, query: this.query };
+    draw();
   }
 
-  #find(text) {
-    drawFound(text, []);
-    $('found-title').replaceChildren('Looking for ', stored(text), '…');
-    $('found-none').hidden = true;
-    return this.#read(async (signal, onFailure) => {
-      const { found, more } = await findRecords(text, signal, onFailure);
-      if (signal.aborted) return;
-      showIndexes();
-      if (found.length === 1 && !more) {
-        history.replaceState(null, '', queryLink({ address: readQuery().address, resource: found[0].resource, id: found[0].record.id }));
-        report('records');
-        this.show({ focus: true });
-        return;
-      }
-      drawFound(text, found, more);
-      announce($('found-title').textContent);
-    });
-  }
-
-  #load(query, walk, focus) {
-    const list = lists[query.resource][query.order];
-    const wrong = wrongFilter(query);
-    if (wrong) {
-      this.#run?.abort();
-      $('records-body').removeAttribute('aria-busy');
+  async #find(text, signal, onFailure) {
+    this.found = { text, found: [], ready: false };
+    draw();
+    const result = await findRecords(text, signal, onFailure);
+    if (signal.aborted) return;
+    if (result.found.length === 1 && !result.more) {
+      const [{ resource, record }] = result.found;
+      this.found = null;
+      history.replaceState(null, '', queryLink({ resource, id: record.id }));
       report('records');
-      return this.#fault(wrong);
+      this.show({ focus: true });
+      return;
     }
-    const parameters = { ...list.parameters(query, walk.until), limit: recordsPerPage };
-    say($('records-hint'), `${list.hint} A page costs up to ${recordsPerPage} records.`.trim());
-    return this.#read(async (signal, onFailure) => {
-      const page = (cursors) => readPage(query.resource, { ...parameters, cursor: cursors.at(-1) }, signal, onFailure);
-      const cursors = await this.#walkTo(Number(query.page) || 1, walk.cursors, page);
-      const { records, next } = await page(cursors);
-      if (signal.aborted) return;
-      history.replaceState({ ...walk, cursors }, '');
-      this.#shown = queryOfRecords();
-      this.#next = next;
-      this.#drawRows(records.map((r) => recordRow(query.resource, r, list.time(r))), cursors.length, next);
-      if (records.length === 0) this.#drawEmpty(...this.#emptyParts(query, cursors, next));
-      $('records-command').replaceChildren(apiCommand(withQuery(query.resource, parameters)));
-      if (focus) announce(`${count(records.length, 'record')} shown`);
-    });
+    this.found = { text, ...result, ready: true };
+    draw();
+    announce($('found-title').textContent);
+    if (document.activeElement === document.body) $('found-title').focus();
+  }
+
+  async #load(query, walk, signal, onFailure) {
+    this.found = null;
+    const wrong = wrongFilter(query);
+    if (wrong) return this.#refuse(wrong);
+    const limit = pageSizes.includes(Number(query.limit)) ? Number(query.limit) : pageSizes[0];
+    if (query.resource === 'entity' && query.type) await readIndexes(onFailure, signal);
+    const parameters = { ...listOf(query).parameters(query, walk.until), limit };
+    const page = (cursors) => readPage(query.resource, { ...parameters, cursor: cursors.at(-1) }, signal, onFailure);
+    const cursors = await this.#walkTo(Number(query.page) || 1, walk.cursors, page);
+    const { records, next } = await page(cursors);
+    if (signal.aborted) return;
+    history.replaceState({ ...history.state, until: walk.until, cursors }, '');
+    this.#shown = listKey(query);
+    this.#next = next;
+    this.list = { records, next, query, parameters, limit, page: cursors.length, ready: true };
+    if (this.#lead) announce(`${count(records.length, 'record')} shown`);
+    this.#lead = true;
   }
 
   /** Returns the cursors of a page. A shared link has the number of the page, but no cursors. */
@@ -260,30 +179,84 @@ class Records {
     }
     return cursors;
   }
+}
 
-  // Drawing
+/** Returns whether an open record covers the list, because the window is narrow. */
+const covers = () => matchMedia('(max-width: 64rem)').matches;
 
-  #drawRows(rows, page = 0, next = null) {
-    $('records').replaceChildren(...rows);
-    $('records-empty').hidden = true;
-    $('records-previous').hidden = page === 0;
-    $('records-next').hidden = !next;
-    $('records-as-curl').hidden = rows.length === 0;
-    say($('records-page'), page > 0 || next ? `Page ${number(page + 1)}` : '');
+/** The view of records. */
+const RecordsView = () => {
+  const { pane, found, busy } = records;
+  return html`<div class=${`split ${pane.isOpen ? 'opened' : ''}`}>
+    <div class="list" aria-busy=${String(Boolean(busy))}>
+      <${Notice} of="records" />
+      ${found ? html`<${Found} ...${found} />` : html`<${List} />`}
+    </div>
+    ${pane.isOpen && html`<${Pane} pane=${pane} />`}
+  </div>`;
+};
+
+/** A list of records with its filters and pages. */
+function List() {
+  const { list, query, fault } = records;
+  const { all, shown } = columnsOf(query.resource, list.records);
+  const others = { ...listQuery(query), resource: query.resource };
+  const ready = list.ready && list.records.length > 0;
+  return html`<div id="records-list">
+    <div class="bar">
+      <h2 id="list-title" class="unseen" tabindex="-1">${query.entity_id ? `Events of ${query.entity_id}` : listOf(query).title}</h2>
+      <${Segments} name="resource" legend="Kind of records" unseen value=${query.resource} options=${resourceNames} onChange=${(resource) => records.go({ resource }, newWalk(), false)} />
+      <${Filters} key=${JSON.stringify([others, zone])} query=${query} fault=${fault} />
+      <span class="fill" />
+      ${ready && html`<${ColumnMenu} resource=${query.resource} records=${list.records} />`}
+      ${mayImport() && html`<${Link} keep class="button primary" id="new-record" query=${{ ...others, new: query.resource, for: query.entity_id }}><${Icon} name="plus" />New<span class="wide-only"> ${nouns[query.resource]}</span><//>`}
+    </div>
+    <p class="field-error" id="records-error" role="alert">${fault?.text}</p>
+    ${!list.ready && !troubles.has('records') && html`<${Skeleton} />`}
+    ${ready && html`<div class="scroll" tabindex="0" role="region" aria-label="Records">
+      <${RecordTable} query=${query} records=${list.records} shown=${keep(shown)} open=${query.id} sortBy=${sortBy} zone=${zone} tick=${minute()} indexed=${indexesAt} />
+    </div>`}
+    ${list.ready && list.records.length === 0 && !fault && html`<${NoRecords} query=${query} list=${list} />`}
+    ${list.ready && html`<${Pages} list=${list} query=${query} />`}
+  </div>`;
+}
+
+const sortBy = (order, dir) => records.search({ order, dir });
+
+/** Returns the columns as they were before if none has changed, so that the table is not drawn again. */
+const keep = (() => {
+  let last = [];
+  return (columns) => {
+    if (columns.map(({ key }) => key).join('\n') !== last.map(({ key }) => key).join('\n')) last = columns;
+    return last;
+  };
+})();
+
+/** Returns the number of the current minute; times are shown relative to it. */
+const minute = () => Math.floor(Date.now() / 60_000);
+
+/** Which page is shown, how to turn it, and how to read it with a command. */
+function Pages({ list, query }) {
+  return html`<div class="pages">
+    ${list.page > 0 && html`<${Button} id="records-previous" icon="chevron-left" onClick=${() => records.turn((cursors) => cursors.slice(0, -1))}>Previous page<//>`}
+    ${list.next && html`<${Button} id="records-next" icon="chevron-right" onClick=${() => records.turn((cursors, next) => [...cursors, next])}>Next page<//>`}
+    <span class="hint" id="records-page">${list.page > 0 || list.next ? `Page ${number(list.page + 1)}` : ''}</span>
+    <label class="hint">Rows <select id="records-limit" onChange=${(event) => records.search({ limit: event.target.value })}>${pageSizes.map((n) => html`<option value=${n} selected=${n === (list.limit ?? pageSizes[0])}>${n}</option>`)}</select></label>
+    <span class="fill hint zone">Times are in ${zoneName()}. Each row counts against the records limit. ${listOf(query).hint}</span>
+    ${list.parameters && html`<details class="menu above" id="records-as-curl"><summary class="button quiet"><${Icon} name="terminal" />curl</summary><div class="sheet wide-sheet"><${ApiCommand} path=${withQuery(query.resource, list.parameters)} /></div></details>`}
+  </div>`;
+}
+
+/** What is shown instead of a list without records. */
+function NoRecords({ query, list }) {
+  const plural = plurals[query.resource];
+  if (list.next) return html`<${Empty} id="records-empty" title=${`No ${plural} here match.`}><p>The next page may have some.</p><//>`;
+  if (list.page > 0) return html`<${Empty} id="records-empty" title=${`There are no more ${plural}.`} />`;
+  if (Object.keys(query).some((name) => ['type', 'entity_id', 'name', 'from', 'to'].includes(name) || name.startsWith(attributePrefix))) {
+    return html`<${Empty} id="records-empty" icon="funnel" title=${`No ${plural} match these filters.`}><${Button} onClick=${() => records.go({ resource: query.resource }, newWalk())}>Clear the filters<//><//>`;
   }
-
-  #drawEmpty(...content) {
-    $('records-empty').replaceChildren(...content);
-    $('records-empty').hidden = false;
-  }
-
-  #emptyParts(query, cursors, next) {
-    const plural = plurals[query.resource];
-    if (next) return [make('p', {}, `No ${plural} here match. The next page may have some.`)];
-    if (cursors.length > 0) return [make('p', {}, `There are no more ${plural}.`)];
-    if (['type', 'entity_id', 'from', 'to'].some((name) => query[name])) {
-      return [make('p', {}, `No ${plural} match these filters.`), makeButton('Clear the filters', () => this.#go({ resource: query.resource, order: query.order }, newWalk()))];
-    }
-    return [make('p', {}, make('strong', {}, `There are no ${plural} yet.`)), make('p', {}, 'Create the first one:'), apiCommand(...firstRecords[query.resource])];
-  }
+  return html`<${Empty} id="records-empty" title=${`There are no ${plural} yet.`}>
+    ${mayImport() && html`<p>Create the first one here, <${Link} query=${{ view: 'import' }}>import a file<//>, or use the API:</p>`}
+    <${ApiCommand} path=${firstRecords[query.resource][0]} body=${firstRecords[query.resource][1]} />
+  <//>`;
 }

@@ -30,17 +30,20 @@ function instant(text) {
   return Number.isNaN(date.getTime()) ? text : dateTime.format(date);
 }
 
-/** Creates an element with an instant. showZone updates it when the zone changes. */
-const timeElement = (text) => make('time', { datetime: text }, instant(text));
+const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+const units = [['second', 1], ['minute', 60], ['hour', 3600], ['day', 86_400]];
+
+/** Returns how long ago an instant was if that is less than a week, and otherwise the instant. */
+function ago(text) {
+  const seconds = (new Date(text) - serviceNow()) / 1000;
+  if (!(Math.abs(seconds) < 7 * 86_400)) return instant(text);
+  if (Math.abs(seconds) < 10) return 'just now';
+  const [unit, length] = units.findLast(([, of]) => Math.abs(seconds) >= of);
+  return relative.format(Math.round(seconds / length), unit);
+}
 
 /** Returns the date on which an instant falls, such as 2026-11-23. */
 const dayOf = (text) => dayOnly.format(new Date(text));
-
-/** Shows the zone wherever the page names it, and shows all times in that zone. */
-function showZone() {
-  for (const element of document.querySelectorAll('.zone')) say(element, `Times are in ${zoneName()}.`);
-  for (const element of document.querySelectorAll('time[datetime]')) say(element, instant(element.dateTime));
-}
 
 /**
  * Returns the value of a datetime-local input as RFC 3339 in UTC, or '' if it is
@@ -85,7 +88,4 @@ function presetRange(name) {
   return { from: from ?? '', to: to ?? '' };
 }
 
-/** Marks the button of a preset as the active one; '' marks none. */
-function markPreset(form, name) {
-  for (const button of form.querySelectorAll('[data-preset]')) button.setAttribute('aria-pressed', String(button.dataset.preset === name));
-}
+const presetNames = { hour: 'Last hour', today: 'Today', days: '7 days', week: 'Last week', any: 'Any time', own: 'Own times' };

@@ -1,6 +1,7 @@
 // Compares the usage of an address or API key in the last 60 seconds with its limits.
 
 const usageInterval = 2000;
+const restingInterval = 10_000; // while another view is shown
 const nearLimit = 0.8; // share of a limit
 
 /** Texts for all actions except limit, the default action. */
@@ -23,69 +24,49 @@ const meters = [
 /** Returns whose usage is counted, as a user would enter it: an IP address, or key:<id>. */
 const nameOf = (usage) => usage.counted.replace(/^address:/, '');
 
-/** Says what was used in a period: { start, records, imports }. */
-const sumOf = (name, { records, imports }) => `${name}: ${number(records)} records read, ${number(imports)} import calls.`;
-
 class Usage {
-  #poller; #onDenied; #known = new Map(); #of = ''; #own = ''; #last; #charts = new Map(); #routes = new Map(); #level = '';
+  last = null; of = ''; own = ''; fault = ''; verdict = { level: 'unknown', short: '…', long: '' };
+  #poller; #onDenied; #known = new Map(); #level = '';
 
   /** onDenied receives errors with status 401 and 403. */
   constructor(onDenied) {
     this.#onDenied = onDenied;
-    this.#poller = new Poller((signal) => this.#load(signal), () => usageInterval, (error, stopped, wait) => this.#report(error, stopped, wait));
-    $('usage-form').addEventListener('submit', (event) => {
-      event.preventDefault();
-      this.#choose($('address').value.trim());
-    });
-    $('usage-own').addEventListener('click', () => {
-      this.#choose('');
-      $('address').focus();
-    });
-    for (const details of [$('usage-details'), $('usage-by-route')]) details.addEventListener('toggle', () => this.#drawDetails());
+    this.#poller = new Poller((signal) => this.#load(signal), () => (view.name === 'usage' ? usageInterval : restingInterval), (error, stopped, wait) => this.#report(error, stopped, wait));
   }
 
   /** Starts with the usage of the caller. */
   start(own) {
-    this.#own = nameOf(own);
-    $('usage-form').hidden = !mayWatch();
-    if (readQuery().address) $('usage').open = true;
-    this.show();
-    if (!this.#of) this.#draw(own);
+    this.own = nameOf(own);
+    this.of = this.#wanted();
+    if (!this.of) this.#take(own);
+    this.#poller.start();
   }
 
   stop() { this.#poller.stop(); }
 
   /** Shows the usage of the IP address or key in the page's URL. */
   show() {
-    this.#of = this.#wanted();
-    $('address').value = this.#of || this.#own;
-    $('usage-own').hidden = this.#of === '';
+    this.of = this.#wanted();
     this.#level = '';
-    this.#markAddress('');
+    this.fault = '';
     this.#poller.start();
-  }
-
-  /** Shows the usage of the IP address or key in the page's URL, if it has changed. */
-  follow() {
-    if (this.#wanted() !== this.#of) this.show();
+    draw();
   }
 
   /** Returns whose usage the page's URL asks for; '' for the caller's own. */
-  #wanted() {
-    return mayWatch() ? readQuery().address ?? '' : '';
-  }
+  #wanted() { return mayWatch() && view.name === 'usage' ? readQuery().address ?? '' : ''; }
 
-  #choose(text) {
-    const other = text === this.#own ? '' : text;
-    if (other !== this.#of) moveTo({ ...readQuery(), address: other }, history.state);
+  choose(text) {
+    const other = text === this.own ? '' : text;
+    if (other !== this.of) moveTo({ ...readQuery(), address: other });
     this.show();
     announce(`Showing ${other || 'your usage'}`);
   }
 
   async #load(signal) {
-    const query = this.#of.startsWith('key:') ? { key: this.#of.slice('key:'.length) } : { address: this.#of };
+    const query = this.of.startsWith('key:') ? { key: this.of.slice('key:'.length) } : { address: this.of };
     const response = await call('GET', withQuery('usage', query), { signal });
-    this.#draw(response.data);
+    this.#take(response.data);
     return response;
   }
 
@@ -93,61 +74,19 @@ class Usage {
     if (error?.status === 401 || error?.status === 403) {
       this.#onDenied(error);
     } else if (error?.status === 400 && error.errors.some((e) => e.field === 'address' || e.field === 'key')) {
-      this.#markAddress('This is not an IPv4 or IPv6 address, or key: and the id of a key.');
+      this.fault = 'This is not an IPv4 or IPv6 address, or key: and the id of a key.';
+      draw();
+      $('address').focus();
     } else {
-      if (error?.status === 429) this.#sayVerdict('full', 'Yes', 'You have used up your limit of requests for these figures.');
-      else if (error) this.#sayVerdict('unknown', 'Unknown', 'These figures could not be read.');
+      if (error?.status === 429) this.#judge('full', 'Yes', 'You have used up your limit of requests for these figures.');
+      else if (error) this.#judge('unknown', 'Unknown', 'These figures could not be read.');
       report('usage', error, { stopped, wait, retry: stopped ? () => this.#poller.start() : undefined });
     }
   }
 
-  /** Shows what is wrong with the IP address or key that the user entered. */
-  #markAddress(text) {
-    say($('address-error'), text);
-    $('address').removeAttribute('aria-invalid');
-    if (!text) return;
-    $('address').setAttribute('aria-invalid', 'true');
-    $('address').focus();
-  }
-
-  #draw(usage) {
-    usage = { ...usage, seconds: this.#collect(usage) };
-    this.#last = usage;
-    const { seconds, limits, action } = usage;
-    this.#drawVerdict(usage);
-    const [by, name] = usage.counted.split(/:(.*)/);
-    say($('usage-counted'), by === 'key' ? `Counted: requests with the key ${name}, from every address.` : `Counted: requests from the address ${name}.`);
-    $('usage-sums').hidden = !usage.month;
-    if (usage.month) say($('usage-sums'), `${sumOf('Today', usage.day)} ${sumOf('This month', usage.month)} Days and months begin at midnight UTC.`);
-    $('usage-action').hidden = !(action in actionTexts);
-    say($('usage-action'), actionTexts[action] ?? '');
-    for (const { key, name, of } of meters) {
-      if (!this.#charts.has(key)) {
-        const chart = new Chart(name, seconds.length);
-        this.#charts.set(key, chart);
-        $('usage-charts').append(chart.element);
-      }
-      this.#charts.get(key).update(seconds.map((s) => [s.second, of(s)]), limits[key]);
-      say($(`limit-${key}`), number(limits[key]));
-    }
-    this.#drawDetails();
-  }
-
-  /** Returns the last 60 seconds. Of a key, the service keeps only the last few, so the page collects them. */
-  #collect({ counted, seconds }) {
-    if (this.#last?.counted !== counted) this.#known.clear();
-    for (const s of seconds) this.#known.set(s.second, s);
-    const last = seconds.at(-1).second;
-    for (const second of this.#known.keys()) if (second <= last - 60 || second > last) this.#known.delete(second);
-    return Array.from({ length: 60 }, (_, i) => {
-      const second = last - 59 + i;
-      return this.#known.get(second) ?? { second, records: 0, imports: 0, requests: {} };
-    });
-  }
-
-  /** Shows how close the peak usage came to a limit. */
-  #drawVerdict(usage) {
-    const { seconds, limits } = usage;
+  #take(usage) {
+    this.last = { ...usage, seconds: this.#collect(usage) };
+    const { seconds, limits } = this.last;
     const uses = meters.map(({ key, name, of }) => ({ name: name.toLowerCase(), limit: limits[key], ...summary(seconds.map(of), limits[key]) }));
     const share = (use) => Math.min(1, use.peak / use.limit);
     const top = uses.toSorted((a, b) => share(b) - share(a) || b.full - a.full)[0];
@@ -158,47 +97,99 @@ class Usage {
       near: ['Close', most],
       far: ['No', top.peak > 0 ? most : 'Nothing was used in the last 60 seconds.'],
     }[level];
-    this.#sayVerdict(level, short, `${nameOf(usage) === this.#own ? '' : `${nameOf(usage)}: `}${long}`);
+    this.#judge(level, short, `${nameOf(usage) === this.own ? '' : `${nameOf(usage)}: `}${long}`);
+    draw();
   }
 
-  #sayVerdict(level, short, long) {
-    $('verdict').dataset.level = level;
-    say($('verdict-short'), short);
-    say($('verdict-long'), long);
-    if (this.#level && level !== this.#level && (level === 'near' || level === 'full')) announce(`${short}: ${long}`);
+  /** Returns the last 60 seconds. Of a key, the service keeps only the last few, so the page collects them. */
+  #collect({ counted, seconds }) {
+    if (this.last?.counted !== counted) this.#known.clear();
+    for (const s of seconds) this.#known.set(s.second, s);
+    const last = seconds.at(-1).second;
+    for (const second of this.#known.keys()) if (second <= last - 60 || second > last) this.#known.delete(second);
+    return Array.from({ length: 60 }, (_, i) => {
+      const second = last - 59 + i;
+      return this.#known.get(second) ?? { second, records: 0, imports: 0, requests: {} };
+    });
+  }
+
+  /** Says how close the peak usage came to a limit. */
+  #judge(level, short, long) {
+    this.verdict = { level, short, long };
+    if (this.#level && level !== this.#level && (level === 'near' || level === 'full')) announce(`Near the limit: ${long}`);
     this.#level = level;
   }
-
-  /** Draws the details if they are open. */
-  #drawDetails() {
-    if (!this.#last) return;
-    const names = [...new Set(this.#last.seconds.flatMap((s) => Object.keys(s.requests)))].sort();
-    if ($('usage-by-route').open) this.#drawRoutes(names);
-    if ($('usage-details').open) this.#drawTable(names);
-  }
-
-  #drawRoutes(names) {
-    const { seconds, limits } = this.#last;
-    const items = names.map((name) => {
-      if (!this.#routes.has(name)) {
-        const chart = new Chart(name, seconds.length, true);
-        this.#routes.set(name, { chart, item: make('li', {}, chart.element) });
-      }
-      const { chart, item } = this.#routes.get(name);
-      chart.update(seconds.map((s) => [s.second, s.requests[name] ?? 0]), limits.requests);
-      return item;
-    });
-    const list = $('usage-routes');
-    if (items.length !== list.children.length || items.some((item, i) => item !== list.children[i])) list.replaceChildren(...items);
-    $('usage-empty').hidden = names.length > 0;
-  }
-
-  #drawTable(names) {
-    const head = (text) => make('th', { scope: 'col' }, text);
-    const cell = (n) => make('td', {}, number(n));
-    const table = $('usage-table');
-    table.tHead.replaceChildren(make('tr', {}, ...['Second', 'Records', 'Imports', ...names].map(head)));
-    table.tBodies[0].replaceChildren(...this.#last.seconds.toReversed().map((s) => make('tr', {},
-      make('th', { scope: 'row' }, clock(s.second)), cell(s.records), cell(s.imports), ...names.map((name) => cell(s.requests[name] ?? 0)))));
-  }
 }
+
+/** The view of usage. */
+function UsageView() {
+  const { last, verdict } = usage;
+  const [byRoute, setByRoute] = useState(false);
+  const [asTable, setAsTable] = useState(false);
+  if (!last) return html`<${Notice} of="usage" /><${Skeleton} rows=${8} />`;
+  const { seconds, limits, action, counted } = last;
+  const [by, name] = counted.split(/:(.*)/);
+  const routes = [...new Set(seconds.flatMap((s) => Object.keys(s.requests)))].sort();
+  return html`
+    <${Notice} of="usage" />
+    <section class="card verdict" data-level=${verdict.level} aria-labelledby="usage-title">
+      <h2 id="usage-title">Am I near my limit?</h2>
+      <p id="verdict" data-level=${verdict.level}><strong id="verdict-short">${verdict.short}</strong> <span id="verdict-long">${verdict.long}</span></p>
+      <p id="usage-counted" class="hint">${by === 'key' ? `Counted: requests with the key ${name}, from every address.` : `Counted: requests from the address ${name}.`}</p>
+      ${action in actionTexts && html`<p id="usage-action" class="hint">${actionTexts[action]}</p>`}
+      ${mayWatch() && html`<${WhoseUsage} key=${usage.of} />`}
+    </section>
+    ${last.month && html`<${Quotas} usage=${last} />`}
+    <section class="card" aria-labelledby="minute-title">
+      <h2 id="minute-title">The last 60 seconds</h2>
+      <div id="usage-charts" class="charts">${meters.map(({ key, name: title, of }) => html`<${Chart} key=${key} name=${title} series=${seconds.map((s) => [s.second, of(s)])} limit=${limits[key]} />`)}</div>
+      <details id="usage-by-route" class="fold" onToggle=${(event) => setByRoute(event.target.open)}>
+        <summary>Requests by route</summary>
+        ${byRoute && (routes.length === 0 ? html`<p id="usage-empty" class="hint">There was no request in the last 60 seconds.</p>`
+    : html`<ul id="usage-routes" class="routes" aria-label="Requests by route">${routes.map((route) => html`<li key=${route}><${Chart} small name=${route} series=${seconds.map((s) => [s.second, s.requests[route] ?? 0])} limit=${limits.requests} /></li>`)}</ul>`)}
+      </details>
+      <details id="usage-details" class="fold" onToggle=${(event) => setAsTable(event.target.open)}>
+        <summary>Figures as a table</summary>
+        ${asTable && html`<${Figures} seconds=${seconds} routes=${routes} />`}
+        <p class="hint">Refused requests cost nothing and are not counted. In a second that reached its limit, any number of requests may have been refused.</p>
+      </details>
+      <${Zone} />
+    </section>`;
+}
+
+/** Asks for the usage of another address or key. */
+function WhoseUsage() {
+  const submit = (event) => {
+    event.preventDefault();
+    usage.choose($('address').value.trim());
+  };
+  return html`<form id="usage-form" class="inline" novalidate onSubmit=${submit}>
+    <label for="address">Usage of</label>
+    <input id="address" class="mono" aria-describedby="address-error" aria-invalid=${usage.fault ? 'true' : undefined} defaultValue=${usage.of || usage.own} placeholder="address or key:ID" ...${plain} />
+    <button type="submit" class="quiet">Show</button>
+    ${usage.of && html`<${Button} id="usage-own" onClick=${() => usage.choose('')}>My usage<//>`}
+    <p class="field-error" id="address-error" role="alert">${usage.fault}</p>
+  </form>`;
+}
+
+/** What was used today and this month, with the quotas if there are any. */
+const Quotas = ({ usage: { day, month } }) => html`<section class="card" id="usage-sums" aria-labelledby="quotas-title">
+  <h2 id="quotas-title">Today and this month</h2>
+  <div class="quotas">${[['Today', day, 'day'], ['This month', month, 'month']].flatMap(([title, period, unit]) => [['records', 'records read'], ['imports', 'import calls']].map(([key, noun]) => {
+    const used = period[key];
+    const limit = period.limits?.[key] ?? period.limits?.[`${key}_per_${unit}`];
+    const share = limit ? used / limit : 0;
+    return html`<div class="quota" data-level=${share >= 1 ? 'full' : share >= nearLimit ? 'near' : 'far'}>
+      <p><span>${title}</span> <strong>${number(used)}</strong> ${limit ? `of ${number(limit)} ${noun}` : noun}</p>
+      ${limit && html`<progress max="100" value=${Math.min(100, 100 * share)} aria-label=${`${title}: ${noun}`} />`}
+    </div>`;
+  }))}</div>
+  <p class="hint">Days and months begin at midnight UTC.</p>
+</section>`;
+
+const Figures = ({ seconds, routes }) => html`<div class="scroll" tabindex="0" role="region" aria-label="Figures of the last 60 seconds">
+  <table id="usage-table"><caption class="unseen">Counters by second, newest first</caption>
+    <thead><tr>${['Second', 'Records', 'Imports', ...routes].map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>
+    <tbody>${seconds.toReversed().map((s) => html`<tr key=${s.second}><th scope="row">${clock(s.second)}</th>${[s.records, s.imports, ...routes.map((route) => s.requests[route] ?? 0)].map((n) => html`<td class="numeric">${number(n)}</td>`)}</tr>`)}</tbody>
+  </table>
+</div>`;
