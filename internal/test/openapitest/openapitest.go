@@ -132,11 +132,19 @@ func reasons(errs []*errors.ValidationError) string {
 	return b.String()
 }
 
-// readable shortens exponents. The library decodes numbers as float64 and fails if they are too
-// large, but openapi.yaml allows such numbers.
+// readable shortens exponents of numbers. The library decodes numbers as float64 and fails if they are
+// too large, but openapi.yaml allows such numbers.
 func readable(body []byte) []byte {
-	return regexp.MustCompile(`[eE][+-]?[0-9]{3,}`).ReplaceAll(body, []byte("e1"))
+	return stringOrExponent.ReplaceAllFunc(body, func(part []byte) []byte {
+		if part[0] == '"' {
+			return part
+		}
+		return []byte("e1")
+	})
 }
+
+// stringOrExponent also matches strings, so that nothing in them is an exponent.
+var stringOrExponent = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[eE][+-]?[0-9]{3,}`)
 
 // parameter matches a path parameter that regexp.QuoteMeta has escaped, such as \{id\}.
 var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
