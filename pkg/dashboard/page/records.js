@@ -217,7 +217,7 @@ function List() {
       <${RecordTable} query=${query} records=${list.records} shown=${keep(shown)} open=${query.id} sortBy=${sortBy} zone=${zone} tick=${minute()} indexed=${indexesAt} />
     </div>`}
     ${list.ready && list.records.length === 0 && !fault && html`<${NoRecords} query=${query} list=${list} />`}
-    ${list.ready && html`<${Pages} list=${list} query=${query} />`}
+    ${list.ready && (list.records.length > 0 || list.page > 0 || list.next) && html`<${Pages} list=${list} query=${query} />`}
   </div>`;
 }
 
