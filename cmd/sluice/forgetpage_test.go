@@ -92,9 +92,9 @@ func dashboardForgets(t *testing.T, b *browsertest.Browser) {
 	if got := browsertest.Eval[string](tab, `[...document.querySelectorAll('#erase-files strong')].map((e) => e.textContent).join('; ')`); got != "Events, CSV; Entities, CSV" {
 		t.Errorf("the page names the files %s", got)
 	}
-	for _, id := range []string{"of-ada", "of-all"} {
+	for i, id := range []string{"of-ada", "of-all"} {
 		tab.Click("#erase-files button")
-		tab.Wait(fmt.Sprintf(`document.querySelector('#exports [data-id=%s] .job-facts').textContent.endsWith('the file was deleted')`, id))
+		tab.Wait(fmt.Sprintf(`[...document.querySelectorAll('#erase-files .hint')].filter((e) => e.textContent === 'deleted').length === %d`, i+1))
 		if r := c.want(t, http.StatusOK, "GET", "/export_job/"+id, ""); strings.Contains(r.body, `"file_deleted_at":null`) {
 			t.Errorf("the file is not deleted: %s", r.body)
 		}

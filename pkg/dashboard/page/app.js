@@ -88,6 +88,7 @@ function showState(state) {
   $('nav').hidden = $('account').hidden = !shown;
   $('find-form').hidden = !shown || !mayRead();
   document.body.dataset.state = state;
+  if (!shown) drawAll();
   if (!shown) document.title = state === 'sign-in' ? 'Sign in · Sluice' : 'Sluice dashboard';
   draw();
 }
@@ -141,6 +142,7 @@ function showUnreachable(error) {
 /** Discards everything, and asks for an API key. */
 function ask(text) {
   for (const { panel } of views) panel.stop();
+  usage.last = null;
   troubles.clear();
   session.on = false;
   say($('key-error'), text);

@@ -32,7 +32,7 @@ class Eraser {
       records.forget();
       this.#pane.ready = true;
       this.#tell('Erasing… The entity is deleted; its events follow.', 'wait');
-      $('record-title').focus();
+      $('record-title')?.focus();
       if (!await this.#follow(id, signal, onFailure)) return;
       records.refresh();
       this.files = await leftFiles(id, since, signal, onFailure);

@@ -91,7 +91,7 @@ class Exports {
     const { data: job } = await insist(() => call('POST', 'create_export_job', { body }), onFailure);
     if (body.csv_formulas) this.#formulas.set(job.id, { csv_formulas: body.csv_formulas });
     this.take([job]);
-    document.querySelector(`#exports [data-id="${CSS.escape(job.id)}"]`).scrollIntoView({ block: 'nearest' });
+    document.querySelector(`#exports [data-id="${CSS.escape(job.id)}"]`)?.scrollIntoView({ block: 'nearest' });
     this.#startedAt = Date.now();
     announce(`Export of ${plurals[job.resource]} started`);
     this.#poller.start();

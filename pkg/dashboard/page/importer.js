@@ -26,7 +26,7 @@ class Importer {
   go(step) {
     this.step = step;
     draw();
-    $(`import-${step}`).querySelector('h2')?.focus();
+    $(`import-${step}`)?.querySelector('h2')?.focus();
   }
 
   /** Runs a step and, if it fails, shows why. */
@@ -186,7 +186,7 @@ class Importer {
 
   #end(title) {
     this.#tell({ title, state: 'ended' });
-    $('import-progress-title').focus();
+    $('import-progress-title')?.focus();
     announce(`${title}: ${this.progress.counts}`);
   }
 

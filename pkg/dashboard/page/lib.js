@@ -16,14 +16,16 @@ const $ = (id) => document.getElementById(id);
 /** The components that are drawn, by the elements that they fill. */
 const drawn = new Map();
 
-/** Fills an element with a component, now and with each draw. */
-function fill(element, component) {
-  drawn.set(element, component);
-  render(html`<${component} />`, element);
+/** Fills an element with a component, with each draw. */
+const fill = (element, component) => drawn.set(element, component);
+
+/** Shows the state of the page. What is hidden is drawn when it is shown again. */
+function draw() {
+  for (const [element, component] of drawn) if (!element.closest('[hidden]')) render(html`<${component} />`, element);
 }
 
-/** Shows the state of the page. */
-function draw() {
+/** Shows the state of the page also where it is hidden, so that nothing of what was there is left. */
+function drawAll() {
   for (const [element, component] of drawn) render(html`<${component} />`, element);
 }
 

@@ -50,8 +50,8 @@ class RecordPane {
   /** Removes all that the service returned about the record, also from behind the buttons. */
   forget() {
     Object.assign(this, { record: null, events: null, editing: null, conflict: null, saved: null, message: '', failure: '', ready: false });
+    drawAll();
     /^/.test(''); // the browser keeps the text of the last match, as RegExp.input
-    draw();
   }
 
   /** Runs a task that sends requests, and shows how it fails. Returns whether it has succeeded. */
@@ -125,7 +125,7 @@ class RecordPane {
   cancel() {
     this.editing = null;
     draw();
-    $('record-title').focus();
+    $('record-title')?.focus();
   }
 
   /** Stores the attributes of the entity if nobody else has changed it since base was read. */
@@ -139,7 +139,7 @@ class RecordPane {
       Object.assign(this, { record: stored, editing: null, conflict: null, saved: { changes: changesBetween(base.attributes, stored.attributes), back, revision: revisionOf(stored) } });
       records.replace(id, stored);
       announce('Saved');
-      $('record-title').focus();
+      $('record-title')?.focus();
     });
   }
 
@@ -162,7 +162,7 @@ class RecordPane {
       this.saved = null;
       announce('Somebody else has changed this entity');
       draw();
-      $('conflict-title').focus();
+      $('conflict-title')?.focus();
       return undefined;
     }
   }
@@ -185,7 +185,7 @@ class RecordPane {
     if (theirs) records.replace(this.id, theirs);
     else this.#gone();
     draw();
-    $('record-title').focus();
+    $('record-title')?.focus();
   }
 
   #gone(message = 'This entity has been deleted.') {
@@ -224,7 +224,7 @@ class RecordPane {
       }
       this.#gone('Deleted. Its events remain, and the id can be used again.');
       announce('Deleted');
-      $('record-title').focus();
+      $('record-title')?.focus();
     });
   }
 }

@@ -55,7 +55,7 @@ class Records {
     this.list = { records: [], ready: false };
     $('find').value = '';
     say($('announcer'), '');
-    draw();
+    drawAll();
   }
 
   /** Puts a record that has changed into the list; without a record, removes it. */
@@ -147,8 +147,8 @@ class Records {
     }
     this.found = { text, ...result, ready: true };
     draw();
-    announce($('found-title').textContent);
-    if (document.activeElement === document.body) $('found-title').focus();
+    announce($('found-title')?.textContent ?? '');
+    if (document.activeElement === document.body) $('found-title')?.focus();
   }
 
   async #load(query, walk, signal, onFailure) {

@@ -76,7 +76,7 @@ class Usage {
     } else if (error?.status === 400 && error.errors.some((e) => e.field === 'address' || e.field === 'key')) {
       this.fault = 'This is not an IPv4 or IPv6 address, or key: and the id of a key.';
       draw();
-      $('address').focus();
+      $('address')?.focus();
     } else {
       if (error?.status === 429) this.#judge('full', 'Yes', 'You have used up your limit of requests for these figures.');
       else if (error) this.#judge('unknown', 'Unknown', 'These figures could not be read.');
