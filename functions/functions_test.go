@@ -360,8 +360,8 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	exports := dynamolocal.Table(t, "ExportJobsTable")
 	putExportJob(t, exports, "mine", "done")
 	buckets := map[string]*s3Proxy{"get-export-job": startS3Proxy(t, ""), "delete-export-job": startS3Proxy(t, "")}
-	steps := stepsOf(t, mine, buckets["get-export-job"])
-	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+exports, "EXPORT_JOBS_BUCKET=exports")
+	steps := append(stepsOf(t, mine, buckets["get-export-job"]), adminSteps(t, keys)...)
+	d.env = append(d.env, "ADMIN_ROUTES=on", "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+exports, "EXPORT_JOBS_BUCKET=exports")
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {
@@ -403,6 +403,9 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	counted := lambdatest.Event("POST", "/create_api_key", "192.0.2.1", `{"scopes":["export"]}`)
+	counted.Headers["authorization"] = "Bearer " + keys.create(t, "mine", access.Admin, access.Export)
+	invoke(t, instances["create-api-key"], counted, http.StatusCreated)
 	for _, r := range httpapi.Routes() {
 		checkGrants(t, r.Name, proxies[r.Name], buckets[r.Name])
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/access"
 	"sluice/pkg/httpapi"
 )
 
@@ -102,10 +103,26 @@ func stepsOf(t *testing.T, mine string, bucket *s3Proxy) []step {
 		{"get-entity", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
 	for _, r := range httpapi.Routes() { // the others get their sample event
-		if !slices.ContainsFunc(steps, func(s step) bool { return s.function == r.Name }) {
+		if !r.Admin() && !slices.ContainsFunc(steps, func(s step) bool { return s.function == r.Name }) {
 			ev := lambdatest.Sample(t, r.Name)
 			steps = append(steps, step{r.Name, ev.RequestContext.HTTP.Method, ev.RawPath + "?" + ev.RawQueryString, ev.Body, http.StatusOK, ""})
 		}
 	}
 	return steps
+}
+
+// adminSteps returns requests to every function of administration, in order.
+func adminSteps(t *testing.T, keys keyring) []step {
+	t.Helper()
+	id := strings.Split(keys.create(t, "mine", access.Export), "_")[1]
+	return []step{
+		{"create-api-key", "POST", "/create_api_key", `{"scopes":["export"],"workspace":"other","from":["192.0.2.0/24"]}`, 201, `"key":"slc_`},
+		{"create-api-key", "POST", "/create_api_key", `{"scopes":["export"],"plan":"none"}`, 409, `"code":"no_such_plan"`},
+		{"list-api-key", "GET", "/api_key", "", 200, `"from":["192.0.2.0/24"]`},
+		{"list-api-key", "GET", "/api_key?workspace=mine&limit=1", "", 200, `"next_cursor":"`},
+		{"set-api-key-plan", "POST", "/set_api_key_plan", `{"id":"` + id + `","plan":null}`, 200, `"plan":""`},
+		{"set-api-key-plan", "POST", "/set_api_key_plan", `{"id":"aaaaaaaaaaaa","plan":null}`, 404, `"code":"not_found"`},
+		{"revoke-api-key", "POST", "/revoke_api_key", `{"id":"` + id + `","made":true}`, 200, `"status":"revoked"`},
+		{"revoke-api-key", "POST", "/revoke_api_key", `{"id":"aaaaaaaaaaaa"}`, 404, `"code":"not_found"`},
+	}
 }

@@ -81,7 +81,7 @@ func newAPI(b *testing.B, function string) *httpapi.API {
 		b.Fatal(err)
 	}
 	api, err := httpapi.NewFunction(function, limiter, httpapi.Stores{Events: newStore()}, httpapi.Options{
-		Config: httpapi.Config{AccessOff: true, Service: "sluice"}, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+		Config: httpapi.Config{AccessOff: true, AdminRoutes: true, Service: "sluice"}, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 		RequestID: func(*http.Request) string { return "JKJaXmPLvHcESHA=" },
 	})
 	if err != nil {

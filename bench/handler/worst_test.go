@@ -27,7 +27,7 @@ func BenchmarkWorst(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	api, err := httpapi.New(limiter, stores, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
+	api, err := httpapi.New(limiter, stores, httpapi.Options{Config: httpapi.Config{AccessOff: true, AdminRoutes: true}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -61,7 +59,8 @@ the key to standard output, and everything else to standard error.
 The scope import allows writing records. Export allows reading records, in lists and in
 export jobs. Dashboard allows signing in to the dashboard and reading one's own usage;
 operator, beside dashboard, the usage of every address and key. Erase, beside import,
-allows erasing an entity with its events. A key gives access only to the records of its
+allows erasing an entity with its events. Admin allows managing the keys and indexes of the
+workspace over HTTP and, with operator, everything, where ADMIN_ROUTES is on. A key gives access only to the records of its
 workspace. A workspace exists as soon as a key names it.
 
 With --from, the service accepts the key only from addresses in these blocks. With
@@ -94,7 +93,7 @@ addresses, under the limits of a plan that "sluice plans set" has made.`,
 			return printNewKey(cmd, o, rows, k, now)
 		},
 	}
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scope of the key: import, export, dashboard, erase or operator; may be repeated")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scope of the key: import, export, dashboard, erase, admin or operator; may be repeated")
 	cmd.Flags().StringVar(&k.Workspace, "workspace", access.DefaultWorkspace, "workspace whose records the key can access")
 	cmd.Flags().StringVar(&k.Name, "name", "", "text that says what the key is for")
 	cmd.Flags().StringSliceVar(&from, "from", nil, "CIDR block or address from which the key is accepted; may be repeated (default: any address)")
@@ -153,7 +152,7 @@ func checkPlanExists(cmd *cobra.Command, o *keyStorage, rows *rowsReader, plan s
 	if _, invalid := errors.AsType[ratelimit.InvalidRows](err); err != nil && !invalid {
 		return fmt.Errorf("the plans cannot be read: %w", err)
 	}
-	if !slices.ContainsFunc(all, func(r ratelimit.Row) bool { return r.Plan == plan }) {
+	if access.CheckPlanIn(all, plan) != nil {
 		return usageError("there is no plan %q; \"sluice plans set\" makes one", plan)
 	}
 	noteThatPlansNeedKeys(cmd, o.getenv, o.dynamodb != "" || o.inTable(cmd))
@@ -196,7 +195,7 @@ func setPlan(cmd *cobra.Command, o *keyStorage, rows *rowsReader, id, plan strin
 	if err := checkPlanExists(cmd, o, rows, plan); err != nil {
 		return err
 	}
-	k, err := s.SetPlan(cmd.Context(), id, plan)
+	k, err := access.SetPlan(cmd.Context(), s, id, plan)
 	if errors.Is(err, access.ErrNotFound) {
 		return fmt.Errorf("there is no key %q in %s; \"sluice keys list\" shows the keys", id, where)
 	}
@@ -235,16 +234,14 @@ func listKeys(cmd *cobra.Command, o *keyStorage, workspace string) error {
 	if err != nil {
 		return err
 	}
-	keys, err := s.List(cmd.Context())
+	keys, err := access.All(cmd.Context(), s, workspace)
 	if err != nil {
 		return fmt.Errorf("the keys in %s cannot be read: %w", where, err)
 	}
 	now := time.Now()
-	shown := []keyJSON{}
+	shown := []shownKey{}
 	for _, k := range keys {
-		if workspace == "" || k.Workspace == workspace {
-			shown = append(shown, describe(k, now))
-		}
+		shown = append(shown, describe(k, now))
 	}
 	switch {
 	case o.json:
@@ -254,25 +251,28 @@ func listKeys(cmd *cobra.Command, o *keyStorage, workspace string) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTATUS\tWORKSPACE\tSCOPES\tFROM\tPLAN\tCREATED\tEXPIRES\tNAME")
+	fmt.Fprintln(w, "ID\tSTATUS\tWORKSPACE\tSCOPES\tFROM\tPLAN\tMADE BY\tCREATED\tEXPIRES\tNAME")
 	for _, k := range shown {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Status, k.Workspace, k.scopes(), k.from(), cmp.Or(k.Plan, "none"), k.CreatedAt.Format(time.RFC3339), k.expires(), k.Name)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Status, k.Workspace, k.scopes(), k.from(), cmp.Or(k.Plan, "none"), cmp.Or(k.MadeBy, "-"), k.CreatedAt.Format(time.RFC3339), k.expires(), k.Name)
 	}
 	return w.Flush()
 }
 
 func revokeKeyCommand(o *keyStorage) *cobra.Command {
-	return &cobra.Command{
-		Use:     "revoke ID",
+	var made bool
+	cmd := &cobra.Command{
+		Use:     "revoke ID [--made]",
 		Short:   "Revoke a key permanently",
 		Example: `  sluice keys revoke 7m3kq2xw9abc`,
 		Args:    oneArg("the id of one key, as \"sluice keys list\" shows it"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return revokeKey(cmd, o, args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return revokeKey(cmd, o, args[0], made) },
 	}
+	cmd.Flags().BoolVar(&made, "made", false, "also revoke the keys that the key made, and that these made")
+	return cmd
 }
 
 // revokeKey accepts an id or a complete API key.
-func revokeKey(cmd *cobra.Command, o *keyStorage, id string) error {
+func revokeKey(cmd *cobra.Command, o *keyStorage, id string, made bool) error {
 	if token, ok := access.ParseToken(id); ok {
 		id = token.ID
 	} else if strings.Contains(id, "_") {
@@ -283,17 +283,21 @@ func revokeKey(cmd *cobra.Command, o *keyStorage, id string) error {
 		return err
 	}
 	now := time.Now()
-	k, err := s.Revoke(cmd.Context(), id, now)
+	k, others, err := access.Revoke(cmd.Context(), s, id, made, now)
 	if errors.Is(err, access.ErrNotFound) {
 		return fmt.Errorf("there is no key %q in %s; \"sluice keys list\" shows the keys", id, where)
 	}
 	if err != nil {
-		return fmt.Errorf("the key %s in %s may still be valid: %w", id, where, err)
+		return fmt.Errorf("the key %s in %s, or one that it made, may still be valid: %w", id, where, err)
 	}
 	if o.json {
-		return printJSON(cmd.OutOrStdout(), describe(k, now))
+		return printJSON(cmd.OutOrStdout(), access.ShowRevoked(k, others, now))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The key %s was revoked at %s. All instances reject it within %d seconds.\n", k.ID, k.RevokedAt.Format(time.RFC3339), access.MaxAge/time.Second)
+	what := "The key " + k.ID + " was"
+	if len(others) > 0 {
+		what = fmt.Sprintf("The key %s and %d that it made were", k.ID, len(others))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s revoked at %s. All instances reject it within %d seconds.\n", what, k.RevokedAt.Format(time.RFC3339), access.MaxAge/time.Second)
 	return nil
 }
 
@@ -318,41 +322,21 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 	return now.Add(lifetime), nil
 }
 
-type keyJSON struct {
-	ID        string         `json:"id"`
-	Key       string         `json:"key,omitzero"` // only in the output of "keys create"
-	Name      string         `json:"name"`
-	Workspace string         `json:"workspace"`
-	Scopes    []access.Scope `json:"scopes"`
-	Plan      string         `json:"plan"` // "" if the key has none
-	From      []netip.Prefix `json:"from"` // empty if the key is accepted from any address
-	Status    access.Status  `json:"status"`
-	CreatedAt time.Time      `json:"created_at"`
-	ExpiresAt *time.Time     `json:"expires_at"` // null if the key never expires
-	RevokedAt *time.Time     `json:"revoked_at"` // null if the key is not revoked
-}
+// shownKey prints the fields of a key.
+type shownKey struct{ access.Shown }
 
-func describe(k access.Key, now time.Time) keyJSON {
-	shown := keyJSON{ID: k.ID, Name: k.Name, Workspace: k.Workspace, Scopes: k.Scopes, Plan: k.Plan, From: append([]netip.Prefix{}, k.From...), Status: k.Status(now), CreatedAt: k.CreatedAt}
-	if !k.ExpiresAt.IsZero() {
-		shown.ExpiresAt = &k.ExpiresAt
-	}
-	if !k.RevokedAt.IsZero() {
-		shown.RevokedAt = &k.RevokedAt
-	}
-	return shown
-}
+func describe(k access.Key, now time.Time) shownKey { return shownKey{k.Show(now)} }
 
-func (k keyJSON) expires() string {
+func (k shownKey) expires() string {
 	if k.ExpiresAt == nil {
 		return "never"
 	}
 	return k.ExpiresAt.Format(time.RFC3339)
 }
 
-func (k keyJSON) scopes() string { return joined(k.Scopes) }
+func (k shownKey) scopes() string { return joined(k.Scopes) }
 
-func (k keyJSON) from() string { return cmp.Or(joined(k.From), "anywhere") }
+func (k shownKey) from() string { return cmp.Or(joined(k.From), "anywhere") }
 
 func joined[T any](list []T) string {
 	texts := make([]string, len(list))

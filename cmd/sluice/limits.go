@@ -284,8 +284,8 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, keys *keysReader, text strin
 	if err != nil {
 		return fmt.Errorf("the rows in %s: %w", where, err)
 	}
-	of := ratelimit.Caller{Address: client, KeyID: key.KeyID}
-	if of.Plan, err = planOf(cmd, o, keys, key.KeyID); err != nil {
+	of := ratelimit.Caller{Address: client, KeyID: key.KeyID, Used: key.KeyID}
+	if err := countedAs(cmd, o, keys, &of); err != nil {
 		return err
 	}
 	m := table.Find(of, time.Now())
@@ -305,24 +305,29 @@ func checkLimits(cmd *cobra.Command, o *rowStorage, keys *keysReader, text strin
 	return nil
 }
 
-// planOf returns the plan of a key; "" if it has none, or if there is no such key.
-func planOf(cmd *cobra.Command, o *rowStorage, keys *keysReader, id string) (string, error) {
-	if id == "" {
-		return "", nil
+// countedAs puts into c which key is counted for the one that is used, and its plan.
+func countedAs(cmd *cobra.Command, o *rowStorage, keys *keysReader, c *ratelimit.Caller) error {
+	if c.Used == "" {
+		return nil
 	}
 	s, known, err := openBeside(cmd, o, keys)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if !known {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: without --keys-table, it is unknown whether the key has a plan.")
-		return "", nil
+		return nil
 	}
-	k, err := s.Get(cmd.Context(), id)
+	k, err := s.Get(cmd.Context(), c.Used)
+	if err == nil && k.CountedAs != "" {
+		c.KeyID = k.CountedAs
+		k, err = s.Get(cmd.Context(), k.CountedAs)
+	}
 	if errors.Is(err, access.ErrNotFound) {
 		err = nil
 	}
-	return k.Plan, err
+	c.Plan = k.Plan
+	return err
 }
 
 type checkJSON struct {

@@ -100,7 +100,6 @@ func listPlans(cmd *cobra.Command, o *rowStorage, keys *keysReader) error {
 		plans = append(plans, p)
 		delete(counts, r.Plan)
 	}
-	delete(counts, "")
 	for plan, n := range counts {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: there is no plan %q, which %d keys have; the defaults apply to each of them.\n", plan, n)
 	}
@@ -129,15 +128,9 @@ func keysByPlan(cmd *cobra.Command, o *rowStorage, keys *keysReader) (map[string
 	if err != nil || !known {
 		return nil, err
 	}
-	all, err := s.List(cmd.Context())
+	counts, err := access.KeysByPlan(cmd.Context(), s)
 	if err != nil {
 		return nil, fmt.Errorf("the keys cannot be read: %w", err)
-	}
-	counts := make(map[string]int)
-	for _, k := range all {
-		if k.RevokedAt.IsZero() {
-			counts[k.Plan]++
-		}
 	}
 	return counts, nil
 }

@@ -176,6 +176,9 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 // Otherwise a web page could read all records by DNS rebinding, that is, by making its host
 // name resolve to the loopback address.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (*httpapi.API, error) {
+	if err := cfg.CheckAdmin(isLoopback(addr)); err != nil {
+		return nil, err
+	}
 	rows, err := ratelimit.NewRowCache(b.limits, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {
 		return nil, err

@@ -31,11 +31,12 @@ const (
 	Export    Scope = "export"    // permits reading records, creating export jobs and reading export files
 	Erase     Scope = "erase"     // permits reading erasure jobs and, together with Import, starting them
 	Dashboard Scope = "dashboard" // permits signing in to the dashboard, and reading the caller's own usage
-	Operator  Scope = "operator"  // permits, together with Dashboard, reading the usage of any address or key
+	Operator  Scope = "operator"  // permits, together with Dashboard, reading the usage of any address or key; and see Admin
+	Admin     Scope = "admin"     // permits managing keys and indexes of the key's workspace and, together with Operator, everything; see Key.Make
 )
 
 // Scopes returns the scopes that a key can have, sorted.
-func Scopes() []Scope { return []Scope{Dashboard, Erase, Export, Import, Operator} }
+func Scopes() []Scope { return []Scope{Admin, Dashboard, Erase, Export, Import, Operator} }
 
 // DefaultWorkspace is the workspace of new keys, unless the operator chooses another one. If API
 // keys are off, all records are in it.
@@ -46,8 +47,9 @@ const (
 	workspaceCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 )
 
-// checkWorkspace must reject '#', because a '#' follows the workspace's name in database keys.
-func checkWorkspace(name string) error {
+// CheckWorkspace returns an error if name cannot be the name of a workspace. It must reject '#', because
+// a '#' follows the name in database keys.
+func CheckWorkspace(name string) error {
 	if name == "" || len(name) > maxWorkspaceLength || !consistsOf(name, workspaceCharacters) {
 		return errors.New("must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")
 	}
@@ -58,12 +60,15 @@ func checkWorkspace(name string) error {
 // on the records of its workspace. Times are UTC, in whole milliseconds. The JSON is for local
 // stores, not for clients.
 type Key struct {
-	ID         string         `json:"id"`            // 12 characters; not secret
-	Name       string         `json:"name,omitzero"` // for operators; 0 to 128 characters
-	Workspace  string         `json:"workspace"`     // 1 to 64 of the characters A-Z a-z 0-9 . _ -
-	Scopes     []Scope        `json:"scopes"`        // at least one, sorted
-	Plan       string         `json:"plan,omitzero"` // limits that the key shares with others, see ratelimit.Row; empty for none
-	From       []netip.Prefix `json:"from,omitzero"` // CIDR blocks the key may be used from, at most 50, without host bits; empty means anywhere
+	ID         string         `json:"id"`                  // 12 characters; not secret
+	Name       string         `json:"name,omitzero"`       // for operators; 0 to 128 characters
+	Workspace  string         `json:"workspace"`           // 1 to 64 of the characters A-Z a-z 0-9 . _ -
+	Scopes     []Scope        `json:"scopes"`              // at least one, sorted
+	Plan       string         `json:"plan,omitzero"`       // limits that the key shares with others, see ratelimit.Row; empty for none
+	MadeBy     string         `json:"made_by,omitzero"`    // id of the key that made this one; empty if it was made on the command line
+	CountedAs  string         `json:"counted_as,omitzero"` // id of the key whose limits this one uses up, which is MadeBy; empty if that is its own
+	Made       []string       `json:"made,omitzero"`       // of a key that others are counted as: an entry for each of them that is valid, see madeEntry
+	From       []netip.Prefix `json:"from,omitzero"`       // CIDR blocks the key may be used from, at most 50, without host bits; empty means anywhere
 	SecretHash Hash           `json:"secret_hash"`
 	CreatedAt  time.Time      `json:"created_at"`
 	ExpiresAt  time.Time      `json:"expires_at,omitzero"` // when the key expires; zero if it does not
@@ -98,11 +103,11 @@ func (h *Hash) UnmarshalText(text []byte) error {
 }
 
 // New returns a new key and its token. The key has the name, workspace, scopes, CIDR blocks
-// and expiry of k, and its plan. New fails if any of them is invalid.
+// and expiry of k, its plan, and what it says of its maker. New fails if any of them is invalid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()
-	k.CreatedAt, k.RevokedAt = now.UTC().Truncate(time.Millisecond), time.Time{}
+	k.CreatedAt, k.RevokedAt, k.Made = now.UTC().Truncate(time.Millisecond), time.Time{}, nil
 	if !k.ExpiresAt.IsZero() {
 		k.ExpiresAt = k.ExpiresAt.UTC().Truncate(time.Millisecond)
 		if !k.ExpiresAt.After(k.CreatedAt) {
@@ -117,31 +122,56 @@ func New(k Key, now time.Time) (Key, Token, error) {
 // maxNameLength is in characters.
 const maxNameLength = 128
 
-const maxFrom = 50
+// MaxFrom is how many CIDR blocks a key can be tied to.
+const MaxFrom = 50
+
+// CheckName returns an error if name cannot be the name of a key.
+func CheckName(name string) error {
+	if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxNameLength || strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("must have at most %d characters and no control characters", maxNameLength)
+	}
+	return nil
+}
+
+// CheckScope returns an error if no key can have the scope.
+func CheckScope(scope string) error {
+	if !slices.Contains(Scopes(), Scope(scope)) {
+		return errors.New("is not one of import, export, dashboard, erase, admin and operator")
+	}
+	return nil
+}
+
+// CheckID returns an error if id cannot be the id of a key.
+func CheckID(id string) error {
+	if !IsID(id) {
+		return fmt.Errorf("must be the id of an API key: %d characters", idLength)
+	}
+	return nil
+}
 
 func (k Key) validate() error {
 	if !IsID(k.ID) {
 		return fmt.Errorf("%q is not the id of a key", k.ID)
 	}
-	if err := checkWorkspace(k.Workspace); err != nil {
+	if err := CheckWorkspace(k.Workspace); err != nil {
 		return fmt.Errorf("the workspace %q %w", k.Workspace, err)
 	}
-	if !utf8.ValidString(k.Name) || utf8.RuneCountInString(k.Name) > maxNameLength || strings.ContainsFunc(k.Name, unicode.IsControl) {
-		return fmt.Errorf("the name must have at most %d characters and no control characters", maxNameLength)
+	if err := CheckName(k.Name); err != nil {
+		return fmt.Errorf("the name %w", err)
 	}
 	if len(k.Scopes) == 0 {
-		return errors.New("a key needs a scope: import, export, dashboard, erase or operator")
+		return errors.New("a key needs a scope: import, export, dashboard, erase, admin or operator")
 	}
 	for _, s := range k.Scopes {
-		if !slices.Contains(Scopes(), s) {
-			return fmt.Errorf("there is no scope %q; scopes are import, export, dashboard, erase and operator", s)
+		if err := CheckScope(string(s)); err != nil {
+			return fmt.Errorf("the scope %q %w", s, err)
 		}
 	}
 	if err := CheckPlan(k.Plan); err != nil {
 		return err
 	}
-	if len(k.From) > maxFrom {
-		return fmt.Errorf("a key can be tied to at most %d CIDR blocks", maxFrom)
+	if len(k.From) > MaxFrom {
+		return fmt.Errorf("a key can be tied to at most %d CIDR blocks", MaxFrom)
 	}
 	for _, block := range k.From {
 		if !block.IsValid() || block != block.Masked() || block.Addr().Is4In6() {

@@ -151,9 +151,9 @@ func TestNewKeys(t *testing.T) {
 		{"a name of two lines", access.Key{Workspace: "w", Scopes: scopes, Name: "a\nb"}, "control"},
 		{"a name that is not UTF-8", access.Key{Workspace: "w", Scopes: scopes, Name: "\xff"}, "128 characters"},
 		{"no scope", access.Key{Workspace: "w"}, "needs a scope"},
-		{"an unknown scope", access.Key{Workspace: "w", Scopes: []access.Scope{"admin"}}, `no scope "admin"`},
-		{"the scope of public routes", access.Key{Workspace: "w", Scopes: []access.Scope{access.Public}}, `no scope "public"`},
-		{"an empty scope", access.Key{Workspace: "w", Scopes: []access.Scope{""}}, "no scope"},
+		{"an unknown scope", access.Key{Workspace: "w", Scopes: []access.Scope{"root"}}, `the scope "root" is not one of`},
+		{"the scope of public routes", access.Key{Workspace: "w", Scopes: []access.Scope{access.Public}}, `the scope "public" is not`},
+		{"an empty scope", access.Key{Workspace: "w", Scopes: []access.Scope{""}}, `the scope "" is not`},
 		{"an expiry in the future", access.Key{Workspace: "w", Scopes: scopes, ExpiresAt: now().Add(time.Millisecond)}, ""},
 		{"an expiry at the time of creation", access.Key{Workspace: "w", Scopes: scopes, ExpiresAt: now()}, "must be in the future"},
 	} {

@@ -32,13 +32,20 @@ type Store interface {
 type Manager interface {
 	Store
 
-	// Create adds k. If a key with the same id exists, it returns ErrExists and changes nothing.
+	// Create adds k. If a key with the same id exists, it returns ErrExists and changes nothing. If k
+	// has a maker, it returns ErrMaker unless that exists and is not revoked. If k is counted as its
+	// maker, it counts k there, and returns ErrTooManyMade if MaxMade others are. However many calls
+	// there are at the same time, these bounds are exact.
 	Create(ctx context.Context, k Key) error
 
-	// List returns the keys of all workspaces, oldest first.
-	List(ctx context.Context) ([]Key, error)
+	// List returns at most limit keys of a workspace with ids after the given one, in the order of
+	// their ids; or of all workspaces if workspace is "", in an order that only the store knows. next
+	// is the id to continue with; "" if no keys follow. A key that was created a moment ago may be
+	// missing from the list of a workspace.
+	List(ctx context.Context, workspace, after string, limit int) (keys []Key, next string, err error)
 
-	// Revoke sets RevokedAt unless it is already set. It returns the key, or ErrNotFound.
+	// Revoke sets RevokedAt unless it is already set. Then the key no longer counts for ErrTooManyMade.
+	// It returns the key, or ErrNotFound.
 	Revoke(ctx context.Context, id string, at time.Time) (Key, error)
 
 	// SetPlan sets the plan of a key, which must be valid (see CheckPlan); "" removes it. It
@@ -69,6 +76,7 @@ const (
 // Decision says whether a token is accepted. A refusal is a Decision, not an error.
 type Decision struct {
 	Key     Key    // zero if the token was refused
+	Counted Key    // the key whose limits apply: Key, or the one that it is counted as, of which only ID and Plan are sure to be set
 	KeyID   string // as in the token; empty if the token is malformed
 	Refused Reason // empty if the token was accepted
 }
@@ -103,13 +111,24 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	return &Authenticator{keys: keys, guesses: newGuesses(now), now: now}, err
 }
 
-// Plan returns the plan of a key; "" if it has none or does not exist.
-func (a *Authenticator) Plan(ctx context.Context, id string) (string, error) {
+// Counted returns the key whose limits a key uses up, as in Decision.Counted. A key that does not exist
+// has no plan.
+func (a *Authenticator) Counted(ctx context.Context, id string) (Key, error) {
+	k, err := a.read(ctx, id)
+	if err == nil && k.CountedAs != "" {
+		k, err = a.read(ctx, k.CountedAs)
+	}
+	return k, err
+}
+
+// read returns a Key with only an id if there is no such key.
+func (a *Authenticator) read(ctx context.Context, id string) (Key, error) {
 	k, err := a.keys.Get(ctx, id)
 	if err != nil {
-		return "", fmt.Errorf("read API key %s: %w", id, err)
+		return Key{}, fmt.Errorf("read API key %s: %w", id, err)
 	}
-	return k.Plan, nil
+	k.ID = id
+	return k, nil
 }
 
 // Precheck is like Authenticate, except that it reads only so many unknown ids which prove invalid: 50
@@ -156,7 +175,13 @@ func (a *Authenticator) Authenticate(ctx context.Context, text string, client ne
 	case !k.acceptedFrom(client):
 		d.Refused = ReasonAddress
 	default:
-		d.Key = k
+		d.Key, d.Counted = k, k
+		if k.CountedAs != "" {
+			d.Counted, err = a.read(ctx, k.CountedAs)
+		}
+	}
+	if err != nil {
+		return Decision{KeyID: token.ID}, err
 	}
 	return d, nil
 }

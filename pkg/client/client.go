@@ -15,7 +15,7 @@
 // a lost or incomplete response, and after a response with a status below 300 whose body
 // cannot be decoded. All calls are safe to repeat: a new record without an id gets a UUIDv7
 // before the first try, so a retry cannot create a second record, and a change for a revision is
-// made at most once.
+// made at most once. The exception is CreateAPIKey.
 //
 // The wait before a retry is Retry-After plus a random time ("full jitter"). The maximum of
 // the random time is Config.MinBackoff after the first try, and doubles with each further try,
@@ -155,6 +155,7 @@ type call struct {
 	query   url.Values
 	body    []byte // nil if there is none
 	records int64  // maximum number of records in the response; 0 to let the pacer choose
+	once    bool   // whether a repeat would do something again
 	paced   bool   // whether the pacer sets "limit" in the query
 }
 

@@ -47,6 +47,7 @@ func TestEveryRoute(t *testing.T) {
 	callEventRoutes(t, c)
 	callErasureJobRoutes(t, c)
 	callExportJobRoutes(t, c)
+	callAdminRoutes(t, c)
 
 	if document, err := c.OpenAPI(ctx); err != nil || !bytes.Equal(document, sluice.OpenAPI) {
 		t.Errorf("OpenAPI: %d bytes, %v", len(document), err)

@@ -49,9 +49,9 @@ var (
 	ErrRefused          = errors.New("the service refused the request (429)") // status 429
 	ErrOverQuota        = errors.New("the API key's quota has no room")       // status 429 too; Quota and QuotaEnds are set
 
-	// ErrUnknownOutcome means that a change for a revision may have been made. One of its requests
-	// failed without saying whether it was, and the repeats did not tell either: if the entity now
-	// has another revision, that may be due to this change.
+	// ErrUnknownOutcome means that a change for a revision, or a new API key, may have been made. One of
+	// its requests failed without saying whether it was, and the repeats did not tell either: if the
+	// entity now has another revision, that may be due to this change.
 	ErrUnknownOutcome = errors.New("the change may have been made")
 )
 

@@ -36,6 +36,9 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 		if failure != nil {
 			failure.Route, failure.Tries = k.route.name, tries.count
 			failure.Status = cmp.Or(failure.Status, got.status)
+			if k.once {
+				failure = failure.onlyOnce()
+			}
 		}
 		wait, again := tries.next(ctx, failure)
 		c.cfg.OnTry(Try{Route: k.route.name, Number: tries.count, Status: got.status, Err: failure, Wait: wait})

@@ -31,7 +31,7 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	api, err := httpapi.New(limiter, stores, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
+	api, err := httpapi.New(limiter, stores, httpapi.Options{Config: httpapi.Config{AccessOff: true, AdminRoutes: true}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", nil, err
 	}

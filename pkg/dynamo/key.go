@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +22,18 @@ type KeysClient interface {
 	putter
 	getter
 	updater
+	querier
+	transactor
 	dynamodb.ScanAPIClient
 }
 
 // Keys is an access.Manager. It is safe for concurrent use. The attributes of an item are
 //
 //	id           S   partition key
-//	workspace    S
+//	workspace    S   partition key of the index by_workspace, whose sort key is id
+//	made_by      S   absent if the key was made on the command line, like all below for an empty field
+//	counted_as   S
+//	made         SS
 //	name         S   absent if empty
 //	plan         S   absent if the key has none
 //	scopes       SS
@@ -66,6 +70,9 @@ func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
 // Create implements access.Manager. If the SDK retries a put whose response was lost, the retry
 // finds the new key, and Create succeeds.
 func (s *Keys) Create(ctx context.Context, k access.Key) error {
+	if k.MadeBy != "" {
+		return s.createMade(ctx, k)
+	}
 	stored, _, err := createItem(ctx, s.client, s.table, "id", k, keyToItem(k), keyFromItem, nil)
 	if err == nil && stored.SecretHash != k.SecretHash {
 		err = access.ErrExists
@@ -73,21 +80,111 @@ func (s *Keys) Create(ctx context.Context, k access.Key) error {
 	return err
 }
 
-// List implements access.Manager with a strongly consistent Scan.
-func (s *Keys) List(ctx context.Context) ([]access.Key, error) {
-	keys, err := scanItems(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, keyFromItem)
-	if err != nil {
-		return nil, fmt.Errorf("list keys: %w", err)
+// createMade stores a key that has a maker, in one transaction with a condition on the maker. If it
+// finds no room there, it removes the entries of keys that have expired, and tries again.
+func (s *Keys) createMade(ctx context.Context, k access.Key) error {
+	for tries := 0; ; tries++ {
+		_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Put: &types.Put{TableName: &s.table, Item: keyToItem(k), ConditionExpression: aws.String("attribute_not_exists(id)")}},
+			s.onMaker(k),
+		}})
+		cancelled, ok := errors.AsType[*types.TransactionCanceledException](err)
+		switch {
+		case err == nil:
+			return nil
+		case !ok || len(cancelled.CancellationReasons) != 2:
+			return storeError("create key", err)
+		case aws.ToString(cancelled.CancellationReasons[0].Code) == conditionFailed:
+			return access.ErrExists
+		case aws.ToString(cancelled.CancellationReasons[1].Code) != conditionFailed:
+			return storeError("create key", err)
+		}
+		maker, err := s.Get(ctx, k.MadeBy)
+		if errors.Is(err, access.ErrNotFound) {
+			return access.ErrMaker
+		}
+		expired := maker.ExpiredMade(k.CreatedAt)
+		if err == nil {
+			err = maker.AddMade(k)
+		}
+		if err == nil && tries == maxMadeTries {
+			err = access.ErrTooManyMade
+		}
+		if err == nil && len(expired) > 0 {
+			_, err = s.change(ctx, "count the keys that the key made", maker.ID, "DELETE #made :made", "made", attributeValues{":made": &types.AttributeValueMemberSS{Value: expired}})
+		}
+		if err != nil {
+			return err
+		}
 	}
-	slices.SortFunc(keys, func(a, b access.Key) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
-	return keys, nil
 }
 
-// Revoke implements access.Manager with one UpdateItem.
+const (
+	conditionFailed = "ConditionalCheckFailed"
+	maxMadeTries    = 3
+)
+
+// onMaker returns the part of a transaction that checks the maker of k, and counts k there if needed.
+func (s *Keys) onMaker(k access.Key) types.TransactWriteItem {
+	key := attributeValues{"id": text(k.MadeBy)}
+	valid := "attribute_exists(id) AND attribute_not_exists(revoked_at)"
+	if k.CountedAs == "" {
+		return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &s.table, Key: key, ConditionExpression: &valid}}
+	}
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &s.table, Key: key,
+		UpdateExpression:    aws.String("ADD made :made"),
+		ConditionExpression: aws.String(valid + " AND (attribute_not_exists(made) OR size(made) < :most)"),
+		ExpressionAttributeValues: attributeValues{
+			":made": &types.AttributeValueMemberSS{Value: []string{k.MadeEntry()}}, ":most": number(access.MaxMade),
+		},
+	}}
+}
+
+// List implements access.Manager: for a workspace with a query of its index, and otherwise with a
+// strongly consistent Scan.
+func (s *Keys) List(ctx context.Context, workspace, after string, limit int) (keys []access.Key, next string, err error) {
+	var items []attributeValues
+	var last attributeValues
+	if workspace == "" {
+		in := &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true), Limit: aws.Int32(int32(limit))}
+		if after != "" {
+			in.ExclusiveStartKey = attributeValues{"id": text(after)}
+		}
+		out, err := s.client.Scan(ctx, in)
+		if err != nil {
+			return nil, "", storeError("list keys", err)
+		}
+		items, last = out.Items, out.LastEvaluatedKey
+	} else {
+		in := &dynamodb.QueryInput{
+			TableName: &s.table, IndexName: aws.String("by_workspace"), Limit: aws.Int32(int32(limit)),
+			KeyConditionExpression:    aws.String("workspace = :workspace"),
+			ExpressionAttributeValues: attributeValues{":workspace": text(workspace)},
+		}
+		if after != "" {
+			in.ExclusiveStartKey = attributeValues{"workspace": text(workspace), "id": text(after)}
+		}
+		out, err := s.client.Query(ctx, in)
+		if err != nil {
+			return nil, "", storeError("list keys", err)
+		}
+		items, last = out.Items, out.LastEvaluatedKey
+	}
+	if keys, err = each(items, keyFromItem); err == nil && last != nil {
+		next = readItem(last).text("id")
+	}
+	return keys, next, err
+}
+
+// Revoke implements access.Manager with one UpdateItem and, for a key that is counted as another, one
+// more. If only the second fails, another call completes it.
 func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (access.Key, error) {
-	return s.change(ctx, "revoke key", id, "SET #revoked_at = if_not_exists(#revoked_at, :at)", "revoked_at", attributeValues{":at": timeText(at)})
+	k, err := s.change(ctx, "revoke key", id, "SET #revoked_at = if_not_exists(#revoked_at, :at)", "revoked_at", attributeValues{":at": timeText(at)})
+	if err == nil && k.CountedAs != "" {
+		_, err = s.change(ctx, "count the keys that the key made", k.CountedAs, "DELETE #made :made", "made", attributeValues{":made": &types.AttributeValueMemberSS{Value: []string{k.MadeEntry()}}})
+	}
+	return k, err
 }
 
 // SetPlan implements access.Manager with one UpdateItem.
@@ -114,7 +211,7 @@ func (s *Keys) change(ctx context.Context, op, id, update, attribute string, val
 	case errors.As(err, &absent):
 		return access.Key{}, access.ErrNotFound
 	case err != nil:
-		return access.Key{}, fmt.Errorf("%s: %w", op, err)
+		return access.Key{}, storeError(op, err)
 	}
 	return keyFromItem(out.Attributes)
 }
@@ -142,11 +239,13 @@ func keyToItem(k access.Key) attributeValues {
 		}
 		item["from"] = &types.AttributeValueMemberSS{Value: from}
 	}
-	if k.Name != "" {
-		item["name"] = text(k.Name)
+	for name, value := range map[string]string{"name": k.Name, "plan": k.Plan, "made_by": k.MadeBy, "counted_as": k.CountedAs} {
+		if value != "" {
+			item[name] = text(value)
+		}
 	}
-	if k.Plan != "" {
-		item["plan"] = text(k.Plan)
+	if len(k.Made) > 0 {
+		item["made"] = &types.AttributeValueMemberSS{Value: k.Made}
 	}
 	if !k.ExpiresAt.IsZero() {
 		item["expires_at"] = timeText(k.ExpiresAt)
@@ -163,6 +262,8 @@ func keyFromItem(item attributeValues) (access.Key, error) {
 		ID:        r.text("id"),
 		Name:      r.optionalText("name"),
 		Plan:      r.optionalText("plan"),
+		MadeBy:    r.optionalText("made_by"),
+		CountedAs: r.optionalText("counted_as"),
 		Workspace: r.text("workspace"),
 		CreatedAt: r.time("created_at").Time(),
 	}
@@ -176,6 +277,9 @@ func keyFromItem(item attributeValues) (access.Key, error) {
 			k.Scopes = append(k.Scopes, access.Scope(s))
 		}
 		slices.Sort(k.Scopes)
+	}
+	if made, ok := item["made"].(*types.AttributeValueMemberSS); ok {
+		k.Made = slices.Sorted(slices.Values(made.Value))
 	}
 	err := r.err()
 	if item["from"] != nil && err == nil {

@@ -85,9 +85,10 @@ func TestAMissingTableIsAnErrorForEveryMethod(t *testing.T) {
 	t.Parallel()
 	s := openKeys(t, dynamolocal.Client(t), "no-such-table")
 	_, get := s.Get(t.Context(), "a")
-	_, list := s.List(t.Context())
+	_, _, list := s.List(t.Context(), "", "", 10)
+	_, _, one := s.List(t.Context(), "w", "", 10)
 	_, revoke := s.Revoke(t.Context(), "a", time.Now())
-	for op, err := range map[string]error{"get": get, "list": list, "revoke": revoke, "create": s.Create(t.Context(), access.Key{ID: "a", Scopes: access.Scopes()})} {
+	for op, err := range map[string]error{"get": get, "list": list, "list of a workspace": one, "revoke": revoke, "create": s.Create(t.Context(), access.Key{ID: "a", Scopes: access.Scopes()})} {
 		if err == nil || errors.Is(err, access.ErrNotFound) {
 			t.Errorf("%s: %v", op, err)
 		}

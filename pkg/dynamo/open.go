@@ -82,6 +82,11 @@ func OpenLimits(client LimitsClient, getenv func(string) string) (*Limits, error
 	return s, err
 }
 
+// OpenLimitRows returns limits with strongly consistent reads, for what changes them.
+func OpenLimitRows(client LimitsClient, getenv func(string) string) (*Limits, error) {
+	return open("LIMITS_TABLE", getenv, func(table string) (*Limits, error) { return NewLimits(client, table) })
+}
+
 func OpenKeys(client KeysClient, getenv func(string) string) (*Keys, error) {
 	return open("KEYS_TABLE", getenv, func(table string) (*Keys, error) { return NewKeys(client, table) })
 }

@@ -82,18 +82,22 @@ func (s *service) admit(ctx context.Context, r *request, key string, checked che
 		}
 	case d.Refused != "":
 		r.log.refused = string(d.Refused)
-		return &apiError{
-			status: http.StatusUnauthorized, code: "invalid_key", header: http.Header{"Www-Authenticate": {challenge + `, error="invalid_token"`}},
-			detail: "the API key is not valid: it is mistyped, unknown, expired, revoked or not accepted from your address; check it, or ask for a new one",
-		}
+		return invalidKey()
 	}
-	r.key = d.Key
+	r.key, r.counted = d.Key, d.Counted
 	s.setSource(ctx, r, d.Key.Workspace)
 	if err := r.require(scopes...); err != nil {
 		return err
 	}
 	r.workspace = d.Key.Workspace
 	return nil
+}
+
+func invalidKey() *apiError {
+	return &apiError{
+		status: http.StatusUnauthorized, code: "invalid_key", header: http.Header{"Www-Authenticate": {challenge + `, error="invalid_token"`}},
+		detail: "the API key is not valid: it is mistyped, unknown, expired, revoked or not accepted from your address; check it, or ask for a new one",
+	}
 }
 
 // require accepts a key with one of the scopes.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,6 +25,7 @@ type Config struct {
 	Service            string           // SERVICE_NAME: value of the metric dimension Service; "" for no metrics
 	Metrics            string           // METRICS: MetricsAll, MetricsService (the default) or MetricsNone
 	AccessOff          bool             // whether AUTH_MODE is "none"; the default is "api-key"
+	AdminRoutes        bool             // whether ADMIN_ROUTES is "on"; the default is "off"
 	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs in a workspace, 1 to 100; 10 by default
 	EventRetentionDays int              // EVENT_RETENTION_DAYS: how many days new events are kept, up to 36,500; 0 (the default) means forever
 	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of cached limits, 1s to 60s; 60s by default
@@ -54,6 +56,7 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		Service:            getenv("SERVICE_NAME"),
 		Metrics:            e.choice("METRICS", MetricsService, MetricsAll, MetricsNone),
 		AccessOff:          e.choice("AUTH_MODE", "api-key", "none") == "none",
+		AdminRoutes:        e.choice("ADMIN_ROUTES", "off", "on") == "on",
 		ExportJobs:         e.quota(exportjob.Kind),
 		EventRetentionDays: int(e.number("EVENT_RETENTION_DAYS", 0, 0, 36_500)),
 		LimitsMaxAge:       e.duration("LIMITS_MAX_AGE", ratelimit.MaxRowAge, time.Second, ratelimit.MaxRowAge),
@@ -65,6 +68,15 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		return Config{}, e.err
 	}
 	return c, nil
+}
+
+// CheckAdmin returns an error if anyone could manage keys and limits, because API keys are off. loopback
+// says whether only this machine can reach the service.
+func (c Config) CheckAdmin(loopback bool) error {
+	if c.AdminRoutes && c.AccessOff && !loopback {
+		return errors.New("ADMIN_ROUTES=on needs API keys (AUTH_MODE=api-key), unless only this machine can reach the service")
+	}
+	return nil
 }
 
 // environment reads variables and keeps the first error.

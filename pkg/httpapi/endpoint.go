@@ -47,6 +47,7 @@ type request struct {
 	source    string     // the value of sourceHeader; "" if the caller is not authenticated
 	workspace string     // of the caller; "" on public routes
 	key       access.Key // of the caller; has no id if API keys are off; zero on public routes
+	counted   access.Key // whose limits apply, see access.Decision
 
 	log logEntry
 }
@@ -170,7 +171,7 @@ func (e *endpoint) recount(r *request) bool {
 		return false
 	}
 	before := r.subject.Identity
-	r.subject = e.subject(ratelimit.Caller{Address: r.client, KeyID: r.key.ID, Plan: r.key.Plan})
+	r.subject = e.subject(ratelimit.Caller{Address: r.client, KeyID: r.counted.ID, Plan: r.counted.Plan, Used: r.key.ID})
 	return r.subject.Identity != before
 }
 

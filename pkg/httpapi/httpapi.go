@@ -43,8 +43,10 @@ type Stores struct {
 	ExportFiles   exportjob.Downloads // nil if links lead elsewhere
 	ExportDeleter exportjob.Deleter
 	Usage         ratelimit.UsageStore
-	Dashboard     map[string][]byte // index.html and its assets, by path below /dashboard
-	OpenAPI       []byte            // contents of openapi.yaml
+	Keys          access.Manager       // for the routes that manage keys
+	LimitRows     ratelimit.RowManager // for the routes that manage limits, and reads what was just written
+	Dashboard     map[string][]byte    // index.html and its assets, by path below /dashboard
+	OpenAPI       []byte               // contents of openapi.yaml
 
 	BatchWriters int // how many records of a batch are written concurrently; the constant BatchWriters by default
 }
@@ -85,7 +87,7 @@ type service struct {
 // New returns an API with all routes. It fails if limiter is nil, a store other than ExportFiles is
 // missing, or opts has neither Access nor AccessOff.
 func New(limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
-	return newAPI(stores.routes(), limiter, stores, opts)
+	return newAPI((&service{stores: stores, Options: opts}).routes(), limiter, stores, opts)
 }
 
 // NewFunction returns an API with the routes of one function, such as "list-entity"; the
@@ -114,13 +116,17 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	a := &API{service: service{limiter: limiter, stores: stores, paths: sync.OnceValue(func() paths { return newPaths(stores.routes()) }), Options: opts}, mux: http.NewServeMux()}
+	a := &API{service: service{limiter: limiter, stores: stores, Options: opts}, mux: http.NewServeMux()}
+	a.service.paths = sync.OnceValue(func() paths { return newPaths(a.service.routes()) })
 	a.service.openAPI = newFile(stores.OpenAPI)
 	a.SetDashboard(stores.Dashboard)
 	a.fallback = a.handler(defaultRoute, notFound)
 	a.mux.Handle("/", a.fallback)
 	byPath := make(map[string]pathHandler)
 	for _, r := range routes {
+		if r.Admin() && !opts.AdminRoutes {
+			return nil, fmt.Errorf("httpapi: the route %s needs ADMIN_ROUTES=on", r.Name)
+		}
 		if err := r.check(stores, opts); err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 678_900_000, time.UTC) }
 
-var options = httpapi.Options{Config: httpapi.Config{AccessOff: true}, Now: now, RequestID: requestID, Logger: slog.New(slog.DiscardHandler)}
+var options = httpapi.Options{Config: httpapi.Config{AccessOff: true, AdminRoutes: true}, Now: now, RequestID: requestID, Logger: slog.New(slog.DiscardHandler)}
 
 func requestID(*http.Request) string { return "test-request" }
 

@@ -184,6 +184,9 @@ func asAPIError(err error) *apiError {
 	if full, ok := errors.AsType[*job.QuotaError](err); ok {
 		return &apiError{status: http.StatusConflict, code: full.Code(), detail: full.Error()}
 	}
+	if e := adminError(err); e != nil {
+		return e
+	}
 	if re, ok := errors.AsType[*record.Error](err); ok {
 		if e, ok := problems[re.Code]; ok {
 			e.detail, e.fields, e.cause = re.Detail, re.Fields, re.Err

@@ -85,9 +85,10 @@ func (r Route) check(stores Stores, opts Options) error {
 
 var defaultRoute = Route{Name: "not-found", Path: "$default", Class: ratelimit.General, Scope: access.Public}
 
-// Routes returns the route table. template.yaml deploys exactly these routes.
+// Routes returns the route table. template.yaml deploys exactly these routes, and those that are Admin
+// only if the operator turns them on.
 func Routes() []Route {
-	return []Route{
+	return append(adminRoutes(), []Route{
 		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, "Entities Finder Indexes", 0},
 		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, "Entities", 0},
 		{"list-event", http.MethodGet, "/event", ratelimit.Export, access.Export, listEvent, "Events Indexes", 0},
@@ -114,16 +115,31 @@ func Routes() []Route {
 		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, "OpenAPI", 0},
 		{"health", http.MethodGet, "/health", ratelimit.General, access.Public, getHealth, "Entities Events", 0},
 		defaultRoute,
+	}...)
+}
+
+// adminRoutes are those whose Admin is true. Some of them also need the scope operator, and check that
+// themselves.
+func adminRoutes() []Route {
+	return []Route{
+		{"list-api-key", http.MethodGet, "/api_key", ratelimit.General, access.Admin, listAPIKey, "Keys", 0},
+		{"create-api-key", http.MethodPost, "/create_api_key", ratelimit.General, access.Admin, createAPIKey, "Keys LimitRows", maxBodyBytes},
+		{"revoke-api-key", http.MethodPost, "/revoke_api_key", ratelimit.General, access.Admin, revokeAPIKey, "Keys", maxBodyBytes},
+		{"set-api-key-plan", http.MethodPost, "/set_api_key_plan", ratelimit.General, access.Admin, setAPIKeyPlan, "Keys LimitRows", maxBodyBytes},
 	}
 }
 
+// Admin reports whether the route exists only if Config.AdminRoutes is set.
+func (r Route) Admin() bool { return r.Scope == access.Admin }
+
 // routes returns the routes of an API with all stores. The links to export files are not deployed,
 // because on AWS they lead to the bucket.
-func (s Stores) routes() []Route {
-	if s.ExportFiles == nil {
-		return Routes()
+func (s *service) routes() []Route {
+	routes := slices.DeleteFunc(Routes(), func(r Route) bool { return r.Admin() && !s.AdminRoutes })
+	if s.stores.ExportFiles == nil {
+		return routes
 	}
-	return append(Routes(), Route{"export-file", http.MethodGet, "/export_file/{workspace}/{file}", ratelimit.General, access.Public, getExportFile, "ExportFiles", 0})
+	return append(routes, Route{"export-file", http.MethodGet, "/export_file/{workspace}/{file}", ratelimit.General, access.Public, getExportFile, "ExportFiles", 0})
 }
 
 func routesNamed(name string) []Route {

@@ -44,10 +44,11 @@ func getUsage(s *service, r *request) (response, error) {
 	if p.values.Has("key") {
 		of := ratelimit.Caller{KeyID: p.values.Get("key")}
 		if s.Access != nil {
-			var err error
-			if of.Plan, err = s.Access.Plan(r.Context(), of.KeyID); err != nil {
+			k, err := s.Access.Counted(r.Context(), of.KeyID)
+			if err != nil {
 				return response{}, record.UnavailableError("usage", err)
 			}
+			of = ratelimit.Caller{KeyID: k.ID, Plan: k.Plan}
 		}
 		subject = s.subject(of)
 	}
@@ -91,9 +92,13 @@ func periodOf(p *ratelimit.PeriodUsage, records, imports int64) *api.UsagePeriod
 	return &api.UsagePeriod{Start: int64(p.Start), Records: p.Records, Imports: p.Imports, Limits: api.UsageQuotas{Records: records, Imports: imports}}
 }
 
+// limitedRoutes returns the routes whose requests GET /usage shows, which are all but those of
+// administration: on AWS, each would cost reads of its own.
 func (s *service) limitedRoutes() (routes []ratelimit.Route) {
-	for _, r := range s.stores.routes() {
-		routes = append(routes, r.limited())
+	for _, r := range s.routes() {
+		if !r.Admin() {
+			routes = append(routes, r.limited())
+		}
 	}
 	return routes
 }

@@ -70,7 +70,7 @@ func TestUsageTellsTheCallerItsKey(t *testing.T) {
 		t.Errorf("the response ends with %s, want %s", resp.Body[max(0, len(resp.Body)-200):], want)
 	}
 	resp = newAPI(t).invoke(t, "usage", lambdatest.Event("GET", "/usage", "192.0.2.1", ""))
-	if want := `"caller":{"workspace":"default","key_id":null,"scopes":["dashboard","erase","export","import","operator"]}}`; !strings.HasSuffix(strings.TrimSpace(resp.Body), want) {
+	if want := `"caller":{"workspace":"default","key_id":null,"scopes":["admin","dashboard","erase","export","import","operator"]}}`; !strings.HasSuffix(strings.TrimSpace(resp.Body), want) {
 		t.Errorf("with keys off it ends with %s, want %s", resp.Body[max(0, len(resp.Body)-200):], want)
 	}
 }

@@ -38,8 +38,9 @@ func NewRows(rows []Row) (*Rows, error) {
 // it.
 type Caller struct {
 	Address netip.Prefix // as ParseAddress returns it
-	KeyID   string       // "" without a key
-	Plan    string       // of the key; "" if it has none
+	KeyID   string       // of the key that is counted; "" without a key
+	Plan    string       // of the key that is counted; "" if it has none
+	Used    string       // id of the key in the request; it matters only if another is counted for it
 }
 
 // Match says who is counted for a request, and by which rows.
@@ -61,6 +62,7 @@ func (m Match) Limits() (l Limits) {
 // that has not expired applies:
 //
 //   - the row of the address, if it blocks: no key gets past a block
+//   - the row of the key in the request, if another key is counted for it, and the row blocks
 //   - the row of the key, and for each limit that it does not set, the row of the key's plan
 //   - the row of the address; if several blocks contain it, the one with the longest prefix
 //
@@ -72,7 +74,11 @@ func (t *Rows) Find(c Caller, now time.Time) Match {
 		return Match{Identity: AddressIdentity(c.Address), Rows: []Row{ofAddress}}
 	}
 	m := Match{Identity: KeyIdentity(c.KeyID)}
-	if r, ok := t.ofKey(c.KeyID, now); ok {
+	if r, ok := t.OfKey(c.Used, now); ok && r.Blocks() {
+		m.Rows = []Row{r}
+		return m
+	}
+	if r, ok := t.OfKey(c.KeyID, now); ok {
 		m.Rows = append(m.Rows, r)
 	}
 	if r, ok := t.ofPlan(c.Plan); ok {
@@ -102,7 +108,8 @@ func (t *Rows) ofAddress(address netip.Prefix, now time.Time) (r Row, ok bool) {
 	return Row{}, false
 }
 
-func (t *Rows) ofKey(id string, now time.Time) (r Row, ok bool) {
+// OfKey returns the row of a key, if it has one that has not expired.
+func (t *Rows) OfKey(id string, now time.Time) (r Row, ok bool) {
 	if t == nil {
 		return Row{}, false
 	}

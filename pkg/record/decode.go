@@ -262,6 +262,24 @@ func Array(into *[][]byte, maxLength int) Decoder {
 	}
 }
 
+// Texts decodes an array of 1 to maxLength strings, which check may reject as in Text.
+func Texts[S ~string](into *[]S, maxLength int, check func(string) error) Decoder {
+	return func(value []byte) error {
+		var elements [][]byte
+		if err := Array(&elements, maxLength)(value); err != nil {
+			return fmt.Errorf("must be an array of 1 to %d strings", maxLength)
+		}
+		for _, e := range elements {
+			var text S
+			if err := Text(&text, check)(e); err != nil {
+				return fmt.Errorf("has an element that %w", err)
+			}
+			*into = append(*into, text)
+		}
+		return nil
+	}
+}
+
 // depth counts the nested levels of objects and arrays in a valid value.
 func depth(value jsontext.Value) int {
 	dec, deepest := jsontext.NewDecoder(bytes.NewBuffer(value)), 0

@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
+	"sluice/pkg/record"
 )
 
 var keyStart = time.Date(2026, 1, 2, 15, 4, 5, 678_000_000, time.UTC)
@@ -36,6 +37,9 @@ func Keys(t *testing.T, open func(t *testing.T) access.Manager) {
 		{name: "a list is in the order of creation", run: testKeyOrder},
 		{name: "a second revocation changes nothing", run: testRevoke},
 		{name: "a plan is set and removed", run: testKeyPlan},
+		{name: "a list has the keys of a workspace, page by page", run: testKeyPages},
+		{name: "a key with a maker needs a valid one", run: testKeyMaker},
+		{name: "the keys that count for a maker are exact, however many are created at the same time", run: testKeysMade},
 		{name: "one of several concurrent creations with the same id succeeds", run: testKeyOneWinner},
 		{name: "a cancelled context is an error other than ErrNotFound", run: testKeyCancelled},
 	})
@@ -72,7 +76,7 @@ func testKeyNotFound(t *testing.T, s access.Manager) {
 			t.Fatal(err)
 		}
 	}
-	if keys, err := s.List(t.Context()); err != nil || len(keys) != 2 {
+	if keys, err := access.All(t.Context(), s, ""); err != nil || len(keys) != 2 {
 		t.Errorf("keys after failed calls: %+v, %v", keys, err)
 	}
 }
@@ -92,7 +96,7 @@ func testTakenID(t *testing.T, s access.Manager) {
 }
 
 func testKeyOrder(t *testing.T, s access.Manager) {
-	if keys, err := s.List(t.Context()); err != nil || len(keys) != 0 {
+	if keys, err := access.All(t.Context(), s, ""); err != nil || len(keys) != 0 {
 		t.Errorf("list of an empty store: %+v, %v", keys, err)
 	}
 	var want []access.Key
@@ -104,7 +108,7 @@ func testKeyOrder(t *testing.T, s access.Manager) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := s.List(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := access.All(t.Context(), s, ""); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, error %v; want %+v", got, err, want)
 	}
 }
@@ -126,7 +130,7 @@ func testRevoke(t *testing.T, s access.Manager) {
 	if got, err := s.Get(t.Context(), k.ID); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("get: %+v, error %v; want %+v", got, err, want)
 	}
-	if got, err := s.List(t.Context()); err != nil || !slices.EqualFunc(got, []access.Key{want, other}, func(a, b access.Key) bool { return reflect.DeepEqual(a, b) }) {
+	if got, err := access.All(t.Context(), s, ""); err != nil || !slices.EqualFunc(got, []access.Key{want, other}, func(a, b access.Key) bool { return reflect.DeepEqual(a, b) }) {
 		t.Errorf("list: %+v, error %v", got, err)
 	}
 }
@@ -180,10 +184,132 @@ func testKeyCancelled(t *testing.T, s access.Manager) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, getErr := s.Get(ctx, k.ID)
-	_, listErr := s.List(ctx)
+	_, _, listErr := s.List(ctx, "", "", 10)
 	for op, err := range map[string]error{"get": getErr, "list": listErr, "create": s.Create(ctx, k)} {
 		if err == nil || errors.Is(err, access.ErrNotFound) {
 			t.Errorf("%s: %v", op, err)
 		}
 	}
 }
+
+func testKeyPages(t *testing.T, s access.Manager) {
+	want := make(map[string]int)
+	for n := range 7 {
+		k := newKey(t, access.Key{Workspace: fmt.Sprintf("w%d", n%2), Scopes: access.Scopes()}, n)
+		want[k.Workspace]++
+		want[""]++
+		if err := s.Create(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, workspace := range []string{"w0", "w1", "", "none"} {
+		seen, after := make(map[string]bool), ""
+		for pages := 0; ; pages++ {
+			keys, next, err := s.List(t.Context(), workspace, after, 2)
+			if err != nil || len(keys) > 2 || pages > 7 {
+				t.Fatalf("%d keys, error %v", len(keys), err)
+			}
+			for i, k := range keys {
+				if workspace != "" && (k.Workspace != workspace || i > 0 && k.ID < keys[i-1].ID) {
+					t.Errorf("%s: %+v", workspace, keys)
+				}
+				seen[k.ID] = true
+			}
+			if after = next; next == "" {
+				break
+			}
+		}
+		if len(seen) != want[workspace] {
+			t.Errorf("%q: %d keys, want %d", workspace, len(seen), want[workspace])
+		}
+	}
+}
+
+func testKeyMaker(t *testing.T, s access.Manager) {
+	maker := newKey(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, 0)
+	made := func(n int) access.Key {
+		k := newKey(t, plainKey, n)
+		k.MadeBy = maker.ID
+		return k
+	}
+	if err := s.Create(t.Context(), made(1)); !errors.Is(err, access.ErrMaker) {
+		t.Errorf("of no key: %v", err)
+	}
+	if err := s.Create(t.Context(), maker); err != nil {
+		t.Fatal(err)
+	}
+	k := made(2)
+	if err := s.Create(t.Context(), k); err != nil {
+		t.Error(err)
+	}
+	if err := s.Create(t.Context(), k); !errors.Is(err, access.ErrExists) {
+		t.Errorf("again: %v", err)
+	}
+	if got, err := s.Get(t.Context(), k.ID); err != nil || !reflect.DeepEqual(got, k) {
+		t.Errorf("got %+v, error %v; want %+v", got, err, k)
+	}
+	if _, err := s.Revoke(t.Context(), maker.ID, keyStart); err != nil {
+		t.Error(err)
+	}
+	if err := s.Create(t.Context(), made(3)); !errors.Is(err, access.ErrMaker) {
+		t.Errorf("of a revoked key: %v", err)
+	}
+}
+
+func testKeysMade(t *testing.T, s access.Manager) {
+	maker := newKey(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, 0)
+	if err := s.Create(t.Context(), maker); err != nil {
+		t.Fatal(err)
+	}
+	made := func(n int, expires time.Time) access.Key {
+		k := newKey(t, plainKey, n)
+		k.MadeBy, k.CountedAs, k.ExpiresAt = maker.ID, maker.ID, expires
+		return k
+	}
+	expires := keyStart.Add(time.Minute)
+	var first access.Key
+	for n := range access.MaxMade - 2 {
+		k := made(n, expires)
+		if first = k; n >= 2 {
+			k.ExpiresAt = time.Time{}
+		}
+		if err := s.Create(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var created atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 5 {
+		wg.Go(func() {
+			switch err := s.Create(t.Context(), made(1000+n, time.Time{})); {
+			case err == nil:
+				created.Add(1)
+			case !errors.Is(err, access.ErrTooManyMade) && !isBusy(err):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := created.Load(); n > 2 {
+		t.Errorf("%d keys were created in the last two places", n)
+	}
+	for s.Create(t.Context(), made(2000, time.Time{})) == nil { // those that conflicted may have left room
+	}
+	if got, err := s.Get(t.Context(), maker.ID); err != nil || len(got.Made) != access.MaxMade {
+		t.Errorf("%d keys count, error %v", len(got.Made), err)
+	}
+	if _, err := s.Revoke(t.Context(), first.ID, keyStart); err != nil {
+		t.Error(err)
+	}
+	if err := s.Create(t.Context(), made(3000, time.Time{})); err != nil {
+		t.Errorf("after one was revoked: %v", err)
+	}
+	if err := s.Create(t.Context(), made(4000, time.Time{})); !errors.Is(err, access.ErrTooManyMade) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := s.Create(t.Context(), made(int(time.Minute/time.Millisecond), time.Time{})); err != nil {
+		t.Errorf("when two have expired: %v", err)
+	}
+}
+
+func isBusy(err error) bool { return record.CodeOf(err) == record.Unavailable }

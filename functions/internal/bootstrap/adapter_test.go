@@ -43,7 +43,7 @@ func newService(t *testing.T) *service {
 	t.Cleanup(func() { secrettest.Check(t, "a function", log.String()) })
 	s := &service{
 		stores: stores,
-		opts:   httpapi.Options{Config: httpapi.Config{AccessOff: true}, RequestID: requestID, Fits: fits, Now: now, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+		opts:   httpapi.Options{Config: httpapi.Config{AccessOff: true, AdminRoutes: true}, RequestID: requestID, Fits: fits, Now: now, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 	}
 	var err error
 	if s.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {

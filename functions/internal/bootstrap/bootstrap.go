@@ -50,6 +50,9 @@ func Start(name string, openers ...Opener) {
 // SDK, and connects to DynamoDB.
 func newFunction(ctx context.Context, name string, getenv func(string) string, openers []Opener) (*function, error) {
 	cfg, err := httpapi.LoadConfig(getenv)
+	if err == nil {
+		err = cfg.CheckAdmin(false)
+	}
 	if err != nil {
 		return nil, err
 	}

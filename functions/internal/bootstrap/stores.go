@@ -71,3 +71,17 @@ func Usage(c Clients, stores *httpapi.Stores) (err error) {
 	stores.Usage, err = dynamo.OpenUsage(c.DynamoDB, os.Getenv)
 	return err
 }
+
+// Keys is for functions that manage keys.
+func Keys(c Clients, stores *httpapi.Stores) error {
+	keys, err := dynamo.OpenKeys(c.DynamoDB, os.Getenv)
+	stores.Keys = keys
+	return err
+}
+
+// LimitRows is for functions that manage limits.
+func LimitRows(c Clients, stores *httpapi.Stores) error {
+	rows, err := dynamo.OpenLimitRows(c.DynamoDB, os.Getenv)
+	stores.LimitRows = rows
+	return err
+}

@@ -12,7 +12,7 @@ import (
 
 // everything is the argument of render for a stack with all optional resources.
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
-	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret,Alarms=all,MonthlyBudget=100,PermissionsBoundaryArn=" + boundary
+	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret,Alarms=all,MonthlyBudget=100,AdminRoutes=on,PermissionsBoundaryArn=" + boundary
 
 // unused lists permissions that CloudFormation's resource handlers need only for properties
 // that this template does not set.

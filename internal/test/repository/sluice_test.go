@@ -288,7 +288,7 @@ var domain = map[string][]string{
 	"sluice/pkg/erasurejob": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record"},
 	"sluice/pkg/api":        {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record"},
 	// The client links only what describes records and the JSON of the API.
-	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record", "github.com/google/uuid"},
+	"sluice/pkg/client": {"sluice/pkg/access", "sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record", "github.com/google/uuid"},
 }
 
 // rooms lists the store packages, each with the libraries that it may import.

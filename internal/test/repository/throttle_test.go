@@ -66,7 +66,7 @@ func unitsOf(t *testing.T, f templatetest.Function, tables []template.Table) map
 			for _, index := range indexesOf(tables, table) {
 				units[table+"/"+index+" write"] += 2
 			}
-		case "dynamodb:BatchGetItem", "dynamodb:Scan", "s3:DeleteObject", "s3:GetObject":
+		case "dynamodb:BatchGetItem", "dynamodb:Scan", "dynamodb:ConditionCheckItem", "s3:DeleteObject", "s3:GetObject":
 		default:
 			t.Errorf("it is unknown what %s, of %s, takes", g.Action, f.LogicalID)
 		}
