@@ -361,7 +361,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	putExportJob(t, exports, "mine", "done")
 	buckets := map[string]*s3Proxy{"get-export-job": startS3Proxy(t, ""), "delete-export-job": startS3Proxy(t, "")}
 	steps := append(stepsOf(t, mine, buckets["get-export-job"]), adminSteps(t, keys)...)
-	d.env = append(d.env, "ADMIN_ROUTES=on", "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+exports, "EXPORT_JOBS_BUCKET=exports")
+	d.env = append(d.env, "ADMIN_ROUTES=on", "AUDIT_TABLE="+dynamolocal.Table(t, "AuditTable"), "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+exports, "EXPORT_JOBS_BUCKET=exports")
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {

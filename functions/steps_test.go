@@ -114,7 +114,7 @@ func stepsOf(t *testing.T, mine string, bucket *s3Proxy) []step {
 // adminSteps returns requests to every function of administration, in order.
 func adminSteps(t *testing.T, keys keyring) []step {
 	t.Helper()
-	id := strings.Split(keys.create(t, "mine", access.Export), "_")[1]
+	id := strings.Split(keys.create(t, "mine", access.Admin, access.Operator), "_")[1]
 	return []step{
 		{"create-api-key", "POST", "/create_api_key", `{"scopes":["export"],"workspace":"other","from":["192.0.2.0/24"]}`, 201, `"key":"slc_`},
 		{"create-api-key", "POST", "/create_api_key", `{"scopes":["export"],"plan":"none"}`, 409, `"code":"no_such_plan"`},
@@ -122,6 +122,18 @@ func adminSteps(t *testing.T, keys keyring) []step {
 		{"list-api-key", "GET", "/api_key?workspace=mine&limit=1", "", 200, `"next_cursor":"`},
 		{"set-api-key-plan", "POST", "/set_api_key_plan", `{"id":"` + id + `","plan":null}`, 200, `"plan":""`},
 		{"set-api-key-plan", "POST", "/set_api_key_plan", `{"id":"aaaaaaaaaaaa","plan":null}`, 404, `"code":"not_found"`},
+		{"set-limit", "POST", "/set_limit", `{"plan":"pro","records":1000}`, 200, `"plan":"pro"`},
+		{"set-limit", "POST", "/set_limit", `{"plan":"pro"}`, 422, `"code":"invalid_body"`},
+		{"list-limit", "GET", "/limit", "", 200, `"records":1000`},
+		{"remove-limit", "POST", "/remove_limit", `{"plan":"pro"}`, 200, `{"plan":"pro"}`},
+		{"remove-limit", "POST", "/remove_limit", `{"cidr":"192.0.2.0/24"}`, 404, `"code":"not_found"`},
+		{"create-entity-index", "POST", "/create_entity_index", `{"type":"robot","attributes":[{"name":"a"}]}`, 201, `"state":"writing"`},
+		{"create-entity-index", "POST", "/create_entity_index", `{"type":"robot","attributes":[{"name":"a"}]}`, 200, `"state":"writing"`},
+		{"create-entity-index", "POST", "/create_entity_index", `{"type":"robot","attributes":[{"name":"a","fold":true}]}`, 409, `"code":"index_conflict"`},
+		{"remove-entity-index", "POST", "/remove_entity_index", `{"type":"robot","attributes":["a"]}`, 200, `"state":"removing"`},
+		{"remove-entity-index", "POST", "/remove_entity_index", `{"type":"robot","attributes":["b"]}`, 404, `"code":"not_found"`},
+		{"list-audit", "GET", "/audit?limit=1", "", 200, `"result":"done"`},
+		{"list-audit", "GET", "/audit?workspace=mine", "", 200, `"action":"remove-entity-index"`},
 		{"revoke-api-key", "POST", "/revoke_api_key", `{"id":"` + id + `","made":true}`, 200, `"status":"revoked"`},
 		{"revoke-api-key", "POST", "/revoke_api_key", `{"id":"aaaaaaaaaaaa"}`, 404, `"code":"not_found"`},
 	}

@@ -17,6 +17,7 @@ import (
 
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/access"
+	"sluice/pkg/audit"
 	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/index"
@@ -156,7 +157,11 @@ If the command is stopped, the index is built all the same. Run it again to watc
 			if err != nil {
 				return err
 			}
-			if d, err = index.Add(cmd.Context(), s, d); err != nil {
+			err = audited(cmd, o, audit.Record{Action: "create-entity-index", Workspace: d.Workspace, Of: "index:" + d.Name()}, nil, func() (any, error) {
+				d, err = index.Add(cmd.Context(), s, d)
+				return d, err
+			})
+			if err != nil {
 				return err
 			}
 			return finishIndex(cmd, o, s, where, d)
@@ -184,7 +189,10 @@ func removeIndexCommand(o *indexStorage) *cobra.Command {
 			}
 			d := a.declaration(args, index.Field{})
 			name := d.Name()
-			d, err = index.Remove(cmd.Context(), s, a.workspace, d.Type, d.Fields.Names()...)
+			err = audited(cmd, o, audit.Record{Action: "remove-entity-index", Workspace: d.Workspace, Of: "index:" + d.Name()}, nil, func() (any, error) {
+				d, err = index.Remove(cmd.Context(), s, a.workspace, d.Type, d.Fields.Names()...)
+				return d, err
+			})
 			if errors.Is(err, index.ErrNotFound) {
 				return fmt.Errorf("%s is not indexed in %s; \"sluice indexes list\" shows what is", name, where)
 			}

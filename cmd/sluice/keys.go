@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/pkg/access"
+	"sluice/pkg/audit"
 	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/ratelimit"
@@ -116,10 +117,13 @@ func printNewKey(cmd *cobra.Command, o *keyStorage, rows *rowsReader, k access.K
 	if err := checkPlanExists(cmd, o, rows, k.Plan); err != nil {
 		return err
 	}
-	if err := s.Create(cmd.Context(), k); err != nil {
+	shown := describe(k, now)
+	err = audited(cmd, o, audit.Record{Action: "create-api-key", Workspace: k.Workspace, Of: ratelimit.KeyIdentity(k.ID)}, nil, func() (any, error) {
+		return shown, s.Create(cmd.Context(), k)
+	})
+	if err != nil {
 		return fmt.Errorf("the key was not created in %s: %w", where, err)
 	}
-	shown := describe(k, now)
 	if o.json {
 		shown.Key = token.Reveal()
 		return printJSON(cmd.OutOrStdout(), shown)
@@ -195,7 +199,13 @@ func setPlan(cmd *cobra.Command, o *keyStorage, rows *rowsReader, id, plan strin
 	if err := checkPlanExists(cmd, o, rows, plan); err != nil {
 		return err
 	}
-	k, err := access.SetPlan(cmd.Context(), s, id, plan)
+	k, err := s.Get(cmd.Context(), id)
+	if err == nil {
+		err = audited(cmd, o, audit.Record{Action: "set-api-key-plan", Workspace: k.Workspace, Of: ratelimit.KeyIdentity(id)}, describe(k, time.Now()), func() (any, error) {
+			k, err = access.SetPlan(cmd.Context(), s, id, plan)
+			return describe(k, time.Now()), err
+		})
+	}
 	if errors.Is(err, access.ErrNotFound) {
 		return fmt.Errorf("there is no key %q in %s; \"sluice keys list\" shows the keys", id, where)
 	}
@@ -283,7 +293,15 @@ func revokeKey(cmd *cobra.Command, o *keyStorage, id string, made bool) error {
 		return err
 	}
 	now := time.Now()
-	k, others, err := access.Revoke(cmd.Context(), s, id, made, now)
+	var shown access.Revocation
+	k, err := s.Get(cmd.Context(), id)
+	if err == nil {
+		err = audited(cmd, o, audit.Record{Action: "revoke-api-key", Workspace: k.Workspace, Of: ratelimit.KeyIdentity(id)}, describe(k, now), func() (any, error) {
+			k, others, err := access.Revoke(cmd.Context(), s, id, made, now)
+			shown = access.ShowRevoked(k, others, now)
+			return shown, err
+		})
+	}
 	if errors.Is(err, access.ErrNotFound) {
 		return fmt.Errorf("there is no key %q in %s; \"sluice keys list\" shows the keys", id, where)
 	}
@@ -291,13 +309,13 @@ func revokeKey(cmd *cobra.Command, o *keyStorage, id string, made bool) error {
 		return fmt.Errorf("the key %s in %s, or one that it made, may still be valid: %w", id, where, err)
 	}
 	if o.json {
-		return printJSON(cmd.OutOrStdout(), access.ShowRevoked(k, others, now))
+		return printJSON(cmd.OutOrStdout(), shown)
 	}
-	what := "The key " + k.ID + " was"
-	if len(others) > 0 {
-		what = fmt.Sprintf("The key %s and %d that it made were", k.ID, len(others))
+	what := "The key " + id + " was"
+	if len(shown.Made) > 0 {
+		what = fmt.Sprintf("The key %s and %d that it made were", id, len(shown.Made))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s revoked at %s. All instances reject it within %d seconds.\n", what, k.RevokedAt.Format(time.RFC3339), access.MaxAge/time.Second)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s revoked at %s. All instances reject it within %d seconds.\n", what, shown.RevokedAt.Format(time.RFC3339), access.MaxAge/time.Second)
 	return nil
 }
 

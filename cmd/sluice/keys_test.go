@@ -58,9 +58,9 @@ func TestKeysOfARunningServer(t *testing.T) {
 		want(200, "openapi", "x", "GET", "/openapi.yaml", "")
 
 		stdout := keys("ID", "list")
-		if lines := strings.Split(stdout, "\n"); len(lines) != 7 || !regexp.MustCompile(`^ID +STATUS +WORKSPACE +SCOPES +FROM +PLAN +CREATED +EXPIRES +NAME$`).MatchString(lines[0]) ||
-			!regexp.MustCompile(`^`+idOf(both)+` +active +default +export,import +anywhere +none +\S+Z +never +Ada's laptop$`).MatchString(lines[1]) ||
-			!regexp.MustCompile(`^`+idOf(other)+` +active +other +export +anywhere +none +\S+Z +\S+Z *$`).MatchString(lines[3]) ||
+		if lines := strings.Split(stdout, "\n"); len(lines) != 7 || !regexp.MustCompile(`^ID +STATUS +WORKSPACE +SCOPES +FROM +PLAN +MADE BY +CREATED +EXPIRES +NAME$`).MatchString(lines[0]) ||
+			!regexp.MustCompile(`^`+idOf(both)+` +active +default +export,import +anywhere +none +- +\S+Z +never +Ada's laptop$`).MatchString(lines[1]) ||
+			!regexp.MustCompile(`^`+idOf(other)+` +active +other +export +anywhere +none +- +\S+Z +\S+Z *$`).MatchString(lines[3]) ||
 			!regexp.MustCompile(`^`+idOf(here)+` +active +default +export +`+c.address+`/32,2001:db8::/32 +`).MatchString(lines[4]) {
 			t.Errorf("list: %s", stdout)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/pkg/access"
+	"sluice/pkg/audit"
 	"sluice/pkg/bolt"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
@@ -225,7 +226,7 @@ func removeLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	if err != nil {
 		return err
 	}
-	err = s.Remove(cmd.Context(), r.Name())
+	err = removeRow(cmd, o, s, r.Name())
 	if errors.Is(err, ratelimit.ErrNoRow) {
 		return fmt.Errorf("there is no row %s in %s; \"sluice limits list\" shows the rows", r.Name(), where)
 	}
@@ -240,6 +241,31 @@ func removeLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It has no effect after %d seconds.\n", r.Name(), ratelimit.MaxRowAge/time.Second)
 	return nil
+}
+
+// removeRow removes a row, and records that.
+func removeRow(cmd *cobra.Command, o *rowStorage, s ratelimit.RowManager, name string) error {
+	old, err := rowNamed(cmd, s, name)
+	if err == nil && old == nil {
+		err = ratelimit.ErrNoRow
+	}
+	if err != nil {
+		return err
+	}
+	return audited(cmd, o, audit.Record{Action: "remove-limit", Of: name}, old, func() (any, error) { return nil, s.Remove(cmd.Context(), name) })
+}
+
+// rowNamed returns the row of that name, or nil if there is none. What is not valid counts as a row, of
+// which nothing is known.
+func rowNamed(cmd *cobra.Command, s ratelimit.RowManager, name string) (any, error) {
+	rows, err := s.List(cmd.Context())
+	if i := slices.IndexFunc(rows, func(r ratelimit.Row) bool { return r.Name() == name }); i >= 0 {
+		return rows[i], nil
+	}
+	if _, invalid := errors.AsType[ratelimit.InvalidRows](err); invalid {
+		return struct{}{}, nil
+	}
+	return nil, err
 }
 
 func checkLimitsCommand(o *rowStorage, keys *keysReader) *cobra.Command {

@@ -60,7 +60,7 @@ func main() {
 			return err
 		},
 	}
-	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), copyCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), plansCommand(os.Getenv), eraseCommand(os.Getenv), indexesCommand(os.Getenv), findCommand(os.Getenv), backupCommand(os.Getenv), restoreCommand(os.Getenv), checkCommand(os.Getenv), compactCommand(os.Getenv))
+	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), copyCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), plansCommand(os.Getenv), auditCommand(os.Getenv), eraseCommand(os.Getenv), indexesCommand(os.Getenv), findCommand(os.Getenv), backupCommand(os.Getenv), restoreCommand(os.Getenv), checkCommand(os.Getenv), compactCommand(os.Getenv))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

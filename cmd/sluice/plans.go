@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/pkg/access"
+	"sluice/pkg/audit"
 	"sluice/pkg/ratelimit"
 )
 
@@ -163,7 +164,7 @@ func removePlan(cmd *cobra.Command, o *rowStorage, keys *keysReader, name string
 		return fmt.Errorf("%d keys have the plan %s, so it is not removed; \"sluice keys list\" shows them, and \"sluice keys set-plan\" gives them another", counts[name], name)
 	}
 	r := ratelimit.Row{Plan: name}
-	err = s.Remove(cmd.Context(), r.Name())
+	err = removeRow(cmd, o, s, r.Name())
 	if errors.Is(err, ratelimit.ErrNoRow) {
 		return fmt.Errorf("there is no plan %s in %s; \"sluice plans list\" shows the plans", name, where)
 	}
@@ -225,7 +226,11 @@ func putRow(cmd *cobra.Command, o *rowStorage, r ratelimit.Row, now time.Time) e
 	if err != nil {
 		return err
 	}
-	if err := s.Put(cmd.Context(), r); err != nil {
+	old, err := rowNamed(cmd, s, r.Name())
+	if err == nil {
+		err = audited(cmd, o, audit.Record{Action: "set-limit", Of: r.Name()}, old, func() (any, error) { return r, s.Put(cmd.Context(), r) })
+	}
+	if err != nil {
 		return fmt.Errorf("%s was not set in %s: %w", r.Name(), where, err)
 	}
 	if o.json {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"sluice/internal/localserver"
+	"sluice/pkg/audit"
 	"sluice/pkg/bolt"
 )
 
@@ -25,6 +26,8 @@ type storage[S any] struct {
 	logicalID string // the table's ID in the template, such as KeysTable
 	openDir   func(dir string) (S, error)
 	openTable func(client *dynamodb.Client, name string) (S, error)
+
+	trail beside[audit.Store] // where changes are recorded
 
 	dataDir  string
 	dynamodb string
@@ -85,6 +88,9 @@ func (s *storage[S]) command(use, short, long string, subcommands ...*cobra.Comm
 	flags := cmd.PersistentFlags()
 	flags.BoolVar(&s.json, "json", false, "print JSON")
 	s.addFlags(flags)
+	if s.trail = (beside[audit.Store]{flag: "audit-table", variable: auditVariable, openDir: openAuditDir, openTable: openAuditTable}); s.variable != auditVariable {
+		s.trail.addFlag(cmd, s.getenv, "audit trail")
+	}
 	return cmd
 }
 

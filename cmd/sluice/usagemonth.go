@@ -70,7 +70,7 @@ func printMonth(cmd *cobra.Command, o *usageStorage, keys *keysReader, text stri
 	if !known {
 		return usageError("the keys are in another table: name it with --keys-table or KEYS_TABLE")
 	}
-	all, err := manager.List(cmd.Context())
+	all, err := access.All(cmd.Context(), manager, "")
 	if err != nil {
 		return fmt.Errorf("the keys cannot be read: %w", err)
 	}

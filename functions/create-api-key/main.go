@@ -3,4 +3,4 @@ package main
 
 import "sluice/functions/internal/bootstrap"
 
-func main() { bootstrap.Start("create-api-key", bootstrap.Keys, bootstrap.LimitRows) }
+func main() { bootstrap.Start("create-api-key", bootstrap.Keys, bootstrap.LimitRows, bootstrap.Audit) }

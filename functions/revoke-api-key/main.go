@@ -3,4 +3,4 @@ package main
 
 import "sluice/functions/internal/bootstrap"
 
-func main() { bootstrap.Start("revoke-api-key", bootstrap.Keys) }
+func main() { bootstrap.Start("revoke-api-key", bootstrap.Keys, bootstrap.Audit) }

@@ -3,4 +3,6 @@ package main
 
 import "sluice/functions/internal/bootstrap"
 
-func main() { bootstrap.Start("set-api-key-plan", bootstrap.Keys, bootstrap.LimitRows) }
+func main() {
+	bootstrap.Start("set-api-key-plan", bootstrap.Keys, bootstrap.LimitRows, bootstrap.Audit)
+}

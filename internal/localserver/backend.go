@@ -79,7 +79,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	indexes := newIndexes(s.Indexes, index.Keepers{Entities: s.Entities, Events: s.Events}, s.Indexed)
 	b := &backend{
 		counters: counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
-		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, Keys: s.Keys, LimitRows: s.Limits, BatchWriters: httpapi.MaxBatch},
+		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, Keys: s.Keys, LimitRows: s.Limits, Declarations: s.Indexes, Audit: s.Audit, BatchWriters: httpapi.MaxBatch},
 		erasures: func(jobs *job.Runner) erasurejob.Requester {
 			return erasurejob.Queuing{Requester: s.Erasures, Jobs: jobs}
 		},
@@ -140,9 +140,17 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	if err != nil {
 		return nil, err
 	}
+	declarations, err := dynamo.OpenDeclarations(t.client, t.getenv)
+	if err != nil {
+		return nil, err
+	}
+	trail, err := dynamo.OpenAudit(t.client, t.getenv)
+	if err != nil {
+		return nil, err
+	}
 	return &backend{
 		counters: s.Counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
-		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexes, Events: s.Events, Usage: s.Usage, Keys: s.Keys, LimitRows: rows},
+		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexes, Events: s.Events, Usage: s.Usage, Keys: s.Keys, LimitRows: rows, Declarations: declarations, Audit: trail},
 		erasures: func(jobs *job.Runner) erasurejob.Requester {
 			return erasurejob.Requests{Jobs: jobs, Entities: s.Entities, Now: clock.Time}
 		},

@@ -124,6 +124,9 @@ var (
 	// ErrNoPlan means that a key would get a plan that does not exist.
 	ErrNoPlan = errors.New("there is no such plan")
 
+	// ErrPlanInUse means that a plan is not removed, because keys have it.
+	ErrPlanInUse = errors.New("keys have the plan; give them another first")
+
 	// ErrCounted means that a key cannot have a plan, because it is counted as another.
 	ErrCounted = errors.New("the key is counted as the one that made it; give that one the plan")
 )
@@ -158,6 +161,15 @@ func KeysByPlan(ctx context.Context, s Manager) (map[string]int, error) {
 		}
 	}
 	return counts, err
+}
+
+// CheckUnused returns ErrPlanInUse if keys that are not revoked have the plan.
+func CheckUnused(ctx context.Context, s Manager, plan string) error {
+	counts, err := KeysByPlan(ctx, s)
+	if err == nil && counts[plan] > 0 {
+		err = fmt.Errorf("%w: %d", ErrPlanInUse, counts[plan])
+	}
+	return err
 }
 
 // All returns the keys of a workspace, or of all workspaces if that is "", oldest first.

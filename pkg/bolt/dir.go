@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/pkg/access"
+	"sluice/pkg/audit"
 	"sluice/pkg/index"
 	"sluice/pkg/ratelimit"
 )
@@ -32,6 +33,7 @@ const (
 	limitsFile  = "limits.db"
 	indexesFile = "indexes.db"
 	sumsFile    = "usage.db"
+	auditFile   = "audit.db"
 )
 
 // sharedFiles are the bbolt files that commands may change while a server runs. Each has one bucket.
@@ -40,6 +42,7 @@ var sharedFiles = []sharedFile{
 	{limitsFile, limitsBucket, decodable[ratelimit.Row]},
 	{indexesFile, indexesBucket, decodable[index.Declaration]},
 	{sumsFile, sumsBucket, decodable[int64]},
+	{auditFile, auditBucket, decodable[audit.Record]},
 }
 
 type sharedFile struct {

@@ -35,6 +35,10 @@ func OpenIndexes(dir string) (*Indexes, error) { return openFile(dir, indexesFil
 // Storing the first sum creates the file.
 func OpenSums(dir string) (*Sums, error) { return openFile(dir, sumsFile, NewSums) }
 
+// OpenAudit opens the audit trail in the data directory dir, which a running server may be using.
+// Storing the first record creates the file.
+func OpenAudit(dir string) (*Audit, error) { return openFile(dir, auditFile, NewAudit) }
+
 func openFile[S any](dir, name string, open func(path string) (S, error)) (S, error) {
 	if _, err := checkDir(dir); err != nil {
 		var none S
@@ -54,6 +58,7 @@ type Stores struct {
 	Limits      *Limits
 	Indexes     *Indexes
 	Sums        *Sums
+	Audit       *Audit
 	Indexed     *index.Current // the indexed attributes that Entities follows; empty until the caller stores some
 	ServiceID   string
 	Path        string // of the file with the records
@@ -155,6 +160,9 @@ func (s *Stores) open(dir string, clock entity.Clock) (err error) {
 		return err
 	}
 	if s.Sums, err = OpenSums(dir); err != nil {
+		return err
+	}
+	if s.Audit, err = OpenAudit(dir); err != nil {
 		return err
 	}
 	return s.tables(clock)

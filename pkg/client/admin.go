@@ -1,21 +1,28 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
 	"net/netip"
-	"strings"
+	"slices"
 	"time"
 
 	"sluice/pkg/access"
+	"sluice/pkg/api"
+	"sluice/pkg/audit"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
 )
 
-// The JSON of API keys. Package access describes their fields.
+// The JSON of administration. Packages access, ratelimit and audit describe the fields.
 type (
-	APIKey     = access.Shown
-	Revocation = access.Revocation
-	Scope      = access.Scope
+	APIKey      = access.Shown
+	Revocation  = access.Revocation
+	Scope       = access.Scope
+	Limit       = ratelimit.Row
+	AuditRecord = audit.Record
 )
 
 // NewAPIKey says what a new key may do. Only Scopes is required. What the key in Config may give, the
@@ -88,13 +95,92 @@ func (c *Client) SetAPIKeyPlan(ctx context.Context, id, plan string) (k APIKey, 
 	return k, err
 }
 
-// onlyOnce turns the failure of a call that must not be repeated into one of unknown outcome, unless
-// the service did nothing.
-func (e *Error) onlyOnce() *Error {
-	refused := e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout
-	unread := e.Status == http.StatusServiceUnavailable && (e.Code == "rate_limiter_unavailable" || strings.HasPrefix(e.Code, "access_"))
-	if e.retryable && !refused && !unread {
-		e.retryable, e.unknown = false, true
+// ListLimits returns the rows that override limits. Like all methods about limits, it needs the scope
+// operator too.
+func (c *Client) ListLimits(ctx context.Context) ([]Limit, error) {
+	page, err := getPage[Limit](ctx, c, route{"list-limit", http.MethodGet, classGeneral}, "/limit", nil, 0)
+	return page.Data, err
+}
+
+// SetLimit sets or replaces the row of a CIDR block, an API key or a plan, whichever l names.
+func (c *Client) SetLimit(ctx context.Context, l Limit) (stored Limit, err error) {
+	err = c.change(ctx, route{"set-limit", http.MethodPost, classGeneral}, "/set_limit", l, &required{"updated_at", &stored})
+	return stored, err
+}
+
+// RemoveLimit removes the row of a CIDR block, an API key or a plan, whichever l names; the rest of l
+// does not matter. The error matches [ErrNotFound] if there is no such row.
+func (c *Client) RemoveLimit(ctx context.Context, l Limit) error {
+	of := struct {
+		CIDR  netip.Prefix `json:"cidr,omitzero"`
+		KeyID string       `json:"key_id,omitzero"`
+		Plan  string       `json:"plan,omitzero"`
+	}{l.CIDR, l.KeyID, l.Plan}
+	return c.change(ctx, route{"remove-limit", http.MethodPost, classGeneral}, "/remove_limit", of, &of)
+}
+
+// NewEntityIndex declares an index of the entities of a type, or of events by name.
+type NewEntityIndex struct {
+	Workspace  string               `json:"workspace,omitzero"` // by default that of the key in Config
+	Resource   record.Resource      `json:"resource,omitzero"`  // entity by default; an index of events has no type and no attributes
+	Type       string               `json:"type,omitzero"`
+	Attributes []api.IndexAttribute `json:"attributes,omitzero"`
+}
+
+// CreateEntityIndex declares an index, which the service then builds: [Client.EntityIndexes] shows how
+// far it is. If the index exists, it is returned.
+func (c *Client) CreateEntityIndex(ctx context.Context, x NewEntityIndex) (declared api.EntityIndex, err error) {
+	x.Attributes = slices.Clone(x.Attributes)
+	for i := range x.Attributes {
+		x.Attributes[i].ValueType = cmp.Or(x.Attributes[i].ValueType, "text")
 	}
-	return e
+	err = c.change(ctx, route{"create-entity-index", http.MethodPost, classGeneral}, "/create_entity_index", x, &required{"state", &declared})
+	return declared, err
+}
+
+// RemoveEntityIndex removes an index; of its attributes, only the names matter. The error matches
+// [ErrNotFound] if there is no such index.
+func (c *Client) RemoveEntityIndex(ctx context.Context, x NewEntityIndex) (removed api.EntityIndex, err error) {
+	var names []string
+	for _, a := range x.Attributes {
+		names = append(names, a.Name)
+	}
+	of := struct {
+		Workspace  string          `json:"workspace,omitzero"`
+		Resource   record.Resource `json:"resource,omitzero"`
+		Type       string          `json:"type,omitzero"`
+		Attributes []string        `json:"attributes,omitzero"`
+	}{x.Workspace, x.Resource, x.Type, names}
+	err = c.change(ctx, route{"remove-entity-index", http.MethodPost, classGeneral}, "/remove_entity_index", of, &required{"state", &removed})
+	return removed, err
+}
+
+// AuditQuery selects administrative changes, newest first. Its zero value selects those in the
+// caller's workspace or, with the scope operator, all.
+type AuditQuery struct {
+	Workspace string
+	Limit     int    // per page, 1 to 200; 0 for the service's default, 50
+	Cursor    string // NextCursor of the previous page; empty for the first page
+}
+
+// ListAudit returns one page of administrative changes.
+func (c *Client) ListAudit(ctx context.Context, q AuditQuery) (Page[AuditRecord], error) {
+	return getPage[AuditRecord](ctx, c, route{"list-audit", http.MethodGet, classGeneral}, "/audit", values("workspace", q.Workspace, "cursor", q.Cursor), q.Limit)
+}
+
+// Audit iterates over the administrative changes of all pages. It ends after the first error, which it
+// yields with a zero record.
+func (c *Client) Audit(ctx context.Context, q AuditQuery) iter.Seq2[AuditRecord, error] {
+	return records(q.Cursor, func(cursor string) (Page[AuditRecord], error) {
+		q.Cursor = cursor
+		return c.ListAudit(ctx, q)
+	})
+}
+
+func (c *Client) change(ctx context.Context, r route, path string, body, out any) error {
+	text, err := encode(body)
+	if err == nil {
+		_, err = c.do(ctx, call{route: r, path: path, body: text}, out)
+	}
+	return err
 }

@@ -11,6 +11,8 @@ import (
 
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
+	"sluice/pkg/api"
+	"sluice/pkg/audit"
 	"sluice/pkg/client"
 )
 
@@ -39,6 +41,44 @@ func callAdminRoutes(t *testing.T, c *client.Client) {
 	}
 	if n != 1 {
 		t.Errorf("%d keys", n)
+	}
+}
+
+func callLimitRoutes(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx := t.Context()
+	l, err := c.SetLimit(ctx, client.Limit{Plan: "pro", Records: 1000})
+	if err != nil || l.Records != 1000 || l.Action != "limit" || l.UpdatedAt.IsZero() {
+		t.Fatalf("set %+v, %v", l, err)
+	}
+	l.Records = 2000
+	if again, err := c.SetLimit(ctx, l); err != nil || again.Records != 2000 {
+		t.Errorf("set again: %+v, %v", again, err)
+	}
+	if all, err := c.ListLimits(ctx); err != nil || len(all) != 1 || all[0].Plan != "pro" {
+		t.Errorf("listed %+v, %v", all, err)
+	}
+	if err := c.RemoveLimit(ctx, l); err != nil {
+		t.Error(err)
+	}
+	if err := c.RemoveLimit(ctx, l); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("removed again: %v", err)
+	}
+	x := client.NewEntityIndex{Type: "person", Attributes: []api.IndexAttribute{{Name: "email"}}}
+	if declared, err := c.CreateEntityIndex(ctx, x); err != nil || declared.State != "writing" || declared.Attributes[0].ValueType != "text" {
+		t.Errorf("declared %+v, %v", declared, err)
+	}
+	if removed, err := c.RemoveEntityIndex(ctx, x); err != nil || removed.State != "removing" {
+		t.Errorf("removed %+v, %v", removed, err)
+	}
+	n := 0
+	for r, err := range c.Audit(ctx, client.AuditQuery{Limit: 2}) {
+		if n++; err != nil || r.Result != audit.Done || r.By != "anyone" {
+			t.Errorf("audit %+v, %v", r, err)
+		}
+	}
+	if n != 8 {
+		t.Errorf("%d changes", n)
 	}
 }
 

@@ -48,6 +48,7 @@ func TestEveryRoute(t *testing.T) {
 	callErasureJobRoutes(t, c)
 	callExportJobRoutes(t, c)
 	callAdminRoutes(t, c)
+	callLimitRoutes(t, c)
 
 	if document, err := c.OpenAPI(ctx); err != nil || !bytes.Equal(document, sluice.OpenAPI) {
 		t.Errorf("OpenAPI: %d bytes, %v", len(document), err)

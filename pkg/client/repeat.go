@@ -36,8 +36,8 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 		if failure != nil {
 			failure.Route, failure.Tries = k.route.name, tries.count
 			failure.Status = cmp.Or(failure.Status, got.status)
-			if k.once {
-				failure = failure.onlyOnce()
+			if k.once && failure.unsure() {
+				failure.retryable, failure.unknown = false, true
 			}
 		}
 		wait, again := tries.next(ctx, failure)

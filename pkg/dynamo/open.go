@@ -87,6 +87,15 @@ func OpenLimitRows(client LimitsClient, getenv func(string) string) (*Limits, er
 	return open("LIMITS_TABLE", getenv, func(table string) (*Limits, error) { return NewLimits(client, table) })
 }
 
+func OpenAudit(client AuditClient, getenv func(string) string) (*Audit, error) {
+	return open("AUDIT_TABLE", getenv, func(table string) (*Audit, error) { return NewAudit(client, table) })
+}
+
+// OpenDeclarations returns the declarations of indexes, for what changes them.
+func OpenDeclarations(client IndexesClient, getenv func(string) string) (*Indexes, error) {
+	return open("ENTITIES_TABLE", getenv, func(table string) (*Indexes, error) { return NewIndexes(client, table) })
+}
+
 func OpenKeys(client KeysClient, getenv func(string) string) (*Keys, error) {
 	return open("KEYS_TABLE", getenv, func(table string) (*Keys, error) { return NewKeys(client, table) })
 }

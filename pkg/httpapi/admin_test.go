@@ -2,7 +2,9 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,7 +20,9 @@ import (
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
+	"sluice/pkg/audit"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/index"
 	"sluice/pkg/ratelimit"
 )
 
@@ -94,6 +98,17 @@ func requests(t testing.TB, a administration, workspace string) map[string]struc
 	other        int
 } {
 	t.Helper()
+	row, err := ratelimit.NewRow(ratelimit.Row{CIDR: prefixes("198.51.100.0/24")[0], Records: 5}, now())
+	if err == nil {
+		err = a.stores.LimitRows.Put(t.Context(), row)
+	}
+	d := index.Declaration{Workspace: workspace, Type: "person", Fields: index.Fields{{Name: "name", ValueType: index.Text}}}
+	if err == nil {
+		_, err = index.Add(t.Context(), a.stores.Declarations, d)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	victim, _ := a.key(t, access.Key{Workspace: workspace, Scopes: []access.Scope{access.Export}})
 	type of = struct {
 		target, body string
@@ -101,10 +116,16 @@ func requests(t testing.TB, a administration, workspace string) map[string]struc
 		other        int
 	}
 	return map[string]of{
-		"list-api-key":     {"/api_key?workspace=" + workspace, "", 200, 403},
-		"create-api-key":   {"/create_api_key", `{"scopes":["export"],"workspace":"` + workspace + `"}`, 201, 403},
-		"revoke-api-key":   {"/revoke_api_key", `{"id":"` + victim.ID + `"}`, 200, 404},
-		"set-api-key-plan": {"/set_api_key_plan", `{"id":"` + victim.ID + `","plan":null}`, 403, 403},
+		"list-api-key":        {"/api_key?workspace=" + workspace, "", 200, 403},
+		"create-api-key":      {"/create_api_key", `{"scopes":["export"],"workspace":"` + workspace + `"}`, 201, 403},
+		"revoke-api-key":      {"/revoke_api_key", `{"id":"` + victim.ID + `"}`, 200, 404},
+		"list-limit":          {"/limit", "", 403, 403},
+		"set-limit":           {"/set_limit", `{"cidr":"192.0.2.0/24","records":5}`, 403, 403},
+		"remove-limit":        {"/remove_limit", `{"cidr":"198.51.100.0/24"}`, 403, 403},
+		"create-entity-index": {"/create_entity_index", `{"type":"person","attributes":[{"name":"email"}],"workspace":"` + workspace + `"}`, 201, 403},
+		"remove-entity-index": {"/remove_entity_index", `{"type":"person","attributes":["name"],"workspace":"` + workspace + `"}`, 200, 403},
+		"list-audit":          {"/audit?workspace=" + workspace, "", 200, 403},
+		"set-api-key-plan":    {"/set_api_key_plan", `{"id":"` + victim.ID + `","plan":null}`, 403, 403},
 	}
 }
 
@@ -392,11 +413,188 @@ func TestSecretsAreInOneResponseOnly(t *testing.T) {
 	}
 	fmt.Fprintln(&seen, a.send(t, operator, "POST", "/revoke_api_key", `{"id":"`+k.ID+`","made":true}`))
 	fmt.Fprintln(&seen, a.send(t, operator, "POST", "/revoke_api_key", `{"id":"`+token+`"}`)) // a client's mistake
+	fmt.Fprintln(&seen, a.send(t, operator, "GET", "/audit?limit=200", ""))
 	seen.Write(a.log.Bytes())
 	secrettest.Check(t, "a route", strings.ReplaceAll(seen.String(), operator, ""))
 	for what, text := range map[string]string{"secret": secret, "hash": stored.SecretHash.String()} {
 		if strings.Contains(seen.String(), text) {
 			t.Errorf("the %s is in a response or the log", what)
+		}
+	}
+}
+
+// wantEach sends requests by a key, and compares statuses and parts of the bodies.
+func (a administration) wantEach(t *testing.T, token string, steps []adminStep) {
+	t.Helper()
+	for _, s := range steps {
+		method := "POST"
+		if s.body == "" {
+			method = "GET"
+		}
+		if resp := a.send(t, token, method, s.target, s.body); resp.StatusCode != s.status || !strings.Contains(resp.Body, s.want) {
+			t.Errorf("%s %s: %d %s; want %d %s", s.target, s.body, resp.StatusCode, resp.Body, s.status, s.want)
+		}
+	}
+}
+
+type adminStep struct {
+	target, body string
+	status       int
+	want         string
+}
+
+func TestLimitsOverHTTP(t *testing.T) {
+	a := newAdministration(t, httpapi.Config{AdminRoutes: true})
+	_, operator := a.key(t, access.Key{Workspace: "ops", Plan: "used", Scopes: access.Scopes()})
+	const row = `{"plan":"pro","action":"limit","records":1000,"note":"99 a month","updated_at":"2026-01-02T15:04:05Z"}`
+	a.wantEach(t, operator, []adminStep{
+		{"/limit", "", 200, `{"data":[],"next_cursor":null}`},
+		{"/set_limit", `{"plan":"pro","records":1000,"note":"99 a month"}`, 200, row},
+		{"/set_limit", row, 200, row}, // what a list shows can be sent back
+		{"/limit", "", 200, `{"data":[` + row + `],"next_cursor":null}`},
+		{"/set_limit", `{"cidr":"198.51.100.7/32","action":"block","expires_at":"2026-01-02T16:00:00Z"}`, 200, `"action":"block"`},
+		{"/set_limit", `{"key_id":"7m3kq2xw9abc","requests":7}`, 200, `"key_id":"7m3kq2xw9abc"`},
+		{"/set_limit", `{"plan":"max","imports":9,"records_per_day":7,"records_per_month":1000000,"imports_per_day":5,"imports_per_month":6,"export_jobs":true}`, 200, `"imports":9,"records_per_day":7,"records_per_month":1000000,"imports_per_day":5,"imports_per_month":6,"export_jobs":true`},
+		{"/remove_limit", `{"plan":"max"}`, 200, ""},
+		{"/set_limit", `{"cidr":"198.51.100.7/32","records_per_day":5}`, 422, "quotas"},
+		{"/set_limit", `{"plan":"pro"}`, 422, "set nothing"},
+		{"/set_limit", `{"plan":"pro","action":"block"}`, 422, "no action"},
+		{"/set_limit", `{"records":5}`, 422, "CIDR"},
+		{"/set_limit", `{"cidr":"198.51.100.7/24","records":5}`, 422, "198.51.100.0/24"},
+		{"/set_limit", `{"cidr":"2001:db8::1/128","records":5}`, 422, "CLIENT_IPV6_PREFIX"},
+		{"/set_limit", `{"key_id":"x","records":5}`, 422, "id of an API key"},
+		{"/set_limit", `{"plan":"pro","records":-5}`, 422, "negative"},
+		{"/set_limit", `{"plan":"pro","records":"5"}`, 422, `"field":"records"`},
+		{"/set_limit", `{"plan":"pro","recrods":5}`, 422, `"field":"recrods"`},
+		{"/set_limit", `{"plan":"pro","records":5}{}`, 400, "malformed_json"},
+		{"/remove_limit", `{"plan":"pro"}`, 200, `{"plan":"pro"}`},
+		{"/remove_limit", `{"plan":"pro"}`, 404, "not_found"},
+		{"/remove_limit", `{"plan":"used"}`, 409, "plan_in_use"},
+		{"/remove_limit", `{"key_id":"7m3kq2xw9abc"}`, 200, `{"key_id":"7m3kq2xw9abc"}`},
+		{"/remove_limit", `{"cidr":"198.51.100.7/32"}`, 200, `{"cidr":"198.51.100.7/32"}`},
+		{"/remove_limit", `{}`, 422, "CIDR"},
+	})
+}
+
+func TestIndexesOverHTTP(t *testing.T) {
+	a := newAdministration(t, httpapi.Config{AdminRoutes: true})
+	_, admin := a.key(t, access.Key{Workspace: "acme", Scopes: []access.Scope{access.Admin}})
+	a.wantEach(t, admin, []adminStep{
+		{"/create_entity_index", `{"type":"person","attributes":[{"name":"email","fold":true}]}`, 201, `{"resource":"entity","type":"person","attributes":[{"name":"email","value_type":"text","fold":true}],"state":"writing","done":0}`},
+		{"/create_entity_index", `{"type":"person","attributes":[{"name":"email","fold":true}]}`, 200, `"state":"writing"`},
+		{"/create_entity_index", `{"type":"person","attributes":[{"name":"email"}]}`, 409, "index_conflict"},
+		{"/create_entity_index", `{"resource":"event"}`, 201, `{"resource":"event","attributes":[{"name":"name","value_type":"text"}]`},
+		{"/create_entity_index", `{"resource":"event","type":"person"}`, 422, "by name only"},
+		{"/create_entity_index", `{"type":"person"}`, 422, "attributes"},
+		{"/create_entity_index", `{"type":"person","attributes":[{"name":"born","value_type":"date"}]}`, 422, ""},
+		{"/create_entity_index", `{"type":"person","attributes":[{"name":"a"},{"name":"a"}]}`, 422, "given twice"},
+		{"/create_entity_index", `{"resource":"job"}`, 422, "entity or event"},
+		{"/remove_entity_index", `{"type":"person","attributes":["email"]}`, 200, `"state":"removing"`},
+		{"/remove_entity_index", `{"type":"person","attributes":["email"]}`, 200, `"state":"removing"`},
+		{"/create_entity_index", `{"type":"person","attributes":[{"name":"email","fold":true}]}`, 409, "index_removing"},
+		{"/remove_entity_index", `{"resource":"event"}`, 200, `"resource":"event"`},
+		{"/remove_entity_index", `{"type":"person","attributes":["born"]}`, 404, "not_found"},
+	})
+	for i := range 99 {
+		d := index.Declaration{Workspace: "acme", Type: fmt.Sprint("t", i), Fields: index.Fields{{Name: "a", ValueType: index.Text}}}
+		if _, err := index.Add(t.Context(), a.stores.Declarations, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.wantEach(t, admin, []adminStep{{"/create_entity_index", `{"type":"more","attributes":[{"name":"a"}]}`, 409, "too_many_indexes"}})
+}
+
+func TestTheAuditTrail(t *testing.T) {
+	a := newAdministration(t, httpapi.Config{AdminRoutes: true})
+	operatorKey, operator := a.key(t, access.Key{Workspace: "ops", Scopes: access.Scopes()})
+	adminKey, admin := a.key(t, access.Key{Workspace: "acme", Scopes: []access.Scope{access.Admin, access.Export}})
+	k, _ := a.made(t, admin, `{"scopes":["export"]}`)
+	a.wantEach(t, operator, []adminStep{
+		{"/set_limit", `{"plan":"pro","records":1000}`, 200, ""},
+		{"/set_limit", `{"plan":"pro","records":2000}`, 200, ""},
+		{"/revoke_api_key", `{"id":"` + k.ID + `"}`, 200, ""},
+		{"/set_api_key_plan", `{"id":"` + k.ID + `","plan":"pro"}`, 409, ""},
+	})
+	list := func(token, query string) (all []audit.Record) {
+		resp := a.send(t, token, "GET", "/audit"+query, "")
+		var page struct{ Data []audit.Record }
+		if err := json.Unmarshal([]byte(resp.Body), &page); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%d %s", resp.StatusCode, resp.Body)
+		}
+		return page.Data
+	}
+	show := func(all []audit.Record) (text string) {
+		for _, r := range all {
+			text += fmt.Sprintln(r.Workspace, r.By, r.From, r.Action, r.Of, r.Result, strings.Contains(string(r.Old), `"records":1000`), strings.Contains(string(r.New), `"status":"revoked"`))
+		}
+		return text
+	}
+	by, of := "key:"+operatorKey.ID+" 192.0.2.1 ", "key:"+k.ID
+	acme := "acme " + by + "set-api-key-plan " + of + " failed false false\n" + "acme " + by + "revoke-api-key " + of + " done false true\n"
+	made := "acme key:" + adminKey.ID + " 192.0.2.1 create-api-key " + of + " done false false\n"
+	limits := " " + by + "set-limit plan:pro done true false\n " + by + "set-limit plan:pro done false false\n"
+	if got := show(list(admin, "")); got != acme+made {
+		t.Errorf("of the workspace:\n%s\nwant\n%s", got, acme+made)
+	}
+	if got := show(list(operator, "")); got != acme+limits+made {
+		t.Errorf("of all workspaces:\n%s\nwant\n%s", got, acme+limits+made)
+	}
+	if got := show(list(operator, "?workspace=acme&limit=1")); got != strings.SplitAfter(acme, "\n")[0] {
+		t.Errorf("the newest of one: %s", got)
+	}
+}
+
+// fullRows has no room.
+type fullRows struct{ ratelimit.RowManager }
+
+func (fullRows) Put(context.Context, ratelimit.Row) error { return ratelimit.ErrTooManyRows }
+
+func TestThereIsNoRoomForLimits(t *testing.T) {
+	a := newAdministration(t, httpapi.Config{AdminRoutes: true})
+	a.stores.LimitRows = fullRows{a.stores.LimitRows}
+	resp := a.invoke(t, "set-limit", lambdatest.Event("POST", "/set_limit", "192.0.2.1", `{"plan":"pro","imports":5,"records_per_day":5,"imports_per_month":5}`))
+	if resp.StatusCode != 409 || code(t, resp) != "too_many_limits" {
+		t.Errorf("%d %s", resp.StatusCode, resp.Body)
+	}
+}
+
+// brokenTrail fails from a number of puts on.
+type brokenTrail struct {
+	audit.Store
+	puts, good int
+}
+
+func (s *brokenTrail) Put(ctx context.Context, r audit.Record) error {
+	if s.puts++; s.puts > s.good {
+		return errors.New("broken")
+	}
+	return s.Store.Put(ctx, r)
+}
+
+// A change that cannot be recorded is not made. If only its result is lost, the record says that it was
+// intended.
+func TestNoChangeWithoutItsRecord(t *testing.T) {
+	for good, status := range []int{503, 201} {
+		a := newAdministration(t, httpapi.Config{AdminRoutes: true})
+		trail := a.stores.Audit
+		a.stores.Audit = &brokenTrail{Store: trail, good: good}
+		_, admin := a.key(t, access.Key{Workspace: "acme", Scopes: []access.Scope{access.Admin, access.Export}})
+		ev := lambdatest.Event("POST", "/create_api_key", "192.0.2.1", `{"scopes":["export"]}`)
+		ev.Headers["authorization"] = "Bearer " + admin
+		authenticator, err := access.NewAuthenticator(a.stores.Keys, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := httpapi.Options{Config: httpapi.Config{AdminRoutes: true}, Access: authenticator, Now: now, RequestID: requestID, Logger: slog.New(slog.NewJSONHandler(a.log, nil))}
+		resp := serve(t, newFunction(t, "create-api-key", a.service, opts), ev)
+		checkDescribed(t, ev, resp)
+		keys, err := access.All(t.Context(), a.stores.Keys, "acme")
+		page, listErr := trail.List(t.Context(), audit.Query{All: true, Limit: 10})
+		if err != nil || listErr != nil || resp.StatusCode != status || len(keys) != 1+good || len(page.Records) != good {
+			t.Errorf("%d: %d %s, %d keys, %+v", good, resp.StatusCode, resp.Body, len(keys), page.Records)
+		}
+		if good == 1 && (page.Records[0].Result != audit.Intended || !strings.Contains(a.log.String(), "without its result")) {
+			t.Errorf("%+v, log %s", page.Records, a.log)
 		}
 	}
 }

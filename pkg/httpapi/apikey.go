@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"sluice/pkg/access"
+	"sluice/pkg/audit"
+	"sluice/pkg/index"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -19,6 +21,9 @@ import (
 func adminError(err error) *apiError {
 	if beyond, ok := errors.AsType[*access.BeyondError](err); ok {
 		return &apiError{status: http.StatusForbidden, code: "beyond_own_rights", detail: beyond.Error()}
+	}
+	if conflict, ok := errors.AsType[*index.ConflictError](err); ok {
+		return &apiError{status: http.StatusConflict, code: "index_conflict", detail: conflict.Error()}
 	}
 	if errors.Is(err, access.ErrMaker) { // the caller's own key, which this instance still has in its cache
 		return invalidKey()
@@ -32,6 +37,13 @@ func adminError(err error) *apiError {
 		{access.ErrTooManyMade, http.StatusConflict, "too_many_keys"},
 		{access.ErrCounted, http.StatusConflict, "counted_as_maker"},
 		{access.ErrNoPlan, http.StatusConflict, "no_such_plan"},
+		{access.ErrPlanInUse, http.StatusConflict, "plan_in_use"},
+		{ratelimit.ErrNoRow, http.StatusNotFound, "not_found"},
+		{ratelimit.ErrTooManyRows, http.StatusConflict, "too_many_limits"},
+		{ratelimit.ErrTooManyBlocks, http.StatusConflict, "too_many_limits"},
+		{index.ErrNotFound, http.StatusNotFound, "not_found"},
+		{index.ErrRemoving, http.StatusConflict, "index_removing"},
+		{index.ErrChanged, http.StatusConflict, "index_conflict"},
 	} {
 		if errors.Is(err, known.err) {
 			return &apiError{status: known.status, code: known.code, detail: known.err.Error()}
@@ -91,13 +103,16 @@ func createAPIKey(s *service, r *request) (response, error) {
 	if err == nil {
 		err = s.checkPlan(r, k.Plan)
 	}
-	if err == nil {
-		err = s.stores.Keys.Create(r.Context(), k)
-	}
 	if err != nil {
 		return response{}, err
 	}
 	shown := k.Show(s.Now())
+	err = s.audited(r, audit.Record{Workspace: k.Workspace, Of: ratelimit.KeyIdentity(k.ID)}, nil, func() (any, error) {
+		return shown, s.stores.Keys.Create(r.Context(), k)
+	})
+	if err != nil {
+		return response{}, err
+	}
 	shown.Key = token.Reveal()
 	return response{status: http.StatusCreated, body: shown}, nil
 }
@@ -186,8 +201,13 @@ func revokeAPIKey(s *service, r *request) (response, error) {
 	if err := r.key.CheckRevoke(k, hasRow); err != nil {
 		return response{}, err
 	}
-	k, others, err := access.Revoke(r.Context(), s.stores.Keys, id, made, s.Now())
-	return response{status: http.StatusOK, body: access.ShowRevoked(k, others, s.Now())}, err
+	var shown access.Revocation
+	err = s.audited(r, audit.Record{Workspace: k.Workspace, Of: ratelimit.KeyIdentity(id)}, k.Show(s.Now()), func() (any, error) {
+		k, others, err := access.Revoke(r.Context(), s.stores.Keys, id, made, s.Now())
+		shown = access.ShowRevoked(k, others, s.Now())
+		return shown, err
+	})
+	return response{status: http.StatusOK, body: shown}, err
 }
 
 // managedKey returns a key. To a caller that does not manage its workspace, there is no such key.
@@ -210,6 +230,15 @@ func setAPIKeyPlan(s *service, r *request) (response, error) {
 	if err := s.checkPlan(r, plan); err != nil {
 		return response{}, err
 	}
-	k, err := access.SetPlan(r.Context(), s.stores.Keys, id, plan)
-	return response{status: http.StatusOK, body: k.Show(s.Now())}, err
+	k, err := s.stores.Keys.Get(r.Context(), id)
+	if err != nil {
+		return response{}, err
+	}
+	var shown access.Shown
+	err = s.audited(r, audit.Record{Workspace: k.Workspace, Of: ratelimit.KeyIdentity(id)}, k.Show(s.Now()), func() (any, error) {
+		k, err := access.SetPlan(r.Context(), s.stores.Keys, id, plan)
+		shown = k.Show(s.Now())
+		return shown, err
+	})
+	return response{status: http.StatusOK, body: shown}, err
 }

@@ -15,6 +15,7 @@ import (
 const (
 	maxBodyBytes  = 256 << 10 // for one record, or for one element of a batch
 	maxBatchBytes = 1 << 20
+	maxAdminBytes = 16 << 10
 )
 
 // readBody reads the body and decompresses it if needed. The body may have at most limit bytes,

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"sluice/pkg/access"
+	"sluice/pkg/audit"
 	"sluice/pkg/entity"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
@@ -45,8 +46,10 @@ type Stores struct {
 	Usage         ratelimit.UsageStore
 	Keys          access.Manager       // for the routes that manage keys
 	LimitRows     ratelimit.RowManager // for the routes that manage limits, and reads what was just written
-	Dashboard     map[string][]byte    // index.html and its assets, by path below /dashboard
-	OpenAPI       []byte               // contents of openapi.yaml
+	Declarations  index.Store          // for the routes that declare indexes
+	Audit         audit.Store
+	Dashboard     map[string][]byte // index.html and its assets, by path below /dashboard
+	OpenAPI       []byte            // contents of openapi.yaml
 
 	BatchWriters int // how many records of a batch are written concurrently; the constant BatchWriters by default
 }

@@ -123,9 +123,15 @@ func Routes() []Route {
 func adminRoutes() []Route {
 	return []Route{
 		{"list-api-key", http.MethodGet, "/api_key", ratelimit.General, access.Admin, listAPIKey, "Keys", 0},
-		{"create-api-key", http.MethodPost, "/create_api_key", ratelimit.General, access.Admin, createAPIKey, "Keys LimitRows", maxBodyBytes},
-		{"revoke-api-key", http.MethodPost, "/revoke_api_key", ratelimit.General, access.Admin, revokeAPIKey, "Keys", maxBodyBytes},
-		{"set-api-key-plan", http.MethodPost, "/set_api_key_plan", ratelimit.General, access.Admin, setAPIKeyPlan, "Keys LimitRows", maxBodyBytes},
+		{"create-api-key", http.MethodPost, "/create_api_key", ratelimit.General, access.Admin, createAPIKey, "Keys LimitRows Audit", maxAdminBytes},
+		{"revoke-api-key", http.MethodPost, "/revoke_api_key", ratelimit.General, access.Admin, revokeAPIKey, "Keys Audit", maxAdminBytes},
+		{"set-api-key-plan", http.MethodPost, "/set_api_key_plan", ratelimit.General, access.Admin, setAPIKeyPlan, "Keys LimitRows Audit", maxAdminBytes},
+		{"list-limit", http.MethodGet, "/limit", ratelimit.General, access.Admin, listLimit, "LimitRows", 0},
+		{"set-limit", http.MethodPost, "/set_limit", ratelimit.General, access.Admin, setLimit, "LimitRows Audit", maxAdminBytes},
+		{"remove-limit", http.MethodPost, "/remove_limit", ratelimit.General, access.Admin, removeLimit, "Keys LimitRows Audit", maxAdminBytes},
+		{"create-entity-index", http.MethodPost, "/create_entity_index", ratelimit.General, access.Admin, createEntityIndex, "Declarations Audit", maxAdminBytes},
+		{"remove-entity-index", http.MethodPost, "/remove_entity_index", ratelimit.General, access.Admin, removeEntityIndex, "Declarations Audit", maxAdminBytes},
+		{"list-audit", http.MethodGet, "/audit", ratelimit.General, access.Admin, listAudit, "Audit", 0},
 	}
 }
 

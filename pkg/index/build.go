@@ -22,6 +22,13 @@ var (
 	ErrRemoving = errors.New("the index is being removed; wait until that is complete")
 )
 
+// ConflictError says why a declaration does not fit to those that exist.
+type ConflictError struct{ detail string }
+
+func (e *ConflictError) Error() string { return e.detail }
+
+func conflictf(format string, args ...any) error { return &ConflictError{fmt.Sprintf(format, args...)} }
+
 // tries is how many times Add and Remove try if other processes keep changing declarations. A
 // declaration changes a few times a second while its index is being built.
 const tries = 5
@@ -63,7 +70,7 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 		case other.State == Removing:
 			return d, ErrRemoving
 		case other.Fields != d.Fields:
-			return d, fmt.Errorf("%s is already indexed, as %s; remove that index first", d.Name(), other.Fields)
+			return d, conflictf("%s is already indexed, as %s; remove that index first", d.Name(), other.Fields)
 		case other.State != Ready && d.Rate != 0 && d.Rate != other.Rate:
 			other.Rate = d.Rate
 			return s.Put(ctx, other)
@@ -75,9 +82,9 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 	}
 	switch {
 	case len(free) == 0:
-		return d, fmt.Errorf("a type can have %d indexes, and %s has %s; remove one first", Places, d.Type, strings.Join(names, ", "))
+		return d, conflictf("a type can have %d indexes, and %s has %s; remove one first", Places, d.Type, strings.Join(names, ", "))
 	case len(all) >= MaxDeclarations:
-		return d, fmt.Errorf("the service already has the maximum of %d indexes; remove some", MaxDeclarations)
+		return d, conflictf("the service already has the maximum of %d indexes; remove some", MaxDeclarations)
 	}
 	d.Place, d.State, d.Build, d.Revision = free[0], Writing, Build{}, 0
 	return s.Add(ctx, d, others)

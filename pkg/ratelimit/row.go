@@ -70,6 +70,21 @@ func NewRow(r Row, now time.Time) (Row, error) {
 	return r, r.Validate()
 }
 
+// CheckSent returns an error if r, as a client sent it, would set nothing, or is a plan with an action.
+func (r Row) CheckSent() error {
+	l := r.Limits()
+	switch {
+	case r.Plan != "" && cmp.Or(r.Action, ActionLimit) != ActionLimit:
+		return errors.New("a plan has limits, and no action")
+	case r.Plan != "":
+		l.Action = ""
+	}
+	if (l == Limits{}) {
+		return errors.New("the row would set nothing; set a limit or, for an address or a key, an action, of which limit gives the defaults")
+	}
+	return nil
+}
+
 // Validate returns nil if r is valid, and otherwise an error that says which field is not.
 func (r Row) Validate() error {
 	if err := r.validateName(); err != nil {

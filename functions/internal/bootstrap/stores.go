@@ -85,3 +85,17 @@ func LimitRows(c Clients, stores *httpapi.Stores) error {
 	stores.LimitRows = rows
 	return err
 }
+
+// Declarations is for functions that declare indexes.
+func Declarations(c Clients, stores *httpapi.Stores) error {
+	declarations, err := dynamo.OpenDeclarations(c.DynamoDB, os.Getenv)
+	stores.Declarations = declarations
+	return err
+}
+
+// Audit is for functions that record changes, or show what was recorded.
+func Audit(c Clients, stores *httpapi.Stores) error {
+	trail, err := dynamo.OpenAudit(c.DynamoDB, os.Getenv)
+	stores.Audit = trail
+	return err
+}

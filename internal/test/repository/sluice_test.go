@@ -275,6 +275,7 @@ func TestImportsPointDownwards(t *testing.T) {
 // domain lists what each domain package may import besides the standard library.
 var domain = map[string][]string{
 	"sluice/pkg/access":     {"sluice/pkg/ratelimit", "sluice/pkg/snapshot"},
+	"sluice/pkg/audit":      {"sluice/pkg/record", "github.com/google/uuid"},
 	"sluice/pkg/snapshot":   {"golang.org/x/sync/singleflight"},
 	"sluice/pkg/ratelimit":  {"github.com/gaissmai/bart", "sluice/pkg/snapshot"},
 	"sluice/pkg/record":     {"github.com/go-json-experiment/json/jsontext"}, // unlike encoding/json, it rejects duplicate names and invalid UTF-8
@@ -288,7 +289,7 @@ var domain = map[string][]string{
 	"sluice/pkg/erasurejob": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/job", "sluice/pkg/record"},
 	"sluice/pkg/api":        {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record"},
 	// The client links only what describes records and the JSON of the API.
-	"sluice/pkg/client": {"sluice/pkg/access", "sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record", "github.com/google/uuid"},
+	"sluice/pkg/client": {"sluice/pkg/access", "sluice/pkg/api", "sluice/pkg/audit", "sluice/pkg/ratelimit", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record", "github.com/google/uuid"},
 }
 
 // rooms lists the store packages, each with the libraries that it may import.

@@ -58,7 +58,7 @@ func unitsOf(t *testing.T, f templatetest.Function, tables []template.Table) map
 			units[resource+" read"]++
 		case "dynamodb:Query":
 			units[resource+" read"] += queryUnits
-		case "dynamodb:PutItem", "dynamodb:UpdateItem":
+		case "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem":
 			if table == "CountersTable" || isBatch(f.Name) {
 				continue
 			}

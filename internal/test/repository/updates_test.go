@@ -19,7 +19,7 @@ var editions = map[string][]string{
 	"code":        {"    CodeUri: .\n", "    CodeUri: s3://bucket/other\n"},
 	"route":       {"        Root: {", "        Start: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: ANY, Path: /start}}\n        Root: {"},
 	"function":    {"  HealthFunction:\n", newFunction + "\n  HealthFunction:\n"},
-	"table":       {"  CountersTable:\n", newTable + "\n  CountersTable:\n", `        AWS_ENDPOINT_URL_DYNAMODB: ""`, "        AUDIT_TABLE: !Ref AuditTable"},
+	"table":       {"  CountersTable:\n", newTable + "\n  CountersTable:\n", `        AWS_ENDPOINT_URL_DYNAMODB: ""`, "        EXTRA_TABLE: !Ref ExtraTable"},
 	"index":       {"        - IndexName: by_type\n", newIndex("by_first") + "        - IndexName: by_type\n"},
 	"two indexes": {"        - IndexName: by_type\n", newIndex("by_first") + newIndex("by_second") + "        - IndexName: by_type\n"},
 	"projection":  {typeIndex, strings.Replace(typeIndex, "ALL", "KEYS_ONLY", 1)},
@@ -33,7 +33,7 @@ const (
       Events:
         Route: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: ANY, Path: /extra}}
 `
-	newTable = `  AuditTable:
+	newTable = `  ExtraTable:
     Type: AWS::DynamoDB::Table
     Properties:
       BillingMode: PAY_PER_REQUEST
@@ -77,7 +77,7 @@ var updates = []struct{ name, old, new, want string }{
 	{"the timeout of a function", "", "@timeout", "publishes ExportStarterFunction"},
 	{"a route", "", "@route", "adds DashboardFunctionStartPermission; changes Api"},
 	{"a function", "", "@function", "publishes ExtraFunction; adds ExtraFunction, ExtraFunctionDeploymentGroup, ExtraFunctionRole, ExtraFunctionRoutePermission; changes Api"},
-	{"a table", "", "@table", "publishes every Function; adds AuditTable"},
+	{"a table", "", "@table", "publishes every Function; adds ExtraTable"},
 	{"an index", "", "@index", "changes EntitiesTable"},
 	{"an index removed", "@index", "", "changes EntitiesTable"},
 	{"two indexes", "", "@two indexes", "REJECTED for 1 reasons: 2 indexes of EntitiesTable are created or deleted; changes EntitiesTable"},
