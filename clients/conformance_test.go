@@ -88,7 +88,7 @@ func TestClientsBehaveTheSame(t *testing.T) {
 	t.Parallel()
 	t.Run("go", func(t *testing.T) {
 		t.Parallel()
-		checkClient(t, runGo, nil)
+		checkClient(t, runGo, nil, adminCases...)
 	})
 	t.Run("typescript on Node.js", func(t *testing.T) {
 		t.Parallel()
@@ -105,7 +105,7 @@ func TestClientsBehaveTheSame(t *testing.T) {
 		for _, mode := range []string{"sync", "async"} {
 			t.Run(p.name+" "+mode, func(t *testing.T) {
 				t.Parallel()
-				checkClient(t, p.driver(t, mode), nil)
+				checkClient(t, p.driver(t, mode), nil, adminCases...)
 			})
 		}
 		t.Run(p.name, func(t *testing.T) {
@@ -117,11 +117,11 @@ func TestClientsBehaveTheSame(t *testing.T) {
 	}
 }
 
-// checkClient runs all cases with a client. pages is not nil if the client is a page.
-func checkClient(t *testing.T, run driver, pages http.Handler) {
+// checkClient runs all cases with a client, and more. pages is not nil if the client is a page.
+func checkClient(t *testing.T, run driver, pages http.Handler, more ...testCase) {
 	t.Helper()
 	server := scripted.Start(t, pages)
-	cases := slices.Concat(recordCases, revisionCases, listCases, failureCases, jobCases, leftCases)
+	cases := slices.Concat(recordCases, revisionCases, listCases, failureCases, jobCases, leftCases, more)
 	if pages != nil {
 		cases = slices.DeleteFunc(cases, func(c testCase) bool { return c.noPage })
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +91,14 @@ type arguments struct {
 	Increment  string          `json:"increment"` // name of an attribute; "" to change nothing
 
 	Where wheres `json:"where"`
+
+	Scopes    []client.Scope `json:"scopes"`
+	Workspace string         `json:"workspace"`
+	Plan      string         `json:"plan"`
+	Sources   []netip.Prefix `json:"sources"`
+	ExpiresAt time.Time      `json:"expires_at"`
+	Made      bool           `json:"made"`
+	Row       client.Limit   `json:"row"`
 }
 
 func (a arguments) entity() entity.Draft {
@@ -223,6 +232,44 @@ func callGoMore(ctx context.Context, c *client.Client, name string, a arguments)
 		return append([]api.ExportJob{}, left...), err
 	case "wait_for_erasure_job":
 		return c.AwaitErasureJob(ctx, a.ID, nil)
+	}
+	return admin(ctx, c, name, a)
+}
+
+func admin(ctx context.Context, c *client.Client, name string, a arguments) (any, error) {
+	switch name {
+	case "create_api_key":
+		return c.CreateAPIKey(ctx, client.NewAPIKey{Name: a.Name, Workspace: a.Workspace, Scopes: a.Scopes, Plan: a.Plan, From: a.Sources, ExpiresAt: a.ExpiresAt})
+	case "api_keys":
+		return all(c.APIKeys(ctx, client.APIKeyQuery{Workspace: a.Workspace, Limit: a.Limit}))
+	case "set_api_key_plan":
+		return c.SetAPIKeyPlan(ctx, a.ID, a.Plan)
+	case "revoke_api_key":
+		return c.RevokeAPIKey(ctx, a.ID, a.Made)
+	case "set_limit":
+		return c.SetLimit(ctx, a.Row)
+	case "list_limits":
+		return c.ListLimits(ctx)
+	case "remove_limit":
+		return map[string]string{"plan": a.Row.Plan}, c.RemoveLimit(ctx, a.Row)
+	case "create_entity_index":
+		x := client.NewEntityIndex{Type: a.Type, Workspace: a.Workspace}
+		err := json.Unmarshal(a.Attributes, &x.Attributes)
+		if err == nil {
+			return c.CreateEntityIndex(ctx, x)
+		}
+		return nil, err
+	case "remove_entity_index":
+		x, names := client.NewEntityIndex{Type: a.Type, Workspace: a.Workspace}, []string{}
+		if err := json.Unmarshal(a.Attributes, &names); err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			x.Attributes = append(x.Attributes, api.IndexAttribute{Name: name})
+		}
+		return c.RemoveEntityIndex(ctx, x)
+	case "audit":
+		return all(c.Audit(ctx, client.AuditQuery{Workspace: a.Workspace, Limit: a.Limit}))
 	}
 	return nil, fmt.Errorf("no call %q", name)
 }

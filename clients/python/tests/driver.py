@@ -20,7 +20,7 @@ import sluice_client as sluice
 def arguments(call: str, args: dict) -> tuple[list, dict]:
     """Convert the arguments in a program to the arguments of a client method."""
     args = dict(args)
-    for name in ("since", "until", "occurred_at"):
+    for name in ("since", "until", "occurred_at", "expires_at"):
         if name in args:
             args[name] = datetime.fromisoformat(args[name].replace("Z", "+00:00"))
     if call in ("create_entity", "create_event"):

@@ -399,6 +399,120 @@ class AsyncClient(Asyncio):
         """
         return await self._drive(lambda e: _jobs.left_files(self._engine, e, id, since))
 
+    # Administration, which needs the scope admin, and a service whose operator has turned it on.
+    # Its objects are those of the API, as dicts.
+
+    async def list_api_keys(
+        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> Page[dict[str, Any]]:
+        """Return a page of API keys, without their secrets."""
+        return await self._run(_routes.list_api_keys(workspace, limit, cursor))
+
+    def api_keys(
+        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> AsyncRecords[dict[str, Any]]:
+        """Iterate over the API keys of all pages."""
+        return AsyncRecords(self, lambda at: _routes.list_api_keys(workspace, limit, at), cursor)
+
+    async def create_api_key(
+        self,
+        scopes: Iterable[str],
+        *,
+        name: str = "",
+        workspace: str | None = None,
+        plan: str | None = None,
+        sources: Iterable[str] | None = None,
+        expires_at: datetime | None = None,
+    ) -> dict[str, Any]:
+        """Make an API key. Its member key has the secret, which nothing returns again.
+
+        Args:
+            scopes: What the key permits.
+            name: What it is for.
+            workspace: Whose records it accesses, by default those of the client's own key.
+            plan: Plan that sets its limits.
+            sources: CIDR blocks from which it is accepted.
+            expires_at: When it expires.
+
+        Raises:
+            UnknownOutcomeError: If the response is lost. The request is not repeated, and a key may
+                exist that nobody can use.
+        """
+        return await self._run(
+            _routes.create_api_key(scopes, name, workspace, plan, sources, expires_at)
+        )
+
+    async def revoke_api_key(self, id: str, *, made: bool = False) -> dict[str, Any]:
+        """Revoke an API key and, with made, those that it made, and those that these made.
+
+        Raises:
+            NotFoundError: If no key has the id.
+        """
+        return await self._run(_routes.revoke_api_key(id, made))
+
+    async def set_api_key_plan(self, id: str, plan: str | None) -> dict[str, Any]:
+        """Give an API key a plan, or take it away with None.
+
+        Raises:
+            NotFoundError: If no key has the id.
+        """
+        return await self._run(_routes.set_api_key_plan(id, plan))
+
+    async def list_limits(self) -> list[dict[str, Any]]:
+        """Return all rows that override limits."""
+        return await self._run(_routes.list_limits())
+
+    async def set_limit(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Set or replace the row of a "cidr", a "key_id" or a "plan"."""
+        return await self._run(_routes.set_limit(row))
+
+    async def remove_limit(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Remove the row of a "cidr", a "key_id" or a "plan"; the rest of row does not matter.
+
+        Raises:
+            NotFoundError: If there is no such row.
+        """
+        return await self._run(_routes.remove_limit(row))
+
+    async def create_entity_index(
+        self,
+        type: str,
+        attributes: Iterable[str | Mapping[str, Any]],
+        *,
+        workspace: str | None = None,
+    ) -> dict[str, Any]:
+        """Declare an index, which the service then builds.
+
+        Args:
+            type: Type of the entities; "" for events, which have one by name.
+            attributes: Names or, for values other than exact texts, objects such as
+                {"name": "born", "value_type": "number"}.
+            workspace: By default that of the client's key.
+        """
+        return await self._run(_routes.create_entity_index(type, attributes, workspace))
+
+    async def remove_entity_index(
+        self, type: str, attributes: Iterable[str], *, workspace: str | None = None
+    ) -> dict[str, Any]:
+        """Remove an index; see create_entity_index.
+
+        Raises:
+            NotFoundError: If there is no such index.
+        """
+        return await self._run(_routes.remove_entity_index(type, attributes, workspace))
+
+    async def list_audit(
+        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> Page[dict[str, Any]]:
+        """Return a page of administrative changes, newest first."""
+        return await self._run(_routes.list_audit(workspace, limit, cursor))
+
+    def audit(
+        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> AsyncRecords[dict[str, Any]]:
+        """Iterate over the administrative changes of all pages, newest first."""
+        return AsyncRecords(self, lambda at: _routes.list_audit(workspace, limit, at), cursor)
+
     async def source(self) -> str:
         """Return the source of the records: the id of the service's data, "/" and the workspace.
 

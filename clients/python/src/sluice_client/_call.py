@@ -131,6 +131,20 @@ class Conditional(Plain[T]):
         return unknown(error) if self._unsure else error
 
 
+@dataclass(kw_only=True)
+class Once(Plain[T]):
+    """A call that is not repeated if it may have been carried out."""
+
+    def read(self, reply: Reply, error: Error | None, parse_float: _json.ParseFloat) -> T:
+        """See Call."""
+        try:
+            return super().read(reply, error, parse_float)
+        except Error as e:
+            if is_unsure(e):
+                raise unknown(e) from e
+            raise
+
+
 def decoded(reply: Reply, decode: Callable[[int, Any], T], parse_float: _json.ParseFloat) -> T:
     """Decode a body. A failure is retryable, like a lost response."""
     try:

@@ -398,6 +398,118 @@ class Client(Blocking):
         """
         return self._drive(lambda e: _jobs.left_files(self._engine, e, id, since))
 
+    # Administration, which needs the scope admin, and a service whose operator has turned it on.
+    # Its objects are those of the API, as dicts.
+
+    def list_api_keys(
+        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> Page[dict[str, Any]]:
+        """Return a page of API keys, without their secrets."""
+        return self._run(_routes.list_api_keys(workspace, limit, cursor))
+
+    def api_keys(
+        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> Records[dict[str, Any]]:
+        """Iterate over the API keys of all pages."""
+        return Records(self, lambda at: _routes.list_api_keys(workspace, limit, at), cursor)
+
+    def create_api_key(
+        self,
+        scopes: Iterable[str],
+        *,
+        name: str = "",
+        workspace: str | None = None,
+        plan: str | None = None,
+        sources: Iterable[str] | None = None,
+        expires_at: datetime | None = None,
+    ) -> dict[str, Any]:
+        """Make an API key. Its member key has the secret, which nothing returns again.
+
+        Args:
+            scopes: What the key permits.
+            name: What it is for.
+            workspace: Whose records it accesses, by default those of the client's own key.
+            plan: Plan that sets its limits.
+            sources: CIDR blocks from which it is accepted.
+            expires_at: When it expires.
+
+        Raises:
+            UnknownOutcomeError: If the response is lost. The request is not repeated, and a key may
+                exist that nobody can use.
+        """
+        return self._run(_routes.create_api_key(scopes, name, workspace, plan, sources, expires_at))
+
+    def revoke_api_key(self, id: str, *, made: bool = False) -> dict[str, Any]:
+        """Revoke an API key and, with made, those that it made, and those that these made.
+
+        Raises:
+            NotFoundError: If no key has the id.
+        """
+        return self._run(_routes.revoke_api_key(id, made))
+
+    def set_api_key_plan(self, id: str, plan: str | None) -> dict[str, Any]:
+        """Give an API key a plan, or take it away with None.
+
+        Raises:
+            NotFoundError: If no key has the id.
+        """
+        return self._run(_routes.set_api_key_plan(id, plan))
+
+    def list_limits(self) -> list[dict[str, Any]]:
+        """Return all rows that override limits."""
+        return self._run(_routes.list_limits())
+
+    def set_limit(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Set or replace the row of a "cidr", a "key_id" or a "plan"."""
+        return self._run(_routes.set_limit(row))
+
+    def remove_limit(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Remove the row of a "cidr", a "key_id" or a "plan"; the rest of row does not matter.
+
+        Raises:
+            NotFoundError: If there is no such row.
+        """
+        return self._run(_routes.remove_limit(row))
+
+    def create_entity_index(
+        self,
+        type: str,
+        attributes: Iterable[str | Mapping[str, Any]],
+        *,
+        workspace: str | None = None,
+    ) -> dict[str, Any]:
+        """Declare an index, which the service then builds.
+
+        Args:
+            type: Type of the entities; "" for events, which have one by name.
+            attributes: Names or, for values other than exact texts, objects such as
+                {"name": "born", "value_type": "number"}.
+            workspace: By default that of the client's key.
+        """
+        return self._run(_routes.create_entity_index(type, attributes, workspace))
+
+    def remove_entity_index(
+        self, type: str, attributes: Iterable[str], *, workspace: str | None = None
+    ) -> dict[str, Any]:
+        """Remove an index; see create_entity_index.
+
+        Raises:
+            NotFoundError: If there is no such index.
+        """
+        return self._run(_routes.remove_entity_index(type, attributes, workspace))
+
+    def list_audit(
+        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> Page[dict[str, Any]]:
+        """Return a page of administrative changes, newest first."""
+        return self._run(_routes.list_audit(workspace, limit, cursor))
+
+    def audit(
+        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> Records[dict[str, Any]]:
+        """Iterate over the administrative changes of all pages, newest first."""
+        return Records(self, lambda at: _routes.list_audit(workspace, limit, at), cursor)
+
     def source(self) -> str:
         """Return the source of the records: the id of the service's data, "/" and the workspace.
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from . import _json, _records
 from ._batch import Batch
-from ._call import Call, Conditional, Plain, Reply
+from ._call import Call, Conditional, Once, Plain, Reply
 from ._errors import Error, date
 from ._records import (
     BatchResult,
@@ -272,6 +272,116 @@ def delete_export_job(id_: str) -> Call[ExportJob]:
     return _post(
         "delete-export-job", "/delete_export_job", _GENERAL, {"id": id_}, _records.export_job
     )
+
+
+def list_api_keys(
+    workspace: str | None, limit: int | None, cursor: str | None
+) -> Call[Page[dict[str, Any]]]:
+    """GET /api_key."""
+    query = {"workspace": workspace, "cursor": cursor}
+    return _list("list-api-key", "/api_key", _GENERAL, query, limit, _same)
+
+
+def create_api_key(
+    scopes: Iterable[str],
+    name: str,
+    workspace: str | None,
+    plan: str | None,
+    sources: Iterable[str] | None,
+    expires_at: datetime | None,
+) -> Call[dict[str, Any]]:
+    """POST /create_api_key."""
+    body = {
+        "scopes": list(scopes),
+        "name": name or None,
+        "workspace": workspace,
+        "plan": plan,
+        "from": None if sources is None else list(sources),
+        "expires_at": _time(expires_at),
+    }
+
+    def decode(_: int, members: Any) -> dict[str, Any]:
+        if "key" not in members:
+            raise ValueError("no key")
+        return _same(members)
+
+    return Once(
+        route="create-api-key",
+        class_=_GENERAL,
+        path="/create_api_key",
+        body=_json.dumps({k: v for k, v in body.items() if v is not None}),
+        decode=decode,
+    )
+
+
+def revoke_api_key(id_: str, made: bool) -> Call[dict[str, Any]]:
+    """POST /revoke_api_key."""
+    body: dict[str, Any] = {"id": id_, "made": True} if made else {"id": id_}
+    return _post("revoke-api-key", "/revoke_api_key", _GENERAL, body, _same)
+
+
+def set_api_key_plan(id_: str, plan: str | None) -> Call[dict[str, Any]]:
+    """POST /set_api_key_plan."""
+    body = {"id": id_, "plan": plan}
+    return _post("set-api-key-plan", "/set_api_key_plan", _GENERAL, body, _same)
+
+
+def list_limits() -> Call[list[dict[str, Any]]]:
+    """GET /limit."""
+
+    def decode(_: int, members: Any) -> list[dict[str, Any]]:
+        return [_same(m) for m in members["data"]]
+
+    return Plain(route="list-limit", class_=_GENERAL, path="/limit", decode=decode)
+
+
+def set_limit(row: Mapping[str, Any]) -> Call[dict[str, Any]]:
+    """POST /set_limit."""
+    return _post("set-limit", "/set_limit", _GENERAL, dict(row), _same)
+
+
+def remove_limit(row: Mapping[str, Any]) -> Call[dict[str, Any]]:
+    """POST /remove_limit."""
+    body = {k: v for k, v in row.items() if k in ("cidr", "key_id", "plan")}
+    return _post("remove-limit", "/remove_limit", _GENERAL, body, _same)
+
+
+def create_entity_index(
+    type_: str, attributes: Iterable[str | Mapping[str, Any]], workspace: str | None
+) -> Call[dict[str, Any]]:
+    """POST /create_entity_index."""
+    fields = [{"name": a} if isinstance(a, str) else dict(a) for a in attributes]
+    body = _index(type_, fields, workspace)
+    return _post("create-entity-index", "/create_entity_index", _GENERAL, body, _same)
+
+
+def remove_entity_index(
+    type_: str, attributes: Iterable[str], workspace: str | None
+) -> Call[dict[str, Any]]:
+    """POST /remove_entity_index."""
+    body = _index(type_, list(attributes), workspace)
+    return _post("remove-entity-index", "/remove_entity_index", _GENERAL, body, _same)
+
+
+def _index(type_: str, attributes: list[Any], workspace: str | None) -> dict[str, Any]:
+    body: dict[str, Any] = {"type": type_, "attributes": attributes}
+    if not type_:
+        body = {"resource": "event"}
+    return body if workspace is None else {**body, "workspace": workspace}
+
+
+def list_audit(
+    workspace: str | None, limit: int | None, cursor: str | None
+) -> Call[Page[dict[str, Any]]]:
+    """GET /audit."""
+    query = {"workspace": workspace, "cursor": cursor}
+    return _list("list-audit", "/audit", _GENERAL, query, limit, _same)
+
+
+def _same(members: Any) -> dict[str, Any]:
+    if not isinstance(members, dict) or not members:
+        raise ValueError("no members")
+    return members
 
 
 @dataclass(kw_only=True)
