@@ -39,7 +39,7 @@ func TestSellAccess(t *testing.T) {
 		}
 		t.Skip("SKIPPED: the commands of docs/sell-access.md need curl")
 	}
-	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key", "LIMITS_MAX_AGE=1s"})
+	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key", "ADMIN_ROUTES=on", "LIMITS_MAX_AGE=1s"})
 	dir := t.TempDir()
 	if err := os.Symlink(program, filepath.Join(dir, "sluice")); err != nil {
 		t.Fatal(err)
@@ -56,6 +56,7 @@ func TestSellAccess(t *testing.T) {
 		{"Change the plan", map[string]int{"has the plan pro": 1, "\npro ": 1, "  acme  ": 1}, "until sluice usage --all-keys | grep -q ',0,3$'; do :; done\n"},
 		{"Write the invoice", map[string]int{",acme,": 1, `,"ACME, contract 1042",pro,0,3`: 1}, "cat usage.csv october.csv\n"},
 		{"End a contract", map[string]int{"was revoked at": 1}, ""},
+		{"The same over HTTP", map[string]int{`"plan":"starter"`: 1, `"plan":"pro"`: 2, `"status":"revoked"`: 1, " revoke-api-key ": 2, " create-api-key ": 3, "command:": 6, " 127.0.0.1 ": 4}, ""},
 	}
 	script := "set -eu\n"
 	for _, section := range sections {
