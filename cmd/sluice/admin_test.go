@@ -83,7 +83,7 @@ func TestAccessIsSoldWithCommandsAndOverHTTP(t *testing.T) {
 	see(send("/remove_limit", `{"plan":"max"}`))
 	see(command("plans", "remove", "pro"))
 
-	trail := command("audit", "list")
+	trail := command("audit")
 	see(trail)
 	see(send("/audit", ""))
 	var all []audit.Record

@@ -56,28 +56,24 @@ func auditCommand(getenv func(string) string) *cobra.Command {
 	o := &storage[audit.Store]{getenv: getenv, what: "audit records", variable: auditVariable, logicalID: "AuditTable", openDir: openAuditDir, openTable: openAuditTable}
 	var workspace string
 	var limit int
-	list := &cobra.Command{
-		Use:   "list [--workspace NAME] [--limit N]",
-		Short: "List the newest changes of keys, limits and indexes",
-		Example: `  sluice audit list
-  sluice audit list --workspace acme --json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireValues(cmd, "workspace"); err != nil {
-				return err
-			}
-			if limit < 1 {
-				return usageError("--limit must be at least 1")
-			}
-			return listAudit(cmd, o, audit.Query{Workspace: workspace, All: workspace == ""}, limit)
-		},
-	}
-	list.Flags().StringVar(&workspace, "workspace", "", "only changes in this workspace; plans and limits are in none")
-	list.Flags().IntVar(&limit, "limit", 50, "how many changes to list")
-	return o.command("audit", "Show who changed keys, limits and indexes",
+	cmd := o.command("audit [--workspace NAME] [--limit N]", "Show who changed keys, limits and indexes",
 		`Show who changed which API keys, limits, plans and indexes, over HTTP or with a command,
-when and from where. The trail has the changes of a year. A change whose result is
-"intended" may have been made: what made it was stopped.`, list)
+when and from where, newest first. The trail has the changes of a year. A change whose
+result is "intended" may have been made: what made it was stopped.`)
+	cmd.Example = `  sluice audit
+  sluice audit --workspace acme --json`
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := requireValues(cmd, "workspace"); err != nil {
+			return err
+		}
+		if limit < 1 {
+			return usageError("--limit must be at least 1")
+		}
+		return listAudit(cmd, o, audit.Query{Workspace: workspace, All: workspace == ""}, limit)
+	}
+	cmd.Flags().StringVar(&workspace, "workspace", "", "only changes in this workspace; plans and limits are in none")
+	cmd.Flags().IntVar(&limit, "limit", 50, "how many changes to list")
+	return cmd
 }
 
 func listAudit(cmd *cobra.Command, o *storage[audit.Store], q audit.Query, limit int) error {
