@@ -24,7 +24,7 @@ SAM_READY := $(call ready,sam)
 SAM := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0 MAKEFLAGS= MAKELEVEL= .cache/sam/bin/sam
 
 # Maximum size of a function's zip file, in bytes. The dashboard's also contains the importer.
-MOST_ZIPPED   := 4500000
+MOST_ZIPPED   := 4700000
 MOST_IMPORTER := 1900000
 
 # Prints what is skipped, and fails if CI is set.
