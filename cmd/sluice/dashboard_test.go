@@ -179,6 +179,9 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	if browsertest.Eval[bool](tab, visible("usage-form")+" !== undefined") {
 		t.Error("a key without the scope operator can ask for the usage of others")
 	}
+	if got := browsertest.Eval[string](tab, `document.getElementById('verdict').textContent`); got != "Yes The quota of 20,000 import calls this month is used up." {
+		t.Errorf("near the limit: %s", got)
+	}
 	tab.Audit("usage-of-key")
 
 	open("", answers{"/event": problem(403, "address_blocked", "the operator has blocked your address")}, visible("records-notice"))

@@ -21,6 +21,26 @@ const meters = [
   { key: 'requests', name: 'Busiest route', of: (s) => Math.max(0, ...Object.values(s.requests)) },
 ];
 
+const levelOf = (share) => (share >= 1 ? 'full' : share >= nearLimit ? 'near' : 'far');
+
+/** Returns what was used of a limit per second, as { share, full, text }. */
+function useOfLimit({ name, limit, peak, full }) {
+  const most = peak > 0 ? `The peak in the last 60 seconds was ${number(peak)} of ${number(limit)} a second (${name}).` : 'Nothing was used in the last 60 seconds.';
+  return { share: Math.min(1, peak / limit), full, text: peak >= limit ? `A limit was reached in ${number(full)} of the last 60 seconds (${name}).` : most };
+}
+
+/** Returns what was used in a day and a month, which have a limit only if there is a quota. */
+const quotasOf = ({ day, month }) => [['Today', day], ['This month', month]].filter(([, period]) => period).flatMap(([when, period]) => [
+  { when, noun: 'records read', used: period.records, limit: period.limits.records },
+  { when, noun: 'import calls', used: period.imports, limit: period.limits.imports },
+]);
+
+/** Returns what was used of a quota. One that is used up matters more than any limit per second. */
+function useOfQuota({ when, noun, used, limit }) {
+  const of = `${number(limit)} ${noun} ${when.toLowerCase()}`;
+  return { share: Math.min(1, used / limit), full: Infinity, text: used >= limit ? `The quota of ${of} is used up.` : `${number(used)} of ${of}.` };
+}
+
 /** Returns whose usage is counted, as a user would enter it: an IP address, or key:<id>. */
 const nameOf = (usage) => usage.counted.replace(/^address:/, '');
 
@@ -87,17 +107,13 @@ class Usage {
   #take(usage) {
     this.last = { ...usage, seconds: this.#collect(usage) };
     const { seconds, limits } = this.last;
-    const uses = meters.map(({ key, name, of }) => ({ name: name.toLowerCase(), limit: limits[key], ...summary(seconds.map(of), limits[key]) }));
-    const share = (use) => Math.min(1, use.peak / use.limit);
-    const top = uses.toSorted((a, b) => share(b) - share(a) || b.full - a.full)[0];
-    const level = share(top) === 1 ? 'full' : share(top) >= nearLimit ? 'near' : 'far';
-    const most = `The peak in the last 60 seconds was ${number(top.peak)} of ${number(top.limit)} a second (${top.name}).`;
-    const [short, long] = {
-      full: ['Yes', `A limit was reached in ${number(top.full)} of the last 60 seconds (${top.name}).`],
-      near: ['Close', most],
-      far: ['No', top.peak > 0 ? most : 'Nothing was used in the last 60 seconds.'],
-    }[level];
-    this.#judge(level, short, `${nameOf(usage) === this.own ? '' : `${nameOf(usage)}: `}${long}`);
+    const uses = [
+      ...quotasOf(usage).filter(({ limit }) => limit).map(useOfQuota),
+      ...meters.map(({ key, name, of }) => useOfLimit({ name: name.toLowerCase(), limit: limits[key], ...summary(seconds.map(of), limits[key]) })),
+    ];
+    const top = uses.toSorted((a, b) => b.share - a.share || b.full - a.full)[0];
+    const level = levelOf(top.share);
+    this.#judge(level, { full: 'Yes', near: 'Close', far: 'No' }[level], `${nameOf(usage) === this.own ? '' : `${nameOf(usage)}: `}${top.text}`);
     draw();
   }
 
@@ -173,17 +189,15 @@ function WhoseUsage() {
 }
 
 /** What was used today and this month, with the quotas if there are any. */
-const Quotas = ({ usage: { day, month } }) => html`<section class="card" id="usage-sums" aria-labelledby="quotas-title">
+const Quotas = ({ usage: sums }) => html`<section class="card" id="usage-sums" aria-labelledby="quotas-title">
   <h2 id="quotas-title">Today and this month</h2>
-  <div class="quotas">${[['Today', day, 'day'], ['This month', month, 'month']].flatMap(([title, period, unit]) => [['records', 'records read'], ['imports', 'import calls']].map(([key, noun]) => {
-    const used = period[key];
-    const limit = period.limits?.[key] ?? period.limits?.[`${key}_per_${unit}`];
+  <div class="quotas">${quotasOf(sums).map(({ when, noun, used, limit }) => {
     const share = limit ? used / limit : 0;
-    return html`<div class="quota" data-level=${share >= 1 ? 'full' : share >= nearLimit ? 'near' : 'far'}>
-      <p><span>${title}</span> <strong>${number(used)}</strong> ${limit ? `of ${number(limit)} ${noun}` : noun}</p>
-      ${limit && html`<progress max="100" value=${Math.min(100, 100 * share)} aria-label=${`${title}: ${noun}`} />`}
+    return html`<div class="quota" data-level=${levelOf(share)}>
+      <p><span>${when}</span> <strong>${number(used)}</strong> ${limit ? `of ${number(limit)} ${noun}` : noun}</p>
+      ${limit && html`<progress max="100" value=${Math.min(100, 100 * share)} aria-label=${`${when}: ${noun}`} />`}
     </div>`;
-  }))}</div>
+  })}</div>
   <p class="hint">Days and months begin at midnight UTC.</p>
 </section>`;
 
