@@ -16,7 +16,7 @@ func TestSchemathesis(t *testing.T) {
 	tester := child.Cached(t, "schemathesis/bin/schemathesis")
 	requireProgram(t, tester, "run: make schemathesis")
 	dir := t.TempDir()
-	s := startIn(t, []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"})
+	s := startIn(t, []string{"AUTH_MODE=api-key", "ADMIN_ROUTES=on", "DATA_DIR=" + dir, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"})
 	cmd := exec.CommandContext(t.Context(), tester, "run", s.url+"/openapi.yaml",
 		"--header", "Authorization: Bearer "+createKey(t, []string{"DATA_DIR=" + dir}, "--scope", "import,export,dashboard"),
 		"--checks", "all", "--exclude-checks", "positive_data_acceptance,negative_data_rejection",
