@@ -25,9 +25,8 @@ type (
 	AuditRecord = audit.Record
 )
 
-// NewAPIKey says what a new key may do. Only Scopes is required. What the key in Config may give, the
-// documentation of the service says; what goes beyond that is an [*Error] with the code
-// "beyond_own_rights".
+// NewAPIKey says what a new key may do. Only Scopes is required. If the key in Config may not give that,
+// the call fails with an [*Error] with the code "beyond_own_rights".
 type NewAPIKey struct {
 	Name      string         `json:"name,omitzero"`
 	Workspace string         `json:"workspace,omitzero"` // by default that of the key in Config
@@ -104,7 +103,7 @@ func (c *Client) ListLimits(ctx context.Context) ([]Limit, error) {
 
 // SetLimit sets or replaces the row of a CIDR block, an API key or a plan, whichever l names.
 func (c *Client) SetLimit(ctx context.Context, l Limit) (stored Limit, err error) {
-	err = c.change(ctx, route{"set-limit", http.MethodPost, classGeneral}, "/set_limit", l, &required{"updated_at", &stored})
+	_, err = c.change(ctx, route{"set-limit", http.MethodPost, classGeneral}, "/set_limit", l, &required{"updated_at", &stored})
 	return stored, err
 }
 
@@ -116,7 +115,8 @@ func (c *Client) RemoveLimit(ctx context.Context, l Limit) error {
 		KeyID string       `json:"key_id,omitzero"`
 		Plan  string       `json:"plan,omitzero"`
 	}{l.CIDR, l.KeyID, l.Plan}
-	return c.change(ctx, route{"remove-limit", http.MethodPost, classGeneral}, "/remove_limit", of, &of)
+	_, err := c.change(ctx, route{"remove-limit", http.MethodPost, classGeneral}, "/remove_limit", of, &of)
+	return err
 }
 
 // NewEntityIndex declares an index of the entities of a type, or of events by name.
@@ -134,7 +134,7 @@ func (c *Client) CreateEntityIndex(ctx context.Context, x NewEntityIndex) (decla
 	for i := range x.Attributes {
 		x.Attributes[i].ValueType = cmp.Or(x.Attributes[i].ValueType, "text")
 	}
-	err = c.change(ctx, route{"create-entity-index", http.MethodPost, classGeneral}, "/create_entity_index", x, &required{"state", &declared})
+	_, err = c.change(ctx, route{"create-entity-index", http.MethodPost, classGeneral}, "/create_entity_index", x, &required{"state", &declared})
 	return declared, err
 }
 
@@ -151,7 +151,7 @@ func (c *Client) RemoveEntityIndex(ctx context.Context, x NewEntityIndex) (remov
 		Type       string          `json:"type,omitzero"`
 		Attributes []string        `json:"attributes,omitzero"`
 	}{x.Workspace, x.Resource, x.Type, names}
-	err = c.change(ctx, route{"remove-entity-index", http.MethodPost, classGeneral}, "/remove_entity_index", of, &required{"state", &removed})
+	_, err = c.change(ctx, route{"remove-entity-index", http.MethodPost, classGeneral}, "/remove_entity_index", of, &required{"state", &removed})
 	return removed, err
 }
 
@@ -175,12 +175,4 @@ func (c *Client) Audit(ctx context.Context, q AuditQuery) iter.Seq2[AuditRecord,
 		q.Cursor = cursor
 		return c.ListAudit(ctx, q)
 	})
-}
-
-func (c *Client) change(ctx context.Context, r route, path string, body, out any) error {
-	text, err := encode(body)
-	if err == nil {
-		_, err = c.do(ctx, call{route: r, path: path, body: text}, out)
-	}
-	return err
 }

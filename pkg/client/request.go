@@ -76,11 +76,15 @@ func getOne[T any](ctx context.Context, c *Client, r route, path, id string) (on
 }
 
 func (c *Client) post(ctx context.Context, r route, path string, body, out any) (status int, err error) {
+	return c.change(ctx, r, path, body, &required{"id", out})
+}
+
+func (c *Client) change(ctx context.Context, r route, path string, body, out any) (status int, err error) {
 	k := call{route: r, path: path}
 	if k.body, err = encode(body); err != nil {
 		return 0, err
 	}
-	return c.do(ctx, k, &required{"id", out})
+	return c.do(ctx, k, out)
 }
 
 // created is false if the record already existed.
