@@ -84,8 +84,8 @@ func start(b *testing.B, endpoint, program string, env ...string) time.Duration 
 	b.Helper()
 	begin := time.Now()
 	i, err := lambdatest.Run(program, append([]string{
-		"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint, "EXPORT_FILE_DAYS=1", "EXPORT_JOBS_BUCKET=bucket",
-		"COUNTERS_TABLE=counters", "LIMITS_TABLE=limits", "ENTITIES_TABLE=entities", "EVENTS_TABLE=events", "EXPORT_JOBS_TABLE=jobs", "ERASURE_JOBS_TABLE=erasures"}, env...)...)
+		"AUTH_MODE=api-key", "ADMIN_ROUTES=on", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint, "EXPORT_FILE_DAYS=1", "EXPORT_JOBS_BUCKET=bucket",
+		"COUNTERS_TABLE=counters", "LIMITS_TABLE=limits", "KEYS_TABLE=keys", "AUDIT_TABLE=audit", "ENTITIES_TABLE=entities", "EVENTS_TABLE=events", "EXPORT_JOBS_TABLE=jobs", "ERASURE_JOBS_TABLE=erasures"}, env...)...)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -102,25 +102,23 @@ func (d Decision) Remaining() int64 {
 // tightest returns the count with the least remaining, of a refusal only among those that the request
 // exceeds. In a tie, the one with the longest period wins, then the one with the smallest limit. A quota
 // of which nothing is known is not considered.
-func (d Decision) tightest() Count {
-	candidates := func(also func(Count) bool) (some []Count) {
-		for _, c := range d.Counts {
-			if also(c) && (!c.Unknown || c.Rule.Period == Second || !c.fits()) {
-				some = append(some, c)
-			}
+func (d Decision) tightest() (tightest Count) {
+	exceeds := func(c Count) bool { return !c.fits() }
+	refused := !d.Allowed && slices.ContainsFunc(d.Counts, exceeds)
+	first := true
+	for _, c := range d.Counts {
+		if c.fits() && (refused || c.Unknown && c.Rule.Period != Second) {
+			continue
 		}
-		return some
+		if first || c.compare(tightest) < 0 {
+			tightest, first = c, false
+		}
 	}
-	var among []Count
-	if !d.Allowed {
-		among = candidates(func(c Count) bool { return !c.fits() })
-	}
-	if len(among) == 0 {
-		among = candidates(func(Count) bool { return true })
-	}
-	return slices.MinFunc(among, func(a, b Count) int {
-		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), cmp.Compare(b.Rule.Period, a.Rule.Period), cmp.Compare(a.Rule.Limit, b.Rule.Limit))
-	})
+	return tightest
+}
+
+func (c Count) compare(other Count) int {
+	return cmp.Or(cmp.Compare(c.remaining(), other.remaining()), cmp.Compare(other.Rule.Period, c.Rule.Period), cmp.Compare(c.Rule.Limit, other.Rule.Limit))
 }
 
 // Quota returns the count of the quota that the request exceeds, of several the one that ends last. ok is
