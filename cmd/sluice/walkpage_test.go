@@ -57,10 +57,13 @@ func (w *keyWalk) view(id string) {
 	w.press(kb.Enter)
 }
 
+// begin starts to count the keys and the time of a step.
+func (w *keyWalk) begin() { w.keys, w.since = 0, time.Now() }
+
 // did logs how many keys and how long a step took.
 func (w *keyWalk) did(step string) {
 	w.t.Logf("%-28s %3d keys, %.1f s", step, w.keys, time.Since(w.since).Seconds())
-	w.keys, w.since = 0, time.Now()
+	w.begin()
 }
 
 // With only the keyboard, a support person finds somebody by a part of an address, corrects a value,
@@ -88,7 +91,7 @@ func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.activeElement.id === 'key'`)
 	tab.Press(createKey(t, s.env, "--scope", "dashboard,export,import,erase"), kb.Enter)
 	tab.Wait(visible("records") + ` && ` + textOf("find-hint") + `.includes('person email')`)
-	w.since = time.Now()
+	w.begin()
 
 	w.shortcut("/")
 	w.press("ada@", kb.Enter)
@@ -151,4 +154,66 @@ func dashboardWalk(t *testing.T, b *browsertest.Browser) {
 	if got := browsertest.Eval[string](tab, everything); strings.Contains(got, "example-org") {
 		t.Errorf("after signing out, the page has %s", got)
 	}
+}
+
+// With only the keyboard, an analyst filters the customers by an indexed attribute, chooses the columns,
+// and exports a spreadsheet.
+func analystWalk(t *testing.T, b *browsertest.Browser) {
+	s := startWithPeople(t)
+	seedPage(t, s)
+	var people []string
+	for i := range 40 {
+		people = append(people, fmt.Sprintf(`{"id":"p%02d","type":"person","attributes":{"email":"p%02d@%s","price":%d.5,"plan":"pro"}}`, i, i, []string{"example.com", "example.org"}[i%2], i))
+	}
+	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/upsert_entities", `{"entities":[`+strings.Join(people, ",")+`]}`)
+	s.stop(t)
+	s = startIn(t, append(s.env, "AUTH_MODE=api-key"), s.args...)
+	tab := b.Tab(t, browsertest.Desktop)
+	w := &keyWalk{t: t, tab: tab}
+	signIn(tab, s, "", createKey(t, s.env, "--scope", "dashboard,export"))
+	tab.Wait(`document.querySelectorAll('#records tbody tr').length === 12 && ` + textOf("find-hint") + `.includes('person email')`)
+	w.begin()
+
+	w.to("resource")
+	w.press(kb.ArrowRight)
+	tab.Wait(`document.querySelectorAll('#records tbody tr').length === 25`)
+	w.to("Filter")
+	w.press(kb.Enter)
+	w.to("records-type")
+	w.press("person")
+	w.to("condition price")
+	w.press("12.5", kb.Enter)
+	tab.Wait(`document.querySelectorAll('#records tbody tr').length === 1`)
+	w.press(kb.Enter)
+	w.to("operator price")
+	w.press("at l")
+	w.to("records-show")
+	w.press(kb.Enter)
+	tab.Wait(`document.querySelectorAll('#records tbody tr').length === 25 && document.querySelector('#records tbody th').textContent === 'p12'`)
+	w.did("filter")
+
+	w.to("Columns")
+	w.press(kb.Enter)
+	w.to("attributes.email")
+	w.press(" ")
+	tab.Wait(`[...document.querySelectorAll('#records thead th')].map((th) => th.textContent).sort().join() === 'Changed,Id,plan,price'`)
+	w.press(kb.Escape)
+	w.did("choose columns")
+
+	w.view("nav-exports")
+	tab.Wait(visible("exports-empty"))
+	w.to("export")
+	w.press(kb.ArrowRight)
+	w.to("format")
+	w.press(kb.ArrowRight)
+	w.to("type")
+	w.press("person", kb.Enter)
+	tab.Wait(`document.querySelector('#exports [data-status=succeeded] .job-facts')?.textContent.startsWith('40 records')`)
+	download := tab.DownloadInto(t.TempDir())
+	w.to("Download")
+	w.press(kb.Enter)
+	if file := download(); strings.Count(read(t, file.Path), "\r\n") != 41 {
+		t.Errorf("the spreadsheet %s has %q", file.Name, read(t, file.Path))
+	}
+	w.did("export a spreadsheet")
 }

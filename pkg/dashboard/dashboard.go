@@ -1,6 +1,6 @@
 // Package dashboard contains the web page for finding records, watching limits, starting large
-// exports and importing files. It is plain HTML, CSS and JavaScript, and a WebAssembly program
-// that reads files as "sluice import" does.
+// exports, importing files and administration. It is plain HTML, CSS and JavaScript, and a
+// WebAssembly program that reads files as "sluice import" does.
 //
 // The page calls the API and loads its own files by relative URLs, so it works under any stage
 // or domain. It must comply with the Content-Security-Policy that package httpapi sends with
@@ -36,6 +36,10 @@ var parts = []string{
 	"importfile.js", "importsetup.js", "importreport.js", "importsend.js", "importer.js", "app.js",
 }
 
+// adminParts make up admin.js, which the page loads when somebody opens a view of administration. The
+// first one imports what the others use of app.js, and the last one has the views.
+var adminParts = []string{"admin/page.js", "admin/panel.js", "admin/keys.js", "admin/newkey.js", "admin/limits.js", "admin/indexes.js", "admin/audit.js", "admin/views.js"}
+
 // libraries are the files of other projects with which app.js begins, unchanged.
 var libraries = []string{"preact-10.29.8.js", "preact-hooks-10.29.8.js", "htm-3.1.1.js"}
 
@@ -63,6 +67,7 @@ func Files() map[string][]byte {
 func FilesWith(built fs.FS) map[string][]byte {
 	assets := []asset{
 		{"app.js", script()},
+		{"admin.js", joined(adminParts)},
 		{"style.css", read("page/style.css")},
 		{"icon.svg", read("page/icon.svg")},
 	}
@@ -101,7 +106,12 @@ func script() []byte {
 	for _, name := range libraries {
 		all = append(all, fmt.Appendf(nil, "(function () {\n%s\n}).call(globalThis);", read("page/vendor/"+name)))
 	}
-	for _, name := range parts {
+	return bytes.Join(append(all, joined(parts)), []byte("\n"))
+}
+
+func joined(names []string) []byte {
+	var all [][]byte
+	for _, name := range names {
 		all = append(all, read("page/"+name))
 	}
 	return bytes.Join(all, []byte("\n"))

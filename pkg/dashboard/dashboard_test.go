@@ -12,16 +12,20 @@ import (
 	"testing/fstest"
 )
 
-func TestAppHasEveryPartOnce(t *testing.T) {
-	names, err := fs.Glob(embedded, "page/*.js")
-	if err != nil {
-		t.Fatal(err)
+func TestTheScriptsHaveEveryPartOnce(t *testing.T) {
+	var names []string
+	for _, pattern := range []string{"page/*.js", "page/admin/*.js"} {
+		found, err := fs.Glob(embedded, pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range found {
+			names = append(names, strings.TrimPrefix(name, "page/"))
+		}
 	}
-	for i := range names {
-		names[i] = path.Base(names[i])
-	}
-	if sorted := slices.Sorted(slices.Values(parts)); !slices.Equal(sorted, names) {
-		t.Errorf("app.js consists of %v, want %v", sorted, names)
+	slices.Sort(names)
+	if sorted := slices.Sorted(slices.Values(slices.Concat(parts, adminParts))); !slices.Equal(sorted, names) {
+		t.Errorf("the scripts consist of %v, want %v", sorted, names)
 	}
 	if last := parts[len(parts)-1]; last != "app.js" {
 		t.Errorf("the last part is %s, but app.js starts the page", last)
@@ -53,7 +57,7 @@ var built = fstest.MapFS{"importer.wasm.gz": {Data: []byte("program")}, "wasm_ex
 func TestThePageNamesItsAssetsByTheirVersion(t *testing.T) {
 	files := FilesWith(built)
 	for name := range files {
-		if name != Page && !strings.Contains(string(files[Page]), `"dashboard/`+name+`"`) {
+		if name != Page && path.Base(name) != "admin.js" && !strings.Contains(string(files[Page]), `"dashboard/`+name+`"`) {
 			t.Errorf("the page does not load %s", name)
 		}
 	}

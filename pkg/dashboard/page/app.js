@@ -25,16 +25,40 @@ const exporter = new Exports(denied);
 const records = new Records(denied, new RecordPane(denied));
 const importer = new Importer(denied);
 
+/** A view whose script the browser loads when the view is opened for the first time. */
+function later(name) {
+  let loaded;
+  const panel = {
+    async show(options) {
+      try {
+        loaded ??= (await import('./admin.js')).adminViews[name];
+      } catch {
+        report(name, new ApiError({ detail: 'this part of the page could not be loaded' }), { stopped: true, retry: () => location.reload() }); // a browser does not load a script again that has failed
+        return;
+      }
+      if (view.panel === panel) loaded.panel.show(options);
+    },
+    leave: () => loaded?.panel.leave(),
+    stop: () => loaded?.panel.stop(),
+  };
+  return { name, panel, admin: true, needs: 'dashboard', component: () => (loaded ? html`<${loaded.component} />` : html`<${Notice} of=${name} /><${Skeleton} rows=${8} />`) };
+}
+
 /**
  * The views, by their names in the URL. Each has a panel with the methods show, which shows what the
  * URL says, and stop, which discards everything; leave is called when another view is shown. needs
- * is the scope without which the view is hidden.
+ * is the scope without which the view is hidden. Those of administration share an entry in the
+ * navigation.
  */
 const views = [
   { name: 'records', title: 'Records', icon: 'table-2', needs: 'export', panel: records, component: RecordsView },
   { name: 'import', title: 'Import', icon: 'upload', needs: 'import', panel: importer, component: ImportView },
   { name: 'exports', title: 'Exports', icon: 'download', needs: 'export', panel: exporter, component: ExportsView },
   { name: 'usage', title: 'Usage', icon: 'gauge', needs: 'dashboard', panel: usage, component: UsageView },
+  { title: 'API keys', ...later('keys') },
+  { title: 'Plans and limits', ...later('limits') },
+  { title: 'Indexes', ...later('indexes') },
+  { title: 'Audit trail', ...later('audit') },
 ];
 
 /** The view that is shown. */
@@ -46,7 +70,7 @@ const allowed = () => views.filter(({ needs }) => caller.scopes.includes(needs))
 function follow({ focus = true } = {}) {
   const possible = allowed();
   const wanted = readQuery().view;
-  const next = possible.find(({ name }) => name === wanted) ?? (wanted && views.some(({ name }) => name === wanted) ? possible.at(-1) : possible[0]);
+  const next = possible.find(({ name }) => name === wanted) ?? (wanted && views.some(({ name }) => name === wanted) ? possible.findLast(({ admin }) => !admin) : possible[0]);
   const other = next !== view;
   if (other) view.panel.leave?.();
   view = next;
@@ -67,8 +91,14 @@ function addView({ name, title, component }) {
   fill(body, component);
 }
 
+/** The entries of the navigation. */
+const entries = () => [...allowed().filter(({ admin }) => !admin), { name: 'keys', title: 'Admin', icon: 'key-round', admin: true }];
+
+/** Returns the query of a link to a view. */
+const viewQuery = (name) => ({ view: name === 'records' ? '' : name });
+
 const Navigation = () => html`
-  <ul>${allowed().map(({ name, title, icon }) => html`<li key=${name}><${Link} id=${`nav-${name}`} query=${{ view: name === 'records' ? '' : name }} aria-current=${name === view.name ? 'page' : undefined}>
+  <ul>${entries().map(({ name, title, icon, admin }) => html`<li key=${name}><${Link} id=${`nav-${admin ? 'admin' : name}`} query=${viewQuery(name)} aria-current=${name === view.name ? 'page' : admin && view.admin ? 'true' : undefined}>
     <${Icon} name=${icon} /><span>${title}</span>${name === 'usage' && usage.verdict.level !== 'far' && usage.verdict.level !== 'unknown' && html`<span class="dot" data-level=${usage.verdict.level}><span class="unseen">${usage.verdict.level === 'full' ? 'limit reached' : 'near the limit'}</span></span>`}<//></li>`)}</ul>`;
 
 const FindHint = () => findHint();
@@ -237,3 +267,10 @@ views.forEach(addView);
 for (const [id, component] of [['nav', Navigation], ['account', Account], ['find-hint', FindHint], ['notices', () => html`<${Waiting} /><${HiddenParts} />`]]) fill($(id), component);
 setInterval(draw, 60_000); // times are shown relative to now
 open();
+
+// What admin.js uses.
+export {
+  $, ApiError, Button, Command, Copy, Empty, Fact, Field, Icon, Link, Notice, Poller, Segments, Skeleton, Stored, Time, Zone,
+  amendQuery, announce, call, caller, changesBetween, commandOf, count, curlCommand, denied, draw, failureText, finalText, follow, html, insist, instant,
+  moveTo, number, plain, readQuery, report, sentence, session, toInput, toUTC, useEffect, useLayoutEffect, useRef, useState, view, viewQuery, views, visibleJSON, withQuery,
+};

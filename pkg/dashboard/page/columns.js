@@ -87,7 +87,7 @@ function ColumnMenu({ resource, records }) {
     <summary class="button quiet"><${Icon} name="columns-3" />Columns</summary>
     <div class="sheet">
       <ol>${rows.map(({ key, name, attribute }) => html`<li key=${key}>
-        <label class="check"><input type="checkbox" checked=${keys.includes(key)} onChange=${() => choose(keys.includes(key) ? keys.filter((k) => k !== key) : [...keys, key])} />
+        <label class="check"><input type="checkbox" name=${key} checked=${keys.includes(key)} onChange=${() => choose(keys.includes(key) ? keys.filter((k) => k !== key) : [...keys, key])} />
           <span class=${attribute ? 'mono' : ''}><${Stored} text=${name} /></span></label>
         ${keys.includes(key) && html`<span class="moves">
           <button type="button" class="bare" aria-label=${`Move ${name} to the left`} onClick=${() => move(key, -1)}><${Icon} name="chevron-up" /></button>

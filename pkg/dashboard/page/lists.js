@@ -74,7 +74,7 @@ const listOf = ({ resource, order }) => lists[resource][order] ?? indexedList;
 
 /** Returns the parameters of a list that a query has, without those that only say which record is open. */
 function listQuery(query) {
-  const { find, id, of, new: made, for: whose, view, address, ...rest } = query;
+  const { find, id, of, new: made, for: whose, view, address, workspace, by, thing, ...rest } = query;
   return rest;
 }
 
