@@ -47,7 +47,7 @@ var adminCases = []testCase{
 			do("remove_limit", `{"row":`+row1+`}`, `{"plan":"pro"}`),
 			do("create_entity_index", `{"type":"person","attributes":[{"name":"email","value_type":"text","fold":true}]}`, index1),
 			do("remove_entity_index", `{"type":"person","attributes":["email"],"workspace":"acme"}`, index1),
-			do("audit", `{"limit":2}`, `[`+audit1+`]`),
+			do("audit", `{"by":"key:2b7x","of":"plan:","limit":2}`, `[`+audit1+`]`),
 		},
 		script: []scripted.Exchange{
 			{Request: "POST /set_limit", Body: row1, Status: 200, Reply: row1},
@@ -55,7 +55,7 @@ var adminCases = []testCase{
 			{Request: "POST /remove_limit", Body: `{"plan":"pro"}`, Status: 200, Reply: `{"plan":"pro"}`},
 			{Request: "POST /create_entity_index", Body: `{"type":"person","attributes":[{"name":"email","value_type":"text","fold":true}]}`, Status: 201, Reply: index1},
 			{Request: "POST /remove_entity_index", Body: `{"workspace":"acme","type":"person","attributes":["email"]}`, Status: 200, Reply: index1},
-			{Request: "GET /audit?limit=2", Status: 200, Reply: `{"data":[` + audit1 + `],"next_cursor":null}`},
+			{Request: "GET /audit?by=key%3A2b7x&limit=2&of=plan%3A", Status: 200, Reply: `{"data":[` + audit1 + `],"next_cursor":null}`},
 		},
 	},
 }

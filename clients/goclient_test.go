@@ -98,6 +98,8 @@ type arguments struct {
 	Sources   []netip.Prefix `json:"sources"`
 	ExpiresAt time.Time      `json:"expires_at"`
 	Made      bool           `json:"made"`
+	By        string         `json:"by"`
+	Of        string         `json:"of"`
 	Row       client.Limit   `json:"row"`
 }
 
@@ -269,7 +271,7 @@ func admin(ctx context.Context, c *client.Client, name string, a arguments) (any
 		}
 		return c.RemoveEntityIndex(ctx, x)
 	case "audit":
-		return all(c.Audit(ctx, client.AuditQuery{Workspace: a.Workspace, Limit: a.Limit}))
+		return all(c.Audit(ctx, client.AuditQuery{Workspace: a.Workspace, By: a.By, Of: a.Of, Limit: a.Limit}))
 	}
 	return nil, fmt.Errorf("no call %q", name)
 }

@@ -133,7 +133,7 @@ func adminSteps(t *testing.T, keys keyring) []step {
 		{"remove-entity-index", "POST", "/remove_entity_index", `{"type":"robot","attributes":["a"]}`, 200, `"state":"removing"`},
 		{"remove-entity-index", "POST", "/remove_entity_index", `{"type":"robot","attributes":["b"]}`, 404, `"code":"not_found"`},
 		{"list-audit", "GET", "/audit?limit=1", "", 200, `"result":"done"`},
-		{"list-audit", "GET", "/audit?workspace=mine", "", 200, `"action":"remove-entity-index"`},
+		{"list-audit", "GET", "/audit?workspace=mine&by=key:&of=index:", "", 200, `"action":"remove-entity-index"`},
 		{"revoke-api-key", "POST", "/revoke_api_key", `{"id":"` + id + `","made":true}`, 200, `"status":"revoked"`},
 		{"revoke-api-key", "POST", "/revoke_api_key", `{"id":"aaaaaaaaaaaa"}`, 404, `"code":"not_found"`},
 	}

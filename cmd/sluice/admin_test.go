@@ -83,6 +83,9 @@ func TestAccessIsSoldWithCommandsAndOverHTTP(t *testing.T) {
 	see(send("/remove_limit", `{"plan":"max"}`))
 	see(command("plans", "remove", "pro"))
 
+	if got := command("audit", "--by", "key:", "--of", "plan:", "--limit", "1"); strings.Count(got, `"at":`) != 1 || !strings.Contains(got, "remove-limit") {
+		t.Errorf("the last change of a plan over HTTP: %s", got)
+	}
 	trail := command("audit")
 	see(trail)
 	see(send("/audit", ""))

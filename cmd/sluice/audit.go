@@ -54,24 +54,29 @@ func userName() string {
 
 func auditCommand(getenv func(string) string) *cobra.Command {
 	o := &storage[audit.Store]{getenv: getenv, what: "audit records", variable: auditVariable, logicalID: "AuditTable", openDir: openAuditDir, openTable: openAuditTable}
-	var workspace string
+	var q audit.Query
 	var limit int
-	cmd := o.command("audit [--workspace NAME] [--limit N]", "Show who changed keys, limits and indexes",
+	cmd := o.command("audit [--workspace NAME] [--by WHO] [--of WHAT] [--limit N]", "Show who changed keys, limits and indexes",
 		`Show who changed which API keys, limits, plans and indexes, over HTTP or with a command,
 when and from where, newest first. The trail has the changes of a year. A change whose
 result is "intended" may have been made: what made it was stopped.`)
 	cmd.Example = `  sluice audit
+  sluice audit --of key:7m3kq2xw9abc
+  sluice audit --by command: --of plan:
   sluice audit --workspace acme --json`
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := requireValues(cmd, "workspace"); err != nil {
+		if err := requireValues(cmd, "workspace", "by", "of"); err != nil {
 			return err
 		}
 		if limit < 1 {
 			return usageError("--limit must be at least 1")
 		}
-		return listAudit(cmd, o, audit.Query{Workspace: workspace, All: workspace == ""}, limit)
+		q.All = q.Workspace == ""
+		return listAudit(cmd, o, q, limit)
 	}
-	cmd.Flags().StringVar(&workspace, "workspace", "", "only changes in this workspace; plans and limits are in none")
+	cmd.Flags().StringVar(&q.Workspace, "workspace", "", "only changes in this workspace; plans and limits are in none")
+	cmd.Flags().StringVar(&q.By, "by", "", "only changes by whom begins with this, such as key:7m3kq2xw9abc or command:")
+	cmd.Flags().StringVar(&q.Of, "of", "", "only changes of what begins with this, such as plan: or index:person.email")
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many changes to list")
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,7 +34,7 @@ type Record struct {
 	By        string          `json:"by"`        // key:<id>, command:<user>, or anyone if API keys are off
 	From      string          `json:"from"`      // the address of a request, or the machine of a command
 	Action    string          `json:"action"`    // the name of the route, such as create-api-key, also for a command
-	Of        string          `json:"of"`        // what is changed, such as key:7m3kq2xw9abc, 192.0.2.0/24, plan:pro or index:person(email)
+	Of        string          `json:"of"`        // what is changed, such as key:7m3kq2xw9abc, 192.0.2.0/24, plan:pro or index:person.email
 	Old       json.RawMessage `json:"old"`       // what it was, or null
 	New       json.RawMessage `json:"new"`       // what it is now, or null
 	Result    Result          `json:"result"`
@@ -44,8 +45,14 @@ type Record struct {
 type Query struct {
 	Workspace string // "" for those without a workspace, unless All is set
 	All       bool   // records of all workspaces, and those without
+	By, Of    string // with what these members of the records begin; "" for any
 	Limit     int
 	Cursor    record.Cursor // Next of the previous page, or ""
+}
+
+// Selects reports whether q selects r.
+func (q Query) Selects(r Record) bool {
+	return (q.All || r.Workspace == q.Workspace) && strings.HasPrefix(r.By, q.By) && strings.HasPrefix(r.Of, q.Of)
 }
 
 // Store keeps records for Keep. It is safe for concurrent use.
@@ -53,7 +60,8 @@ type Store interface {
 	// Put adds a record, or replaces the one with the same id and workspace.
 	Put(ctx context.Context, r Record) error
 
-	// List returns a page of records. One that was put a moment ago may be missing.
+	// List returns a page of records. One that was put a moment ago may be missing. With By or Of,
+	// a page can be short, or even empty, although others follow.
 	List(ctx context.Context, q Query) (record.Page[Record], error)
 }
 

@@ -50,14 +50,22 @@ func (s *Audit) Put(ctx context.Context, r audit.Record) error {
 	})
 }
 
+// List implements audit.Store. A page ends when the records that it leaves out reach
+// record.MaxPassedBytes.
 func (s *Audit) List(ctx context.Context, q audit.Query) (page record.Page[audit.Record], err error) {
 	err = s.file.view(ctx, "list audit records", func(b *bbolt.Bucket) error {
+		passed := 0
 		for id, value := range scan(b, "", string(q.Cursor), false) {
 			r, err := decode[audit.Record](value)
 			switch {
 			case err != nil:
 				return err
-			case string(id) == string(q.Cursor) || !q.All && r.Workspace != q.Workspace:
+			case string(id) == string(q.Cursor):
+			case !q.Selects(r):
+				if passed += len(value); passed >= record.MaxPassedBytes {
+					page.Next = record.Cursor(id)
+					return nil
+				}
 			case len(page.Records) == q.Limit:
 				page.Next = record.Cursor(page.Records[q.Limit-1].ID)
 				return nil

@@ -159,13 +159,14 @@ func (c *Client) RemoveEntityIndex(ctx context.Context, x NewEntityIndex) (remov
 // caller's workspace or, with the scope operator, all.
 type AuditQuery struct {
 	Workspace string
+	By, Of    string // with what these members of the records begin; empty for any
 	Limit     int    // per page, 1 to 200; 0 for the service's default, 50
 	Cursor    string // NextCursor of the previous page; empty for the first page
 }
 
 // ListAudit returns one page of administrative changes.
 func (c *Client) ListAudit(ctx context.Context, q AuditQuery) (Page[AuditRecord], error) {
-	return getPage[AuditRecord](ctx, c, route{"list-audit", http.MethodGet, classGeneral}, "/audit", values("workspace", q.Workspace, "cursor", q.Cursor), q.Limit)
+	return getPage[AuditRecord](ctx, c, route{"list-audit", http.MethodGet, classGeneral}, "/audit", values("workspace", q.Workspace, "by", q.By, "of", q.Of, "cursor", q.Cursor), q.Limit)
 }
 
 // Audit iterates over the administrative changes of all pages. It ends after the first error, which it

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -24,6 +25,7 @@ type AuditClient interface {
 //	workspace   S  partition key; "*service" for a record without a workspace
 //	id          S  sort key, also of the index by_time
 //	all         S  partition key of the index by_time, always "all"
+//	by, of      S  those members of the record, for filters
 //	record      S  JSON
 //	expires_at  N  Unix time in seconds, for the TTL
 type Audit struct {
@@ -49,7 +51,7 @@ func (s *Audit) Put(ctx context.Context, r audit.Record) error {
 	}
 	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: attributeValues{
 		"workspace": text(cmp.Or(r.Workspace, serviceChanges)), "id": text(r.ID), "all": text("all"),
-		"record": text(string(body)), "expires_at": number(r.At.Time().Add(audit.Keep).Unix()),
+		"by": text(r.By), "of": text(r.Of), "record": text(string(body)), "expires_at": number(r.At.Time().Add(audit.Keep).Unix()),
 	}})
 	if err != nil {
 		return storeError("put audit record", err)
@@ -57,7 +59,8 @@ func (s *Audit) Put(ctx context.Context, r audit.Record) error {
 	return nil
 }
 
-// List implements audit.Store with a query of the table or, for all workspaces, of its index.
+// List implements audit.Store with a query of the table or, for all workspaces, of its index. It reads
+// records that By and Of do not select, too, up to record.MaxPassedBytes for a page.
 func (s *Audit) List(ctx context.Context, q audit.Query) (record.Page[audit.Record], error) {
 	workspace := cmp.Or(q.Workspace, serviceChanges)
 	in := &dynamodb.QueryInput{
@@ -69,6 +72,16 @@ func (s *Audit) List(ctx context.Context, q audit.Query) (record.Page[audit.Reco
 	if q.All {
 		in.IndexName, in.ExpressionAttributeNames["#partition"] = aws.String("by_time"), "all"
 		in.ExpressionAttributeValues[":partition"] = text("all")
+	}
+	var filters []string
+	for name, beginning := range map[string]string{"by": q.By, "of": q.Of} {
+		if beginning != "" {
+			filters = append(filters, fmt.Sprintf("begins_with(#%s, :%s)", name, name))
+			in.ExpressionAttributeNames["#"+name], in.ExpressionAttributeValues[":"+name] = name, text(beginning)
+		}
+	}
+	if len(filters) > 0 {
+		in.FilterExpression = aws.String(strings.Join(filters, " AND "))
 	}
 	if q.Cursor != "" {
 		in.KeyConditionExpression = aws.String("#partition = :partition AND id < :before")

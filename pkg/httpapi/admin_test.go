@@ -539,6 +539,21 @@ func TestTheAuditTrail(t *testing.T) {
 	if got := show(list(operator, "")); got != acme+limits+made {
 		t.Errorf("of all workspaces:\n%s\nwant\n%s", got, acme+limits+made)
 	}
+	for query, want := range map[string]string{
+		"?by=key:" + adminKey.ID:    made,
+		"?of=plan:":                 limits,
+		"?of=" + of + "&by=command": "",
+		"?of=" + of + "&limit=1":    strings.SplitAfter(acme, "\n")[0],
+	} {
+		if got := show(list(operator, query)); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", query, got, want)
+		}
+	}
+	for _, query := range []string{"?by=", "?of=" + strings.Repeat("x", 601), "?of=%ff"} {
+		if resp := a.send(t, operator, "GET", "/audit"+query, ""); resp.StatusCode != 400 {
+			t.Errorf("%.20s: %d", query, resp.StatusCode)
+		}
+	}
 	if got := show(list(operator, "?workspace=acme&limit=1")); got != strings.SplitAfter(acme, "\n")[0] {
 		t.Errorf("the newest of one: %s", got)
 	}

@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"fmt"
+	"unicode/utf8"
+
 	"sluice/pkg/access"
 	"sluice/pkg/audit"
 	"sluice/pkg/ratelimit"
@@ -21,9 +24,9 @@ func (s *service) audited(r *request, what audit.Record, old any, change func() 
 
 // listAudit also serves a caller without the scope operator, who sees the records of its workspace.
 func listAudit(s *service, r *request) (response, error) {
-	p := parseQuery(r, "limit", "cursor", "workspace")
+	p := parseQuery(r, "limit", "cursor", "workspace", "by", "of")
 	workspace := p.filter("workspace", access.CheckWorkspace)
-	q := audit.Query{Limit: p.limit(maxPageLength)}
+	q := audit.Query{Limit: p.limit(maxPageLength), By: p.filter("by", checkBeginning), Of: p.filter("of", checkBeginning)}
 	q.Cursor = p.cursor(r).Store
 	if err := p.err(); err != nil {
 		return response{}, err
@@ -35,4 +38,14 @@ func listAudit(s *service, r *request) (response, error) {
 	q.All = q.Workspace == ""
 	found, err := s.stores.Audit.List(r.Context(), q)
 	return listResponse(r, found, cursor{Filters: p.filters.Encode()}, err)
+}
+
+// maxBeginning is more than audit.Record.Of can have, in characters.
+const maxBeginning = 600
+
+func checkBeginning(text string) error {
+	if n := utf8.RuneCountInString(text); !utf8.ValidString(text) || n < 1 || n > maxBeginning {
+		return fmt.Errorf("must have 1 to %d characters in UTF-8", maxBeginning)
+	}
+	return nil
 }

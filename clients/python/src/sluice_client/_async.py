@@ -502,16 +502,38 @@ class AsyncClient(Asyncio):
         return await self._run(_routes.remove_entity_index(type, attributes, workspace))
 
     async def list_audit(
-        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+        self,
+        *,
+        workspace: str | None = None,
+        by: str | None = None,
+        of: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
     ) -> Page[dict[str, Any]]:
-        """Return a page of administrative changes, newest first."""
-        return await self._run(_routes.list_audit(workspace, limit, cursor))
+        """Return a page of administrative changes, newest first.
+
+        Args:
+            workspace: By default that of the client's key or, with the scope operator, all.
+            by: Only changes by whom begins with this, such as "key:7m3kq2xw9abc" or "command:".
+            of: Only changes of what begins with this, such as "plan:" or "index:person.email".
+            limit: The maximum number of changes.
+            cursor: next_cursor of the previous page.
+        """
+        return await self._run(_routes.list_audit(workspace, by, of, limit, cursor))
 
     def audit(
-        self, *, workspace: str | None = None, limit: int | None = None, cursor: str | None = None
+        self,
+        *,
+        workspace: str | None = None,
+        by: str | None = None,
+        of: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
     ) -> AsyncRecords[dict[str, Any]]:
-        """Iterate over the administrative changes of all pages, newest first."""
-        return AsyncRecords(self, lambda at: _routes.list_audit(workspace, limit, at), cursor)
+        """Iterate over the administrative changes of all pages, newest first; see list_audit."""
+        return AsyncRecords(
+            self, lambda at: _routes.list_audit(workspace, by, of, limit, at), cursor
+        )
 
     async def source(self) -> str:
         """Return the source of the records: the id of the service's data, "/" and the workspace.

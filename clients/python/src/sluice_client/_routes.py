@@ -371,10 +371,10 @@ def _index(type_: str, attributes: list[Any], workspace: str | None) -> dict[str
 
 
 def list_audit(
-    workspace: str | None, limit: int | None, cursor: str | None
+    workspace: str | None, by: str | None, of: str | None, limit: int | None, cursor: str | None
 ) -> Call[Page[dict[str, Any]]]:
     """GET /audit."""
-    query = {"workspace": workspace, "cursor": cursor}
+    query = {"workspace": workspace, "by": by, "of": of, "cursor": cursor}
     return _list("list-audit", "/audit", _GENERAL, query, limit, _same)
 
 
