@@ -14,6 +14,7 @@ import (
 
 // functions/internal/bootstrap sends the same requests through the adapter of functions.
 func TestNoRequestCostsMuch(t *testing.T) {
+	attack.SparePools(t)
 	g := newGuarded(t)
 	key := strings.TrimPrefix(g.key(t, "mine", access.Scopes()...), "Bearer ")
 	g.opts.Logger = slog.New(slog.DiscardHandler)

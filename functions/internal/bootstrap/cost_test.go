@@ -17,6 +17,7 @@ import (
 
 // API Gateway accepts 10 KB of headers with the request line.
 func TestNoEventCostsMuch(t *testing.T) {
+	attack.SparePools(t)
 	s := newService(t)
 	key, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now().Add(-time.Hour))
 	s.opts.AccessOff, s.opts.Logger = false, slog.New(slog.DiscardHandler)

@@ -58,12 +58,21 @@ func (r Request) Event() events.APIGatewayV2HTTPRequest {
 	return ev
 }
 
+// SparePools lets the garbage collector, which empties pools, run only when the heap is large, until
+// the test ends. Tests that call Check must call it first, and must not be parallel.
+func SparePools(t *testing.T) {
+	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(256<<20)
+	t.Cleanup(func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	})
+}
+
 // Check sends a request, and fails the test if it makes the service allocate or send more bytes
 // than is allowed: perHeaderByte for each byte of the headers and the request line. prepare returns
 // a function that sends it, and returns the status and the body of the response.
 func (r Request) Check(t *testing.T, perHeaderByte int, prepare func(Request) func() (status int, body string)) {
 	t.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the garbage collector empties pools
 	const maxHeaders = 16 << 10
 	headers := len(r.target)
 	for name, values := range r.header {

@@ -61,6 +61,15 @@ var bomb = sync.OnceValue(func() string { return zip(strings.Repeat("[", 50<<20)
 
 // objects returns bodies of about n bytes that are no batches.
 func objects(n int) map[string]string {
+	if made[n] == nil {
+		made[n] = makeObjects(n)
+	}
+	return made[n]
+}
+
+var made = make(map[int]map[string]string)
+
+func makeObjects(n int) map[string]string {
 	return map[string]string{
 		"nothing": "", "zeros": strings.Repeat("\x00", n), "spaces": strings.Repeat(" ", n),
 		"open arrays": strings.Repeat("[", n), "open objects": strings.Repeat(`{"":`, n/4),
