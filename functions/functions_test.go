@@ -60,7 +60,7 @@ func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deploym
 		t.Fatal(err)
 	}
 	d.env = []string{
-		"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
+		"AUTH_MODE=none", "KEYS_TABLE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
 		"COUNTERS_TABLE=" + d.counters, "LIMITS_TABLE=" + d.limits, "ENTITIES_TABLE=" + d.entities, "EVENTS_TABLE=" + d.events,
 	}
 	return d
@@ -355,6 +355,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	d := deploy(t, dynamolocal.Endpoint(t))
 	keys := d.guard(t)
 	mine := "Bearer " + keys.create(t, "mine", access.Scopes()...)
+	keys.createLike(t, access.Key{Workspace: "mine", Plan: "another", Scopes: []access.Scope{access.Export}}) // whose usage is listed
 	d.index(t, "mine", "found", "a", "b", "c", "d")
 	d.index(t, "mine", "", "name")
 	exports := dynamolocal.Table(t, "ExportJobsTable")

@@ -91,6 +91,7 @@ func stepsOf(t *testing.T, mine string, bucket *s3Proxy) []step {
 		{"delete-export-job", "POST", "/delete_export_job", `{"id":"done"}`, 200, `"download_url":null`},
 		{"usage", "GET", "/usage", "", 200, `"requests":{"`},
 		{"usage", "GET", "/usage?address=2001:db8::1", "", 200, `"address":"2001:db8::/64"`},
+		{"usage", "GET", "/usage?identities=month", "", 200, `"identities":{"period":"month"`},
 		{"usage", "GET", "/usage?address=here", "", 400, `"code":"invalid_parameter"`},
 		{"dashboard", "GET", "/dashboard", "", 200, "<!doctype html>"},
 		{"dashboard", "GET", "/dashboard/0123456789abcdef/app.js", "", 200, "class ApiError"},

@@ -125,6 +125,7 @@ func TestDashboard(t *testing.T) {
 		"the page waits while a limit is used up":     dashboardWaitsOutALimit,
 		"the page recovers after a service restart":   dashboardOutlivesTheService,
 		"the page shows the usage of another address": dashboardShowsAnotherAddress,
+		"operators see who uses the most":             dashboardShowsWhoUsesTheMost,
 		"polling backs off":                           dashboardPollsPolitely,
 		"users sign in and out":                       dashboardSignsIn,
 		"the page works with only a keyboard":         dashboardByKeyboard,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/access"
 	"sluice/pkg/bolt"
@@ -19,10 +18,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-const (
-	monthLayout  = "2006-01"
-	monthReaders = 8 // keys whose usage is read at once
-)
+const monthLayout = "2006-01"
 
 type usageStorage = storage[ratelimit.UsageStore]
 
@@ -113,19 +109,15 @@ func usedInMonth(ctx context.Context, counters ratelimit.UsageStore, keys []acce
 			used = append(used, keyMonth{Month: month.Format(monthLayout), Workspace: k.Workspace, KeyID: k.ID, Name: k.Name, Plan: k.Plan})
 		}
 	}
-	routes := []ratelimit.Route{{Class: ratelimit.Export}, {Class: ratelimit.Import}} // all routes of a class share a ledger
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(monthReaders)
-	for i := range used {
-		group.Go(func() error {
-			use, err := ratelimit.Usage(ctx, counters, ratelimit.KeyIdentity(used[i].KeyID), routes, ratelimit.WindowAt(end)-1)
-			if err == nil {
-				used[i].Records, used[i].Imports = use.Month.Records, use.Month.Imports
-			}
-			return err
-		})
+	identities := make([]string, len(used))
+	for i, u := range used {
+		identities[i] = ratelimit.KeyIdentity(u.KeyID)
 	}
-	return used, group.Wait()
+	sums, err := counters.Sums(ctx, identities, ratelimit.Month, ratelimit.WindowAt(end)-1)
+	for i, identity := range identities {
+		used[i].Records, used[i].Imports = sums[identity].Records, sums[identity].Imports
+	}
+	return used, err
 }
 
 func writeMonth(out io.Writer, used []keyMonth) error {

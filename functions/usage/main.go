@@ -3,4 +3,4 @@ package main
 
 import "sluice/functions/internal/bootstrap"
 
-func main() { bootstrap.Start("usage", bootstrap.Usage) }
+func main() { bootstrap.Start("usage", bootstrap.Usage, bootstrap.Keys) }

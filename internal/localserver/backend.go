@@ -79,7 +79,7 @@ func openEmbedded(dir string, clock entity.Clock) (*backend, error) {
 	indexes := newIndexes(s.Indexes, index.Keepers{Entities: s.Entities, Events: s.Events}, s.Indexed)
 	b := &backend{
 		counters: counters, keys: s.Keys, limits: s.Limits, exportJobs: s.ExportJobs, erasureJobs: s.ErasureJobs,
-		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, Keys: s.Keys, LimitRows: s.Limits, Declarations: s.Indexes, Audit: s.Audit, BatchWriters: httpapi.MaxBatch},
+		stores: httpapi.Stores{Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Usage: counters, Minute: counters, Keys: s.Keys, LimitRows: s.Limits, Declarations: s.Indexes, Audit: s.Audit, BatchWriters: httpapi.MaxBatch},
 		erasures: func(jobs *job.Runner) erasurejob.Requester {
 			return erasurejob.Queuing{Requester: s.Erasures, Jobs: jobs}
 		},

@@ -93,6 +93,42 @@ type Usage struct {
 	Day     *UsagePeriod  `json:"day,omitzero"`   // UTC day; nil of an address
 	Month   *UsagePeriod  `json:"month,omitzero"` // calendar month in UTC; nil of an address
 	Caller  Caller        `json:"caller"`
+
+	// Identities is set only if the query asks for it.
+	Identities *UsageIdentities `json:"identities,omitzero"`
+}
+
+// UsageIdentities lists who has used the most, or was refused the most.
+type UsageIdentities struct {
+	Period   string          `json:"period"`        // "minute", "day" or "month"
+	Start    int64           `json:"start"`         // Unix time at which the period began
+	Data     []IdentityUsage `json:"data,omitzero"` // nil if the service cannot tell
+	LeftOut  int             `json:"left_out"`      // how many more have used something
+	Complete bool            `json:"complete"`      // false if there are more keys than the service reads
+
+	// RefusalsQuery says where refusals are, if Data has none.
+	RefusalsQuery *SavedQuery `json:"refusals_query,omitzero"`
+}
+
+// IdentityUsage is what an address or API key has used. A day and a month have neither requests nor
+// refusals.
+type IdentityUsage struct {
+	Counted   string   `json:"counted"`            // "address:…" or "key:…"
+	Name      string   `json:"name,omitzero"`      // of a key, like the next two
+	Workspace string   `json:"workspace,omitzero"` //
+	Plan      string   `json:"plan,omitzero"`      //
+	Action    string   `json:"action"`             // as in Usage
+	Records   int64    `json:"records"`
+	Imports   int64    `json:"imports"`
+	Requests  *int64   `json:"requests"`
+	Refused   *int64   `json:"refused"` // requests refused by a limit or a block
+	Share     *float64 `json:"share"`   // largest share of a limit in the busiest second or, of a day or month, of a quota; nil without a quota
+}
+
+// SavedQuery is a saved query of CloudWatch Logs Insights.
+type SavedQuery struct {
+	Name string `json:"name"`
+	URL  string `json:"url"` // of the console in which to run it
 }
 
 // UsagePeriod is the usage of an API key in a day or a month.

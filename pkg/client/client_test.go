@@ -213,8 +213,30 @@ func TestUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 		u, err := c.Usage(t.Context(), address)
-		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Counted:address:a Address:a Action:observe Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}] Day:<nil> Month:<nil> Caller:{Workspace:w KeyID:<nil> Scopes:[dashboard]}}" {
+		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Counted:address:a Address:a Action:observe Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}] Day:<nil> Month:<nil> Caller:{Workspace:w KeyID:<nil> Scopes:[dashboard]} Identities:<nil>}" {
 			t.Errorf("%q: %s, %v", address, got, err)
+		}
+	}
+}
+
+func TestUsageOfAll(t *testing.T) {
+	t.Parallel()
+	for sort, target := range map[string]string{"": "/usage?identities=minute", "refused": "/usage?identities=minute&sort=refused"} {
+		c, err := client.New("http://service", client.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if got := r.Method + " " + r.URL.RequestURI(); got != "GET "+target {
+				t.Errorf("%q: the client requests %s", sort, got)
+			}
+			return respond(200, `{"counted":"address:a","identities":{"period":"minute","start":9,"data":[{"counted":"key:k","name":"n","workspace":"w","action":"limit","records":1,"imports":2,"requests":3,"refused":4,"share":0.5}],"left_out":7,"complete":true}}`), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := c.UsageOfAll(t.Context(), "minute", sort)
+		if err != nil || list.Period != "minute" || list.LeftOut != 7 || !list.Complete || len(list.Data) != 1 {
+			t.Fatalf("%q: %+v, %v", sort, list, err)
+		}
+		if u := list.Data[0]; u.Counted != "key:k" || u.Workspace != "w" || *u.Requests != 3 || *u.Refused != 4 || *u.Share != 0.5 {
+			t.Errorf("%q: %+v", sort, u)
 		}
 	}
 }

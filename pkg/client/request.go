@@ -30,13 +30,17 @@ func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
 	return document, err
 }
 
-// Types of the result of Client.Usage. Package api describes their fields.
+// Types of the results of Client.Usage and Client.UsageOfAll. Package api describes their fields.
 type (
 	Usage       = api.Usage
 	UsageLimits = api.UsageLimits
 	UsageSecond = api.UsageSecond
 	UsagePeriod = api.UsagePeriod
 	UsageQuotas = api.UsageQuotas
+
+	UsageIdentities = api.UsageIdentities
+	IdentityUsage   = api.IdentityUsage
+	SavedQuery      = api.SavedQuery
 )
 
 // Usage returns what an address or API key has used in the last 60 seconds; the most recent
@@ -50,6 +54,17 @@ func (c *Client) Usage(ctx context.Context, identity string) (u Usage, err error
 	}
 	_, err = c.do(ctx, call{route: route{"usage", http.MethodGet, classGeneral}, path: "/usage", query: query}, &u)
 	return u, err
+}
+
+// UsageOfAll returns who has used the most in the last minute, the UTC day or the calendar month. period is
+// "minute", "day" or "month". sort says what comes first if it is highest: "share", the default, "records",
+// "imports" or, only of a minute, "requests" or "refused". The caller's key needs the scope operator.
+func (c *Client) UsageOfAll(ctx context.Context, period, sort string) (UsageIdentities, error) {
+	var u struct {
+		Identities UsageIdentities `json:"identities"`
+	}
+	_, err := c.do(ctx, call{route: route{"usage", http.MethodGet, classGeneral}, path: "/usage", query: values("identities", period, "sort", sort)}, &required{"identities", &u})
+	return u.Identities, err
 }
 
 // getPage returns a page of at most limit records. If limit is 0, the page size is up to the pacer

@@ -30,7 +30,7 @@ var embedded embed.FS
 // one scope, like the files of a Go package. The last one starts the page.
 var parts = []string{
 	"lib.js", "format.js", "api.js", "time.js", "poll.js", "route.js", "ui.js", "notice.js", "caller.js", "values.js",
-	"chart.js", "usage.js", "job.js", "exports.js",
+	"chart.js", "identities.js", "usage.js", "job.js", "exports.js",
 	"lists.js", "find.js", "columns.js", "table.js", "filters.js", "records.js",
 	"edit.js", "conflict.js", "erase.js", "pane.js", "record.js",
 	"importfile.js", "importsetup.js", "importreport.js", "importsend.js", "importer.js", "app.js",

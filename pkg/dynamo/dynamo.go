@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -32,6 +34,10 @@ type getter interface {
 
 type querier interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+}
+
+type batchGetter interface {
+	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 }
 
 type updater interface {
@@ -87,6 +93,33 @@ func getItem[R any](ctx context.Context, client getter, table string, key attrib
 	}
 	r, err = decode(out.Item)
 	return r, true, err
+}
+
+const maxBatchGet = 100
+
+// unreadWait is the upper bound of the random wait before batchGet asks for unread keys again. DynamoDB
+// leaves keys unread if their items exceed 16 MB or the table is throttled.
+const unreadWait = 100 * time.Millisecond
+
+// batchGet returns the items of at most maxBatchGet different keys, those that exist, in no particular
+// order.
+func batchGet(ctx context.Context, client batchGetter, table string, keys []attributeValues, consistent bool) (items []attributeValues, err error) {
+	unread := types.KeysAndAttributes{Keys: keys, ConsistentRead: &consistent}
+	for {
+		out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: unread}})
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, out.Responses[table]...)
+		if unread = out.UnprocessedKeys[table]; len(unread.Keys) == 0 {
+			return items, nil
+		}
+		select {
+		case <-time.After(rand.N(unreadWait)):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // scanItems returns records in no particular order.

@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/index"
@@ -22,7 +19,7 @@ type EntitiesClient interface {
 	getter
 	querier
 	updater
-	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	batchGetter
 }
 
 // EntitiesConfig tunes Entities. Its zero value is ready to use.
@@ -89,12 +86,6 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 	return c.Entity, err
 }
 
-const maxBatchGet = 100
-
-// unreadWait is the upper bound of the random wait before GetEach retries unread keys. DynamoDB
-// leaves keys unread if their items exceed 16 MB or the table is throttled.
-const unreadWait = 100 * time.Millisecond
-
 // GetEach implements entity.Store with strongly consistent reads.
 func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) (map[string]entity.Change, error) {
 	const op = "get entities"
@@ -104,26 +95,16 @@ func (s *Entities) GetEach(ctx context.Context, workspace string, ids []string) 
 	}
 	found := make(map[string]entity.Change)
 	for keys := range slices.Chunk(slices.Collect(maps.Values(unique)), maxBatchGet) {
-		for unread := (types.KeysAndAttributes{Keys: keys, ConsistentRead: aws.Bool(true)}); ; {
-			out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{s.table: unread}})
-			if err != nil {
-				return nil, storeError(op, err)
-			}
-			changes, err := each(out.Responses[s.table], changeFromItem)
-			if err != nil {
-				return nil, err
-			}
-			for _, c := range changes {
-				found[c.ID] = c
-			}
-			if unread = out.UnprocessedKeys[s.table]; len(unread.Keys) == 0 {
-				break
-			}
-			select {
-			case <-time.After(rand.N(unreadWait)):
-			case <-ctx.Done():
-				return nil, record.UnavailableError(op, ctx.Err())
-			}
+		items, err := batchGet(ctx, s.client, s.table, keys, true)
+		if err != nil {
+			return nil, storeError(op, err)
+		}
+		changes, err := each(items, changeFromItem)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range changes {
+			found[c.ID] = c
 		}
 	}
 	return found, nil

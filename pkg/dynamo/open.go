@@ -68,7 +68,7 @@ func OpenCounters(client CountersClient, getenv func(string) string) (*Counters,
 	return open("COUNTERS_TABLE", getenv, func(table string) (*Counters, error) { return NewCounters(client, table) })
 }
 
-func OpenUsage(client querier, getenv func(string) string) (*Usage, error) {
+func OpenUsage(client UsageClient, getenv func(string) string) (*Usage, error) {
 	return open("COUNTERS_TABLE", getenv, func(table string) (*Usage, error) { return NewUsage(client, table) })
 }
 

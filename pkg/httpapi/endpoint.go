@@ -132,10 +132,18 @@ func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
 		r.write(w, r.problem(panicked(v)))
 	}
 	release(r.buffer)
+	if e.stores.Minute != nil && r.refused() {
+		e.refusals.Add(r.subject.Identity, r.decision.Window)
+	}
 	e.logRequest(ctx, r)
 	if e.Observe != nil {
 		e.Observe(r.observed())
 	}
+}
+
+// refused reports whether a limit or a block has refused the request.
+func (r *request) refused() bool {
+	return r.subject.Identity != "" && (r.log.status == http.StatusTooManyRequests || r.decision.Blocked)
 }
 
 // identify finds out which client sent the request, and refreshes the rows of limits.

@@ -44,9 +44,10 @@ type Stores struct {
 	ExportFiles   exportjob.Downloads // nil if links lead elsewhere
 	ExportDeleter exportjob.Deleter
 	Usage         ratelimit.UsageStore
-	Keys          access.Manager       // for the routes that manage keys
-	LimitRows     ratelimit.RowManager // for the routes that manage limits, and reads what was just written
-	Declarations  index.Store          // for the routes that declare indexes
+	Minute        ratelimit.MinuteStore // nil if other processes serve requests too
+	Keys          access.Manager        // for the routes that manage keys
+	LimitRows     ratelimit.RowManager  // for the routes that manage limits, and reads what was just written
+	Declarations  index.Store           // for the routes that declare indexes
 	Audit         audit.Store
 	Dashboard     map[string][]byte // index.html and its assets, by path below /dashboard
 	OpenAPI       []byte            // contents of openapi.yaml
@@ -66,6 +67,7 @@ type Options struct {
 	Writable     func() error               // returns an error if the disk is not writable; unset if the stores are not on a local disk
 	Fits         func(body []byte) bool     // reports whether a response with this body can be sent; unset if every response can
 	Observe      func(Observed)             // called after each request; may be unset
+	LogsConsole  string                     // URL of CloudWatch Logs Insights; "" if the log is elsewhere
 	Logger       *slog.Logger               // gets one line per request; slog.Default by default
 	Now          func() time.Time           // for record times and usage; time.Now by default
 }
@@ -81,6 +83,7 @@ type API struct {
 type service struct {
 	limiter   *ratelimit.Limiter
 	stores    Stores
+	refusals  ratelimit.Refusals               // only with Stores.Minute
 	dashboard atomic.Pointer[map[string]*file] // Stores.Dashboard, or the files of the last SetDashboard
 	openAPI   *file                            // Stores.OpenAPI
 	paths     func() paths                     // of all functions, built on first use

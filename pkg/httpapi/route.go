@@ -106,7 +106,7 @@ func Routes() []Route {
 		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Export, cancelExportJob, "ExportJobs", maxBodyBytes},
 		{"delete-export-job", http.MethodPost, "/delete_export_job", ratelimit.General, access.Erase, deleteExportJob, "ExportJobs ExportDeleter", maxBodyBytes},
 		{"list-entity-index", http.MethodGet, "/entity_index", ratelimit.General, access.Export, listEntityIndex, "Indexes", 0},
-		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, "Usage", 0},
+		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, "Usage Keys", 0},
 		{"dashboard", http.MethodGet, "/", ratelimit.General, access.Public, getRoot, "Dashboard", 0},
 		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, getDashboard, "Dashboard", 0},
 		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, getDashboard, "Dashboard", 0},

@@ -47,6 +47,7 @@ func withRows(t *testing.T, counters ratelimit.Store, store ratelimit.RowStore) 
 	if usage, ok := counters.(ratelimit.UsageStore); ok {
 		a.stores.Usage = usage
 	}
+	a.stores.Minute, _ = counters.(ratelimit.MinuteStore)
 	return a
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -11,52 +12,80 @@ import (
 	"sluice/pkg/record"
 )
 
-// getUsage responds with the usage of the last 60 seconds, and of a key also that of the day and the
-// month. By default, that is the usage of the identity by which the caller is counted. An operator can
-// name another identity in the query, with the parameter address (an IP address, or a prefix such as
-// 2001:db8::/64) or with the parameter key (the id of an API key).
-func getUsage(s *service, r *request) (response, error) {
-	p := parseQuery(r, "address", "key")
-	address, subject := r.client, r.subject
+// usageQuery says whose usage is wanted. An operator can name another identity than the caller's, with the
+// parameter address (an IP address, or a prefix such as 2001:db8::/64) or with the parameter key (the id
+// of an API key), and can ask for all identities.
+type usageQuery struct {
+	address    *netip.Prefix // nil for that of the caller
+	key        string        // "" for none
+	identities identitiesQuery
+}
+
+func parseUsageQuery(s *service, r *request) (q usageQuery, err error) {
+	p := parseQuery(r, "address", "key", "identities", "sort")
 	if p.values.Has("address") {
-		var err error
-		address, err = ratelimit.ParseAddress(strings.TrimSuffix(p.values.Get("address"), "/"+strconv.Itoa(s.IPv6Prefix)), s.IPv6Prefix)
+		address, err := ratelimit.ParseAddress(strings.TrimSuffix(p.values.Get("address"), "/"+strconv.Itoa(s.IPv6Prefix)), s.IPv6Prefix)
 		if err != nil {
 			p.wrong.Add("address", "must be an IPv4 or IPv6 address")
 		}
-		subject = s.subject(ratelimit.Caller{Address: address})
+		q.address = &address
 	}
 	if p.values.Has("key") {
-		if !access.IsID(p.values.Get("key")) {
+		if q.key = p.values.Get("key"); !access.IsID(q.key) {
 			p.wrong.Add("key", "must be the id of an API key")
-		} else if p.values.Has("address") {
+		} else if q.address != nil {
 			p.wrong.Add("key", "cannot be combined with address")
 		}
 	}
+	q.identities = p.identities()
 	if err := p.err(); err != nil {
-		return response{}, err
+		return q, err
 	}
 	if len(p.values) > 0 {
-		if err := r.require(access.Operator); err != nil {
-			return response{}, err
-		}
+		err = r.require(access.Operator)
 	}
-	if p.values.Has("key") {
-		of := ratelimit.Caller{KeyID: p.values.Get("key")}
-		if s.Access != nil {
-			k, err := s.Access.Counted(r.Context(), of.KeyID)
-			if err != nil {
-				return response{}, record.UnavailableError("usage", err)
-			}
-			of = ratelimit.Caller{KeyID: k.ID, Plan: k.Plan}
-		}
-		subject = s.subject(of)
+	return q, err
+}
+
+// usageSubject returns who is counted for the address or key of a query; by default, the caller.
+func (s *service) usageSubject(r *request, q usageQuery) (ratelimit.Subject, error) {
+	switch {
+	case q.address != nil:
+		return s.subject(ratelimit.Caller{Address: *q.address}), nil
+	case q.key == "":
+		return r.subject, nil
 	}
-	use, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, s.limitedRoutes(), ratelimit.WindowAt(s.Now()))
+	of := ratelimit.Caller{KeyID: q.key}
+	if s.Access != nil {
+		k, err := s.Access.Counted(r.Context(), of.KeyID)
+		if err != nil {
+			return ratelimit.Subject{}, record.UnavailableError("usage", err)
+		}
+		of = ratelimit.Caller{KeyID: k.ID, Plan: k.Plan}
+	}
+	return s.subject(of), nil
+}
+
+// getUsage responds with the usage of the last 60 seconds, and of a key also that of the day and the
+// month.
+func getUsage(s *service, r *request) (response, error) {
+	q, err := parseUsageQuery(s, r)
+	if err != nil {
+		return response{}, err
+	}
+	subject, err := s.usageSubject(r, q)
+	if err != nil {
+		return response{}, err
+	}
+	last := ratelimit.WindowAt(s.Now())
+	use, err := ratelimit.Usage(r.Context(), s.stores.Usage, subject.Identity, s.limitedRoutes(), last)
 	if err != nil {
 		return response{}, record.UnavailableError("usage", err)
 	}
-	limits := subject.Limits
+	address, limits := r.client, subject.Limits
+	if q.address != nil {
+		address = *q.address
+	}
 	body := api.Usage{
 		Counted: ratelimit.Named(subject.Identity),
 		Address: ratelimit.AddressIdentity(address),
@@ -70,6 +99,11 @@ func getUsage(s *service, r *request) (response, error) {
 	}
 	for i, w := range use.Seconds {
 		body.Seconds[i] = api.UsageSecond{Second: int64(w.Window), Records: w.Records, Imports: w.Imports, Requests: w.Requests}
+	}
+	if q.identities.period != "" {
+		if body.Identities, err = s.usageIdentities(r.Context(), q.identities, last); err != nil {
+			return response{}, err
+		}
 	}
 	return response{status: http.StatusOK, body: body}, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"sluice/internal/test/lambdatest"
 	"sluice/pkg/access"
-	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 )
 
@@ -102,7 +101,7 @@ func TestUsageOfAnotherAddress(t *testing.T) {
 	}
 }
 
-type silentUsage struct{}
+type silentUsage struct{ ratelimit.UsageStore }
 
 func (silentUsage) Used(context.Context, string, []ratelimit.Route, ratelimit.Window) (ratelimit.Used, error) {
 	return ratelimit.Used{}, context.DeadlineExceeded
@@ -110,7 +109,7 @@ func (silentUsage) Used(context.Context, string, []ratelimit.Route, ratelimit.Wi
 
 func TestUsageThatCannotBeReadIs503(t *testing.T) {
 	a := newAPI(t)
-	a.stores = httpapi.Stores{Usage: silentUsage{}}
+	a.stores.Usage = silentUsage{}
 	if resp := a.get(t, "usage", "/usage"); resp.StatusCode != 503 || resp.Headers["Retry-After"] != "1" || !strings.Contains(resp.Body, `"code":"store_unavailable"`) {
 		t.Errorf("%d %s %v", resp.StatusCode, resp.Body, resp.Headers)
 	}

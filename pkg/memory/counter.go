@@ -20,7 +20,7 @@ const (
 
 var errDropped = errors.New("the counters of the window were dropped")
 
-// Counters is a ratelimit.Store and a ratelimit.UsageStore. It keeps all keys of the last four
+// Counters is a ratelimit.Store, a ratelimit.UsageStore and a ratelimit.MinuteStore. It keeps all keys of the last four
 // windows, and up to 32,768 older keys of the last minute. A key takes about 350 bytes. Sums of days are
 // kept for three days, those of months for 13 months. Counters is safe for concurrent use.
 type Counters struct {
@@ -115,14 +115,46 @@ func (s *Counters) Used(ctx context.Context, identity string, routes []ratelimit
 		}
 	}
 	sums := func(p ratelimit.Period) map[string]int64 {
-		of := make(map[string]int64)
-		for _, counter := range []string{ratelimit.RuleRecords, ratelimit.RuleImports} {
-			of[counter] = s.sums.known[ratelimit.Sum{Identity: identity, Counter: counter, Period: p, Start: p.Start(last)}].used
-		}
-		return of
+		u := s.sums.of(identity, p, last)
+		return map[string]int64{ratelimit.RuleRecords: u.Records, ratelimit.RuleImports: u.Imports}
 	}
 	used.Day, used.Month = sums(ratelimit.Day), sums(ratelimit.Month)
 	return used, nil
+}
+
+// Sums implements ratelimit.UsageStore. It fails only if ctx is done.
+func (s *Counters) Sums(ctx context.Context, keys []string, p ratelimit.Period, w ratelimit.Window) (map[string]ratelimit.PeriodUsage, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	all := make(map[string]ratelimit.PeriodUsage)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, identity := range keys {
+		if u := s.sums.of(identity, p, w); u.Records > 0 || u.Imports > 0 {
+			all[identity] = u
+		}
+	}
+	return all, nil
+}
+
+// Minute implements ratelimit.MinuteStore. Charges wait for one window at a time. It fails only if ctx is
+// done.
+func (s *Counters) Minute(ctx context.Context, last ratelimit.Window) (map[string]ratelimit.MinuteUsage, error) {
+	all := make(map[string]ratelimit.MinuteUsage)
+	for w := ratelimit.FirstUsageWindow(last); w <= last; w++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		for key, counters := range s.windows[w] {
+			u := all[key.Identity]
+			u.Add(counters)
+			all[key.Identity] = u
+		}
+		s.mu.Unlock()
+	}
+	return all, nil
 }
 
 // begin makes w the newest window and drops windows that are no longer needed.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 
 	"sluice/pkg/ratelimit"
@@ -19,6 +20,56 @@ func TestUsage(t *testing.T) {
 		s := NewCounters()
 		return s, s
 	})
+}
+
+// What is admitted while others read is in the list in the end, of every identity and group.
+func TestMinuteHasAllIdentities(t *testing.T) {
+	t.Parallel()
+	s := NewCounters()
+	const first, identities, each = ratelimit.Window(1_800_000_000), 5, 120
+	used := make([]ratelimit.MinuteUsage, identities)
+	var wg sync.WaitGroup
+	for n := range used {
+		wg.Go(func() {
+			peaks := make(map[ratelimit.Window]int64)
+			for i := range int64(each) {
+				w := first + ratelimit.Window(i%59)
+				for group, counter := range map[ratelimit.Group]string{"import": "imports", "usage": "r_usage"} {
+					result, err := s.Charge(t.Context(), ratelimit.Key{Identity: fmt.Sprint(n), Group: group, Window: w}, []ratelimit.Cost{{Rule: ratelimit.Rule{Counter: counter, Limit: 2}, Amount: 1 + i%2}})
+					if err != nil {
+						t.Error(err)
+					}
+					if !result.Admitted {
+						continue
+					}
+					if group == "usage" {
+						used[n].Requests += 1 + i%2
+						continue
+					}
+					used[n].Imports += 1 + i%2
+					peaks[w] += 1 + i%2
+					used[n].Peak.Imports = max(used[n].Peak.Imports, peaks[w])
+				}
+				if _, err := s.Minute(t.Context(), first+59); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all, err := s.Minute(t.Context(), first+59)
+	if err != nil || len(all) != identities {
+		t.Fatalf("%v, error %v", all, err)
+	}
+	for n, want := range used {
+		want.Peak.Requests = want.Peak.Imports
+		if got := all[fmt.Sprint(n)]; got != want || want.Imports < 80 {
+			t.Errorf("%d: %+v, want %+v", n, got, want)
+		}
+	}
+	if later, err := s.Minute(t.Context(), first+120); err != nil || len(later) > 0 {
+		t.Errorf("two minutes later: %v, error %v", later, err)
+	}
 }
 
 func keyAt(address int, w ratelimit.Window) ratelimit.Key {

@@ -60,6 +60,14 @@ func (s *sums) add(of ratelimit.Sum, amount int64) int64 {
 	return k.used
 }
 
+// of returns what a key has used in the period that contains w.
+func (s *sums) of(identity string, p ratelimit.Period, w ratelimit.Window) ratelimit.PeriodUsage {
+	used := func(counter string) int64 {
+		return s.known[ratelimit.Sum{Identity: identity, Counter: counter, Period: p, Start: p.Start(w)}].used
+	}
+	return ratelimit.PeriodUsage{Start: p.Start(w), Records: used(ratelimit.RuleRecords), Imports: used(ratelimit.RuleImports)}
+}
+
 // NewDurableCounters returns a Counters whose sums of days and months are in store. Save must be
 // called at the end.
 func NewDurableCounters(ctx context.Context, store ratelimit.SumStore) (*Counters, error) {

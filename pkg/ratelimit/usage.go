@@ -18,6 +18,17 @@ func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) +
 type UsageStore interface {
 	// Used returns an identity's counters on the listed routes. The most recent charges may be missing.
 	Used(ctx context.Context, identity string, routes []Route, last Window) (Used, error)
+
+	// Sums returns what keys have used in the Day or Month that contains w, by identity. What used nothing is
+	// absent. The most recent charges may be missing.
+	Sums(ctx context.Context, keys []string, p Period, w Window) (map[string]PeriodUsage, error)
+}
+
+// MinuteStore is a Store that has the counters of all identities, because no other process counts.
+// Implementations must be safe for concurrent use.
+type MinuteStore interface {
+	// Minute returns what each identity has used in the UsageWindows windows that end with last.
+	Minute(ctx context.Context, last Window) (map[string]MinuteUsage, error)
 }
 
 // Used is what a UsageStore reads. Each map is from the name of a counter to its value, and is nil or
@@ -66,6 +77,52 @@ type PeriodUsage struct {
 	Start   Window
 	Records int64
 	Imports int64
+}
+
+// Share returns the largest share of a quota that is used, in the period p; ok is false without a quota.
+func (u PeriodUsage) Share(q Quotas, p Period) (share float64, ok bool) {
+	used := map[string]int64{RuleRecords: u.Records, RuleImports: u.Imports}
+	for _, one := range q.AllQuotas() {
+		if one.Period == p && one.Limit > 0 {
+			share, ok = max(share, float64(used[one.Counter])/float64(one.Limit)), true
+		}
+	}
+	return share, ok
+}
+
+// MinuteUsage is what an identity used in UsageWindows windows, in all and in the busiest of them.
+type MinuteUsage struct {
+	Records, Imports, Requests int64
+	Peak                       WindowPeak
+}
+
+// WindowPeak is the most that an identity used of each limit in one window.
+type WindowPeak struct {
+	Records, Imports int64
+	Requests         int64 // to one route
+}
+
+// Add adds the counters of a group in one window.
+func (u *MinuteUsage) Add(counters map[string]int64) {
+	for name, n := range counters {
+		switch _, ok := counterRoute(name); {
+		case name == RuleRecords:
+			u.Records += n
+			u.Peak.Records = max(u.Peak.Records, n)
+		case name == RuleImports:
+			u.Imports += n
+			u.Peak.Imports = max(u.Peak.Imports, n)
+		case ok:
+			u.Requests += n
+			u.Peak.Requests = max(u.Peak.Requests, n)
+		}
+	}
+}
+
+// Share returns the largest share of a limit that one window used.
+func (p WindowPeak) Share(l Limits) float64 {
+	of := func(used, limit int64) float64 { return float64(used) / float64(limit) }
+	return max(of(p.Records, l.Records), of(p.Imports, l.Imports), of(p.Requests, l.Requests))
 }
 
 // Use is what an identity has used.

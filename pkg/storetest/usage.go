@@ -54,6 +54,8 @@ func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.Usa
 
 	t.Run("a key has sums of the day and the month", func(t *testing.T) { usageOfKey(t, open) })
 
+	t.Run("several keys have sums of a day and a month", func(t *testing.T) { sumsOfKeys(t, open) })
+
 	t.Run("an address that made no request has empty counters", func(t *testing.T) { usageOfNobody(t, open) })
 
 	t.Run("a cancelled context is an error", func(t *testing.T) { usageCancelled(t, open) })
@@ -140,6 +142,39 @@ func usageOfKey(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimi
 	}
 }
 
+func sumsOfKeys(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
+	t.Parallel()
+	s, u := open(t)
+	now := ratelimit.WindowAt(time.Now())
+	sum := func(identity string, group ratelimit.Group, rule string, n int64, periods ...ratelimit.Period) {
+		var costs []ratelimit.Cost
+		for _, p := range periods {
+			costs = append(costs, ratelimit.Cost{Rule: ratelimit.Rule{Name: rule, Counter: rule, Period: p, Limit: ratelimit.NoLimit}, Amount: n})
+		}
+		charge(t, s, ratelimit.Key{Identity: identity, Group: group, Window: now}, costs...)
+	}
+	sum("key:aaaaaaaaaaaa", "export", "records", 7, ratelimit.Day, ratelimit.Month)
+	sum("key:aaaaaaaaaaaa", "import", "imports", 2, ratelimit.Day, ratelimit.Month)
+	sum("key:bbbbbbbbbbbb", "import", "imports", 5, ratelimit.Month)
+	sum("key:cccccccccccc", "export", "records", 9, ratelimit.Day, ratelimit.Month)
+	keys := []string{"key:aaaaaaaaaaaa", "key:bbbbbbbbbbbb", "key:dddddddddddd"}
+	day, month := ratelimit.Day.Start(now), ratelimit.Month.Start(now)
+	for p, want := range map[ratelimit.Period]map[string]ratelimit.PeriodUsage{
+		ratelimit.Day:   {"key:aaaaaaaaaaaa": {Start: day, Records: 7, Imports: 2}},
+		ratelimit.Month: {"key:aaaaaaaaaaaa": {Start: month, Records: 7, Imports: 2}, "key:bbbbbbbbbbbb": {Start: month, Imports: 5}},
+	} {
+		if got, err := u.Sums(t.Context(), keys, p, now); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%s: %v, error %v, want %v", p, got, err, want)
+		}
+		if got, err := u.Sums(t.Context(), keys, p, p.Start(now)-1); err != nil || len(got) > 0 {
+			t.Errorf("the %s before: %v, error %v", p, got, err)
+		}
+		if got, err := u.Sums(t.Context(), nil, p, now); err != nil || len(got) > 0 {
+			t.Errorf("no key: %v, error %v", got, err)
+		}
+	}
+}
+
 func usageOfNobody(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
 	t.Parallel()
 	_, u := open(t)
@@ -161,6 +196,9 @@ func usageCancelled(t *testing.T, open func(t *testing.T) (ratelimit.Store, rate
 	cancel()
 	if _, err := u.Used(ctx, here.Identity, exportRoutes, here.Window); err == nil {
 		t.Error("no error")
+	}
+	if _, err := u.Sums(ctx, []string{"key:aaaaaaaaaaaa"}, ratelimit.Day, here.Window); err == nil {
+		t.Error("no error of the sums")
 	}
 }
 

@@ -5,6 +5,7 @@ package bootstrap
 
 import (
 	"context"
+	"fmt"
 	"log"
 	"log/slog"
 	"net/http"
@@ -94,7 +95,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 			return nil, err
 		}
 	}
-	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, ServiceID: id, RequestID: requestID, Fits: fits, Logger: logger})
+	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, ServiceID: id, RequestID: requestID, Fits: fits, LogsConsole: logsConsole(sdk.Region), Logger: logger})
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +107,11 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 		logger.Warn("init could not read from DynamoDB", "error", err.Error())
 	}
 	return adapt(api, func(method string) http.Handler { return api.Malformed(name, method) }), nil
+}
+
+// logsConsole returns the URL of CloudWatch Logs Insights.
+func logsConsole(region string) string {
+	return fmt.Sprintf("https://%[1]s.console.aws.amazon.com/cloudwatch/home?region=%[1]s#logsV2:logs-insights", region)
 }
 
 // Connections returns how many connections a function needs for its first request: one, unless that

@@ -72,7 +72,7 @@ func Usage(c Clients, stores *httpapi.Stores) (err error) {
 	return err
 }
 
-// Keys is for functions that manage keys.
+// Keys is for functions that manage or list keys.
 func Keys(c Clients, stores *httpapi.Stores) error {
 	keys, err := dynamo.OpenKeys(c.DynamoDB, os.Getenv)
 	stores.Keys = keys

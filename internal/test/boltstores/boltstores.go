@@ -23,7 +23,7 @@ func Open(dir string, now func() time.Time) (stores httpapi.Stores, counters *me
 	counters = memory.NewCounters()
 	return httpapi.Stores{
 		Entities: s.Entities, Finder: s.Entities, Indexes: s.Indexed, Events: s.Events, Erasures: s.Erasures, ErasureJobs: s.ErasureJobs, ExportJobs: s.ExportJobs,
-		Usage: counters, Keys: s.Keys, LimitRows: s.Limits, Declarations: s.Indexes, Audit: s.Audit, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI,
+		Usage: counters, Minute: counters, Keys: s.Keys, LimitRows: s.Limits, Declarations: s.Indexes, Audit: s.Audit, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI,
 	}, counters, s.Close, nil
 }
 

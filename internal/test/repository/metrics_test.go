@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/template"
 	"sluice/internal/test/cloudwatch"
+	"sluice/pkg/httpapi"
 )
 
 // published lists the AWS metrics that the template uses, by namespace and dimension names.
@@ -121,6 +122,18 @@ func checkAlarms(t *testing.T, r rendered) {
 		}
 		if p["AlarmDescription"] == nil || p["Threshold"] == nil || p["EvaluationPeriods"] == nil {
 			t.Errorf("%s lacks a property: %v", id, p)
+		}
+	}
+}
+
+// GET /usage names the saved query that says who is refused.
+func TestTheSavedQueryOfRefusalsHasItsName(t *testing.T) {
+	t.Parallel()
+	for name, r := range render(t) {
+		query := valueAt(r.Resolved.Resources["RefusedQuery"].Properties, "Name")
+		service := valueAt(r.Resolved.Resources["UsageFunction"].Properties, "Environment", "Variables", "SERVICE_NAME")
+		if want := fmt.Sprint(service) + "/" + httpapi.RefusedQuery; query != want {
+			t.Errorf("%s: the query is %v, want %s", name, query, want)
 		}
 	}
 }

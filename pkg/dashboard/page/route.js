@@ -9,12 +9,13 @@
 //   id, of                                   the record that is open, and its resource if it is not that of the list
 //   new, for                                 the resource of a record that is being created, and the entity of an event
 //   address                                  the IP address, or key:<id>, whose usage is shown
+//   identities, sort                         the period and the order of the list of those who use the most
 //   id, new, workspace, by, thing            in a view of administration: what is open or being made, and the filters
 //
 // The cursors of a list are in the history entry and not in the query, because they
 // belong to one walk through the list.
 
-const queryNames = ['view', 'find', 'resource', 'order', 'dir', 'limit', 'type', 'entity_id', 'name', 'from', 'to', 'preset', 'page', 'id', 'of', 'new', 'for', 'address', 'workspace', 'by', 'thing'];
+const queryNames = ['view', 'find', 'resource', 'order', 'dir', 'limit', 'type', 'entity_id', 'name', 'from', 'to', 'preset', 'page', 'id', 'of', 'new', 'for', 'address', 'identities', 'sort', 'workspace', 'by', 'thing'];
 const attributePrefix = 'attributes.';
 
 /** Returns the parameters in the URL as an object. */

@@ -51,6 +51,7 @@ class Usage {
   /** onDenied receives errors with status 401 and 403. */
   constructor(onDenied) {
     this.#onDenied = onDenied;
+    this.identities = new Identities(onDenied);
     this.#poller = new Poller((signal) => this.#load(signal), () => (view.name === 'usage' ? usageInterval : restingInterval), (error, stopped, wait) => this.#report(error, stopped, wait));
   }
 
@@ -62,15 +63,27 @@ class Usage {
     this.#poller.start();
   }
 
-  stop() { this.#poller.stop(); }
+  stop() {
+    this.#poller.stop();
+    this.identities.stop();
+    this.identities.list = null;
+  }
+
+  leave() { this.identities.stop(); }
 
   /** Shows the usage of the IP address or key in the page's URL. */
-  show() {
+  show({ focus } = {}) {
+    const before = this.of;
     this.of = this.#wanted();
     this.#level = '';
     this.fault = '';
     this.#poller.start();
+    this.identities.show();
     draw();
+    if (!focus || this.of === before) return;
+    announce(`Showing ${this.of || 'your usage'}`);
+    scrollTo(0, 0);
+    $('usage-title')?.focus({ preventScroll: true });
   }
 
   /** Returns whose usage the page's URL asks for; '' for the caller's own. */
@@ -149,12 +162,13 @@ function UsageView() {
   return html`
     <${Notice} of="usage" />
     <section class="card verdict" data-level=${verdict.level} aria-labelledby="usage-title">
-      <h2 id="usage-title">Am I near my limit?</h2>
+      <h2 id="usage-title" tabindex="-1">Am I near my limit?</h2>
       <p id="verdict" data-level=${verdict.level}><strong id="verdict-short">${verdict.short}</strong> <span id="verdict-long">${verdict.long}</span></p>
       <p id="usage-counted" class="hint">${by === 'key' ? `Counted: requests with the key ${name}, from every address.` : `Counted: requests from the address ${name}.`}</p>
       ${action in actionTexts && html`<p id="usage-action" class="hint">${actionTexts[action]}</p>`}
       ${mayWatch() && html`<${WhoseUsage} key=${usage.of} />`}
     </section>
+    ${mayWatch() && html`<${WhoUsesTheMost} identities=${usage.identities} />`}
     ${last.month && html`<${Quotas} usage=${last} />`}
     <section class="card" aria-labelledby="minute-title">
       <h2 id="minute-title">The last 60 seconds</h2>
