@@ -57,8 +57,9 @@ func (m *pageMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...
 // The environment variable TOMBSTONES sets the number of tombstones. An export reads pages of
 // 2,000 entities.
 func TestAListByIDPassesTombstonesInPages(t *testing.T) {
-	const live = 100
-	tombstones := count(t, "TOMBSTONES", 20_000)
+	t.Parallel()
+	const live = 40
+	tombstones := count(t, "TOMBSTONES", 8_000)
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
 	at := record.TimeOf(noon).String()
 	putAll(t, client, table, tombstones+live, func(i int) attributeValues {

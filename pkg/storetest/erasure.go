@@ -121,10 +121,10 @@ func (s *erasures) run(ctx context.Context, t failer, workspace, id string) (end
 	return true
 }
 
-// testStampsAhead makes 100 erasures of entities that an instance has changed whose clock is up to 4
+// testStampsAhead makes 25 erasures of entities that an instance has changed whose clock is up to 4
 // seconds ahead. In every tenth, that instance has also erased the entity before.
 func testStampsAhead(t *testing.T, s *erasures) {
-	const tries = 100
+	const tries = 25
 	ctx, lost := t.Context(), 0
 	for i := range tries {
 		id := fmt.Sprintf("ada-%d", i)

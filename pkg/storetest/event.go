@@ -247,14 +247,13 @@ func testFilters(t *testing.T, s eventStore) {
 		bounds = append(bounds, &b)
 	}
 	for _, entityID := range []string{"", "u", "u:1", "none"} {
-		for _, from := range bounds {
-			for _, to := range bounds {
+		for i, from := range bounds {
+			for j, to := range bounds {
 				want := slices.DeleteFunc(slices.Clone(events), func(e event.Event) bool {
 					return entityID != "" && e.EntityID != entityID || from != nil && e.OccurredAt.Compare(*from) < 0 || to != nil && e.OccurredAt.Compare(*to) >= 0
 				})
-				for _, ascending := range []bool{true, false} {
-					listEvents(t.Context(), s, workspace, event.Query{EntityID: entityID, From: from, To: to, Ascending: ascending}).check(t, want, 7)
-				}
+				// Each bound is used in both directions.
+				listEvents(t.Context(), s, workspace, event.Query{EntityID: entityID, From: from, To: to, Ascending: (i+j)%2 == 0}).check(t, want, 7)
 			}
 		}
 	}

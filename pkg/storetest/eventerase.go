@@ -109,7 +109,7 @@ func testExpired(t *testing.T, s eventStore) {
 
 // testPagesOfExpired lists three events, before, between and after six megabytes of expired ones.
 func testPagesOfExpired(t *testing.T, s eventStore) {
-	const expired, size = 400, 15_000
+	const expired, size = 240, 15_000
 	attributes := record.Attributes(`{"text":"` + strings.Repeat("x", size) + `"}`)
 	var live, all []event.Event
 	for i := range expired + 3 {

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record"
 )
 
-const eventWalkCount = 800
+const eventWalkCount = 400
 
 // WalkEvents creates events and lists them in pages of 1, 7, 50 and 200. Each list must be in
 // order and contain each event once. If few is true, lists with many pages are skipped, because
@@ -43,7 +43,7 @@ func WalkEvents(t *testing.T, open OpenEvents, few bool) {
 		want := slices.DeleteFunc(slices.Clone(events), func(e event.Event) bool { return !tt.holds(e) })
 		for _, ascending := range []bool{true, false} {
 			for _, limit := range tt.limit {
-				if few && limit*100 < len(want) {
+				if few && limit*50 < len(want) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s of %d by %d, ascending %v", tt.name, len(want), limit, ascending), func(t *testing.T) {
