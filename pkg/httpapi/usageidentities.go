@@ -27,7 +27,7 @@ const RefusedQuery = "Refused most"
 // identitiesQuery asks who has used the most. It is zero if nobody asks.
 type identitiesQuery struct {
 	period string // "minute", or that of a ratelimit.Period
-	sort   string // name of a usageColumn
+	sort   usageColumn
 }
 
 const minute = "minute"
@@ -37,6 +37,8 @@ type usageColumn struct {
 	name  string
 	value func(api.IdentityUsage) float64 // -1 for unknown
 }
+
+func (c usageColumn) compare(a, b api.IdentityUsage) int { return cmp.Compare(c.value(b), c.value(a)) }
 
 var usageColumns = []usageColumn{
 	{"share", func(u api.IdentityUsage) float64 { return valueOr(u.Share, -1) }},
@@ -63,7 +65,7 @@ func (p *parameters) identities() (q identitiesQuery) {
 		}
 		return q
 	}
-	q = identitiesQuery{p.values.Get("identities"), usageColumns[0].name}
+	q = identitiesQuery{p.values.Get("identities"), usageColumns[0]}
 	columns := usageColumns[:columnsOfSums]
 	switch q.period {
 	case minute:
@@ -77,12 +79,13 @@ func (p *parameters) identities() (q identitiesQuery) {
 		p.wrong.Add("identities", "cannot be combined with address or key")
 	}
 	if p.values.Has("sort") {
-		q.sort = p.values.Get("sort")
 		var names []string
 		for _, c := range columns {
 			names = append(names, c.name)
 		}
-		if !slices.Contains(names, q.sort) {
+		if i := slices.Index(names, p.values.Get("sort")); i >= 0 {
+			q.sort = columns[i]
+		} else {
 			p.wrong.Add("sort", fmt.Sprintf("of a %s must be one of %s", q.period, strings.Join(names, ", ")))
 		}
 	}
@@ -96,50 +99,77 @@ func (s *service) usageIdentities(ctx context.Context, q identitiesQuery, last r
 		list.RefusalsQuery = &api.SavedQuery{Name: s.Service + "/" + RefusedQuery, URL: s.LogsConsole}
 	}
 	var err error
+	top := topUsage{column: q.sort}
 	if q.period == minute {
 		list.Start = int64(ratelimit.FirstUsageWindow(last))
-		list.Data, err = s.usedInMinute(ctx, last)
+		err = s.usedInMinute(ctx, last, &top)
 	} else {
 		p := ratelimit.Day
 		if q.period == ratelimit.Month.String() {
 			p = ratelimit.Month
 		}
 		list.Start = int64(p.Start(last))
-		list.Data, list.Complete, err = s.usedInPeriod(ctx, p, last)
+		list.Complete, err = s.usedInPeriod(ctx, p, last, &top)
 	}
 	if err != nil {
 		return nil, record.UnavailableError("usage", err)
 	}
-	sortUsage(list.Data, q.sort)
-	if n := len(list.Data) - maxIdentities; n > 0 {
-		list.Data, list.LeftOut = list.Data[:maxIdentities], n
+	if q.period != minute || s.stores.Minute != nil { // otherwise nothing has the counters of all
+		top.cut()
+		list.Data, list.LeftOut = top.data, top.left
 	}
 	return list, nil
 }
 
-// sortUsage puts the highest value of a column first. In a tie, the other columns decide, then the name.
-func sortUsage(all []api.IdentityUsage, column string) {
-	chosen := slices.IndexFunc(usageColumns, func(c usageColumn) bool { return c.name == column })
-	by := append([]usageColumn{usageColumns[chosen]}, usageColumns...)
-	slices.SortFunc(all, func(a, b api.IdentityUsage) int {
-		for _, c := range by {
-			if order := cmp.Compare(c.value(b), c.value(a)); order != 0 {
-				return order
-			}
-		}
-		return strings.Compare(a.Counted, b.Counted)
-	})
+// topUsage keeps the identities that have the most in a column: in a flood there may be a million.
+type topUsage struct {
+	column usageColumn
+	data   []api.IdentityUsage
+	least  *api.IdentityUsage // what is not before it is not kept; nil until that is known
+	left   int                // how many were not kept
 }
 
-// usedInMinute returns what every address and key has used, and how often it was refused. It returns nil if
-// other processes count too, because then nothing has the counters of all.
-func (s *service) usedInMinute(ctx context.Context, last ratelimit.Window) ([]api.IdentityUsage, error) {
+func (t *topUsage) add(u api.IdentityUsage) {
+	if t.least != nil && t.compare(u, *t.least) > 0 {
+		t.left++
+		return
+	}
+	if t.data = append(t.data, u); len(t.data) == 2*maxIdentities {
+		t.cut()
+	}
+}
+
+// cut leaves at most maxIdentities, sorted.
+func (t *topUsage) cut() {
+	slices.SortFunc(t.data, t.compare)
+	n := min(len(t.data), maxIdentities)
+	t.left += len(t.data) - n
+	if t.data = append(make([]api.IdentityUsage, 0, n), t.data[:n]...); n == maxIdentities {
+		t.least = &t.data[n-1]
+	}
+}
+
+// compare puts the highest value of the column first. In a tie, the other columns decide, then the name.
+func (t *topUsage) compare(a, b api.IdentityUsage) int {
+	if order := t.column.compare(a, b); order != 0 {
+		return order
+	}
+	for _, c := range usageColumns {
+		if order := c.compare(a, b); order != 0 {
+			return order
+		}
+	}
+	return strings.Compare(a.Counted, b.Counted)
+}
+
+// usedInMinute adds what every address and key has used, and how often it was refused.
+func (s *service) usedInMinute(ctx context.Context, last ratelimit.Window, top *topUsage) error {
 	if s.stores.Minute == nil {
-		return nil, nil
+		return nil
 	}
 	used, err := s.stores.Minute.Minute(ctx, last)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	refused := s.refusals.Minute(last)
 	for identity := range refused {
@@ -147,24 +177,23 @@ func (s *service) usedInMinute(ctx context.Context, last ratelimit.Window) ([]ap
 			used[identity] = ratelimit.MinuteUsage{}
 		}
 	}
-	all := make([]api.IdentityUsage, 0, len(used))
 	for identity, u := range used {
 		k := access.Key{}
 		if id, ok := ratelimit.KeyID(identity); ok {
 			if k, err = s.stores.Keys.Get(ctx, id); err != nil && !errors.Is(err, access.ErrNotFound) {
-				return nil, err
+				return err
 			}
 			k.ID = id
 		}
 		one, limits, err := s.describe(identity, k)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		n, share := refused[identity], u.Peak.Share(limits)
 		one.Records, one.Imports, one.Requests, one.Refused, one.Share = u.Records, u.Imports, &u.Requests, &n, &share
-		all = append(all, one)
+		top.add(one)
 	}
-	return all, nil
+	return nil
 }
 
 // describe returns who an identity is, without its usage, and the limits in force. k is the key, if it is one.
@@ -181,12 +210,12 @@ func (s *service) describe(identity string, k access.Key) (api.IdentityUsage, ra
 	return api.IdentityUsage{Counted: ratelimit.Named(identity), Name: k.Name, Workspace: k.Workspace, Plan: k.Plan, Action: string(limits.Action)}, limits, nil
 }
 
-// usedInPeriod returns what the keys with limits of their own have used in the day or month of last. complete is
+// usedInPeriod adds what the keys with limits of their own have used in the day or month of last. complete is
 // false if there are more keys than it reads.
-func (s *service) usedInPeriod(ctx context.Context, p ratelimit.Period, last ratelimit.Window) (all []api.IdentityUsage, complete bool, err error) {
+func (s *service) usedInPeriod(ctx context.Context, p ratelimit.Period, last ratelimit.Window, top *topUsage) (complete bool, err error) {
 	keys, complete, err := s.countedKeys(ctx, time.Unix(int64(p.Start(last)), 0))
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
 	identities := make([]string, len(keys))
 	for i, k := range keys {
@@ -194,9 +223,8 @@ func (s *service) usedInPeriod(ctx context.Context, p ratelimit.Period, last rat
 	}
 	used, err := s.stores.Usage.Sums(ctx, identities, p, last)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	all = make([]api.IdentityUsage, 0, len(used))
 	for i, k := range keys {
 		u, ok := used[identities[i]]
 		if !ok {
@@ -204,15 +232,15 @@ func (s *service) usedInPeriod(ctx context.Context, p ratelimit.Period, last rat
 		}
 		one, limits, err := s.describe(identities[i], k)
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
 		one.Records, one.Imports = u.Records, u.Imports
 		if share, ok := u.Share(limits.Quotas, p); ok {
 			one.Share = &share
 		}
-		all = append(all, one)
+		top.add(one)
 	}
-	return all, complete, nil
+	return complete, nil
 }
 
 // countedKeys returns the keys that have a plan or a row of limits, and so are counted themselves, and that
