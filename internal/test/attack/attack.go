@@ -79,7 +79,7 @@ func (r Request) Check(t *testing.T, perHeaderByte int, prepare func(Request) fu
 		headers += (len(name)+len(": \r\n"))*len(values) + len(strings.Join(values, ""))
 	}
 	// jsontext and the stores take 44 bytes for each byte of an object with many members.
-	most := slack * (80<<10 + perHeaderByte*min(headers, maxHeaders) + 48*r.body.size + 32<<10*r.body.elements)
+	most := 80<<10 + perHeaderByte*min(headers, maxHeaders) + 48*r.body.size + 32<<10*r.body.elements
 	send := func() (allocated, status int, sent string) {
 		send := prepare(r)
 		var before, after runtime.MemStats
