@@ -86,7 +86,7 @@ class AdminPanel {
 function failureOf(form, error, once) {
   if (once && error.away && error.status !== 503) return { form, fields: {}, text: 'There was no response, so it may have been done. Look at the list below before you try again.' };
   if (once && error.status === 429) return { form, fields: {}, text: 'Your limit is used up for the moment. Try again in a second.' };
-  const fields = Object.fromEntries(error.errors.map(({ field, detail }) => [field.split(/[./]/)[0], sentence(`${field.replaceAll('_', ' ')} ${detail}`)]));
+  const fields = Object.fromEntries(error.errors.map(({ field, detail }) => [field.split(/[./]/)[0], sentence(`${field.replaceAll(/[_/]/g, ' ')} ${detail}`)]));
   return { form, fields, text: finalText(error) };
 }
 
@@ -127,10 +127,17 @@ function openIn(query) {
   follow();
 }
 
-/** A card beside or above a list, with a title that gets the focus when it opens, and a button that closes it. Escape closes it too. */
+/** A card beside or above a list, with a title that gets the focus when it opens, and a button that closes it. Escape closes it too. The focus then returns to where it was. */
 function Sheet({ id, title, onClose, children }) {
   const heading = useRef();
-  useEffect(() => heading.current.focus(), []);
+  useEffect(() => {
+    const before = document.activeElement;
+    heading.current.focus();
+    return () => { // the elements are still there
+      if (!heading.current.closest('section').contains(document.activeElement)) return;
+      (before === document.body || !before.isConnected ? $(`title-${view.name}`) : before).focus();
+    };
+  }, []);
   const keys = (event) => { if (event.key === 'Escape' && !event.defaultPrevented) onClose(); };
   return html`<section class="card" id=${id} aria-labelledby=${`${id}-title`} onKeyDown=${keys}>
     <div class="bar spread"><h2 id=${`${id}-title`} tabindex="-1" ref=${heading}>${title}</h2>
