@@ -11,13 +11,18 @@ async function readIndexes(onFailure, signal) {
   if (Date.now() - indexesAt < indexAge) return;
   try {
     const { data } = await insist(() => call('GET', 'entity_index', { signal }), onFailure, signal);
-    indexes = data.data.filter((index) => index.resource === 'entity' && index.state === 'ready');
-    namesIndexed = data.data.some((index) => index.resource === 'event' && index.state === 'ready');
+    takeIndexes(data.data);
   } catch (error) {
     if (error.status !== 404) throw error;
-    indexes = [];
-    namesIndexed = false;
+    takeIndexes([]);
   }
+}
+
+/** Keeps what GET /entity_index has returned. */
+function takeIndexes(all) {
+  const ready = all.filter(({ state }) => state === 'ready');
+  indexes = ready.filter(({ resource }) => resource === 'entity');
+  namesIndexed = indexes.length < ready.length;
   indexesAt = Date.now();
 }
 

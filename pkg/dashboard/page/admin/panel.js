@@ -43,8 +43,8 @@ class AdminPanel {
 
   #report(error, stopped, wait) {
     if (error?.status === 401) denied(error);
-    else if (error?.status === 404 || error?.code === 'missing_scope') {
-      Object.assign(this, { data: null, gap: error.status === 404 ? 'off' : 'scope' });
+    else if (error && gapOf(error)) {
+      Object.assign(this, { data: null, gap: gapOf(error) });
       report(this.name);
     } else report(this.name, error, { stopped, wait, retry: stopped ? () => this.#poller.start() : undefined });
   }
@@ -82,6 +82,20 @@ class AdminPanel {
   fault(form, field) { return this.failure?.form === form ? this.failure.fields[field] : undefined; }
 }
 
+/** Returns what is missing according to an error: 'off', 'scope' or '' if that is not what is wrong. */
+const gapOf = ({ status, code }) => (status === 404 ? 'off' : code === 'missing_scope' ? 'scope' : '');
+
+/** Returns why the caller cannot administer its workspace: 'off', 'scope' or '' if it can. */
+async function gapNow(signal) {
+  try {
+    await call('GET', 'audit?limit=1', { signal });
+    return '';
+  } catch (error) {
+    if (gapOf(error)) return gapOf(error);
+    throw error;
+  }
+}
+
 /** Returns why a change failed: what is wrong with its fields, and otherwise a text. */
 function failureOf(form, error, once) {
   if (once && error.away && error.status !== 503) return { form, fields: {}, text: 'There was no response, so it may have been done. Look at the list below before you try again.' };
@@ -108,9 +122,9 @@ const AdminView = ({ panel, needs, command, children }) => html`
   <${Notice} of=${panel.name} />
   ${panel.gap ? html`<${Gap} gap=${panel.gap} needs=${needs} command=${command} />` : panel.data ? children : html`<${Skeleton} rows=${8} />`}`;
 
-function Gap({ gap, needs, command }) {
+function Gap({ gap, what = 'This', needs, command }) {
   if (gap === 'scope') {
-    return html`<${Empty} id="admin-gap" icon="key-round" title=${`This needs a key with ${needs.length > 1 ? 'the scopes' : 'the scope'} ${needs.join(' and ')}`}>
+    return html`<${Empty} id="admin-gap" icon="key-round" title=${`${what} needs a key with ${needs.length > 1 ? 'the scopes' : 'the scope'} ${needs.join(' and ')}`}>
       <p>Sign in with such a key. Whoever can reach the data of the service makes one with this command:</p>
       <${Command} text=${`sluice keys create --workspace ${caller.workspace} --scope dashboard ${needs.map((scope) => `--scope ${scope}`).join(' ')}`} /><//>`;
   }
