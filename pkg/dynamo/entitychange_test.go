@@ -93,7 +93,7 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 // The environment variables SYNC_ENTITIES and SYNC_CHANGES say how many entities there are and
 // how many of them change. A page has 200 changes.
 func TestReadUnitsOfChanges(t *testing.T) {
-	total, changed := count(t, "SYNC_ENTITIES", 2_000), count(t, "SYNC_CHANGES", 400)
+	total, changed := count(t, "SYNC_ENTITIES", 1_000), count(t, "SYNC_CHANGES", 250)
 	for _, shards := range []int{1, 16} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			t.Parallel()
