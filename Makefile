@@ -62,13 +62,11 @@ test-fast: ## run the Go tests that need no engine, browser or other process
 	@go test -short $$($(FAST))
 
 # If a tool cannot be installed, prints what is skipped, and fails if CI is set. The test runner
-# is the last command, so its counts are the last line. The packages of FAST run first. The
-# packages of ALONE run next, by themselves, because they must send more requests than the limits
-# admit. Then the other packages run, those of LONG first, because they take longest. Tests that
-# use an engine mostly wait for it, so -parallel 4 runs four of them at a time, even if the
-# machine has fewer processors. Vet is off, because lint runs it.
-ALONE := sluice/functions
-LONG  := sluice/cmd/sluice sluice/pkg/dynamo
+# is the last command, so its counts are the last line. Tests that use an engine mostly wait for it,
+# so one package more than there are processors runs at a time, and -parallel 4 runs four of its
+# tests. The packages of LONG run first, so that no long one is left alone at the end. Vet is off,
+# because lint runs it.
+LONG := $(addprefix ./,cmd/sluice pkg/dynamo functions clients connectors pkg/importfile pkg/httpapi internal/test/repository)
 test: ## run everything that must pass: check, template and the Go tests
 	@$(MAKE) --no-print-directory -j check fetch importer
 	@$(MAKE) --no-print-directory -j compile costs $$([ ! -e $(SAM_READY) ] || echo template)
@@ -77,11 +75,9 @@ test: ## run everything that must pass: check, template and the Go tests
 	@java -version >/dev/null 2>&1 || \
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
 	@[ -n "$(RACE)" ] || $(call without,the search for data races; it needs a C compiler)
-	@fast=$$($(FAST)) && slow=$$(go list ./... | grep -Fvx -e $(ALONE) -e "$$fast") && \
-	fast=$$fast slow=$$slow go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
-		run() { go test -json -vet=off -ldflags "-s -w" $(RACE) -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
-		run $$fast; run -parallel 4 $(ALONE); run -parallel 4 $(LONG) $$slow; \
-		exit $${failed:-0}'
+	@go run $(GOTESTSUM) --format pkgname --raw-command -- \
+		go test -json -vet=off -ldflags "-s -w" $(RACE) -shuffle=on -count=1 -timeout 15m \
+		-p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -parallel 4 $(LONG) ./...
 
 # Fills the build cache. It does not link the tests, because Go does not cache the result.
 # The test run reports compile errors.
