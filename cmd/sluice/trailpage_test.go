@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/test/browsertest"
+	"sluice/pkg/index"
 )
 
 // administers sends changes with a key.
@@ -27,12 +28,12 @@ func administers(t *testing.T, s *server, key string) (change func(path, body st
 
 // indexIn is an index as GET /entity_index shows it.
 func indexIn(typ, state string, done float64, attributes ...map[string]any) map[string]any {
-	index := map[string]any{"resource": "entity", "type": typ, "state": state, "done": done, "attributes": attributes}
+	x := map[string]any{"resource": "entity", "type": typ, "state": state, "done": done, "attributes": attributes}
 	if typ == "" {
-		index["resource"] = "event"
-		delete(index, "type")
+		x["resource"] = "event"
+		delete(x, "type")
 	}
-	return index
+	return x
 }
 
 func attributeIn(name, valueType string, fold bool) map[string]any {
@@ -45,6 +46,7 @@ func dashboardShowsIndexes(t *testing.T, b *browsertest.Browser) {
 	s := start(t, dir)
 	tab := b.Tab(t, browsertest.Desktop)
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--fold"), 0, "", "")
+	await(t, "ready", func() bool { return s.declarations(t)[0].State == index.Ready })
 	tab.Open(s.url + "/dashboard?view=indexes")
 	tab.Wait(`document.querySelector('#indexes-table [data-state=ready]') && ` + gapTitle + ` === 'Administration over HTTP is off' && !document.getElementById('new-index')`)
 	tab.Audit("indexes-off")
