@@ -180,7 +180,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelim
 const refusedRest = 5 * time.Millisecond
 
 func rest(status int) {
-	if status == http.StatusTooManyRequests {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		<-time.After(refusedRest)
 	}
 }
