@@ -100,6 +100,8 @@ func dashboardAdministers(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#row-remove button")
 	tab.Wait(`document.querySelector('#row-remove [role=alert]')?.textContent.includes('Keys have the plan')`)
 	tab.Audit("plan-in-use")
+	tab.Open(s.url + "/dashboard?view=limits&id=plan:gone")
+	tab.Wait(visible("row-missing"))
 	tab.Open(s.url + "/dashboard?view=limits&new=address")
 	tab.Wait(visible("row-name"))
 	tab.Click("#row-name")

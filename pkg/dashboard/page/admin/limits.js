@@ -47,6 +47,7 @@ function LimitsView() {
     ${keysOff() && html`<p class="notice" data-tone="wait" id="keys-off">API keys are off, so plans and the limits of keys have no effect.</p>`}
     ${making && html`<${RowForm} key=${making} kind=${making} row=${{}} />`}
     ${open && html`<${RowForm} key=${id} kind=${rowKind(open)} row=${open} />`}
+    ${id && rows && !open && html`<p class="notice" data-tone="wait" id="row-missing"><span>There is no row <${Stored} text=${id} />.</span></p>`}
     <${PlanList} rows=${rows?.filter(({ plan }) => plan)} open=${id} />
     <${RowList} rows=${rows?.filter(({ plan }) => !plan)} open=${id} />
   <//>`;

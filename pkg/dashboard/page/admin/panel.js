@@ -120,7 +120,7 @@ const keysOff = () => caller.key_id === null;
 const AdminView = ({ panel, needs, command, children }) => html`
   <${Tabs} />
   <${Notice} of=${panel.name} />
-  ${panel.gap ? html`<${Gap} gap=${panel.gap} needs=${needs} command=${command} />` : panel.data ? children : html`<${Skeleton} rows=${8} />`}`;
+  ${panel.gap ? html`<${Gap} gap=${panel.gap} needs=${needs} command=${command} />` : panel.data ? children : !troubles.has(panel.name) && html`<${Skeleton} rows=${8} />`}`;
 
 function Gap({ gap, what = 'This', needs, command }) {
   if (gap === 'scope') {
