@@ -32,7 +32,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run importer test test-fast compile costs check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client typescript-client typescript-types npm-package axe requests p-retry rate-limiter-flexible lock screenshots sam bench bench-compare mixed fetch clean vulnerabilities sbom
+.PHONY: help run importer test test-fast compile costs try-template check checkov lint prose markdown template dynamodb-local versitygw schemathesis openapi-tools connectors connector-tools python-client blocking-client typescript-client typescript-types npm-package axe requests p-retry rate-limiter-flexible lock screenshots sam bench bench-compare mixed fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -68,8 +68,7 @@ test-fast: ## run the Go tests that need no engine, browser or other process
 # because lint runs it.
 LONG := $(addprefix ./,cmd/sluice pkg/dynamo functions clients connectors pkg/importfile pkg/httpapi internal/test/repository)
 test: ## run everything that must pass: check, template and the Go tests
-	@$(MAKE) --no-print-directory -j check fetch importer
-	@$(MAKE) --no-print-directory -j compile costs $$([ ! -e $(SAM_READY) ] || echo template)
+	@$(MAKE) --no-print-directory -j check fetch importer compile costs try-template
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		$(call without,the tests of the dashboard; they need Chromium)
 	@java -version >/dev/null 2>&1 || \
@@ -83,6 +82,10 @@ test: ## run everything that must pass: check, template and the Go tests
 # The test run reports compile errors.
 compile:
 	@go list -export -test -deps $(RACE) ./... >/dev/null || true
+
+# SAM also builds the importer, so it must not do so at the same time.
+try-template: fetch-sam importer
+	@[ ! -e $(SAM_READY) ] || $(MAKE) --no-print-directory template
 
 # These tests are not built with the race detector, which changes what is allocated.
 costs:
