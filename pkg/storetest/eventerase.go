@@ -107,7 +107,7 @@ func testExpired(t *testing.T, s eventStore) {
 	eventKind.want(t, s, workspace)
 }
 
-// testPagesOfExpired lists three events, before, between and after six megabytes of expired ones.
+// testPagesOfExpired lists three events, before, between and after 3.6 MB of expired ones.
 func testPagesOfExpired(t *testing.T, s eventStore) {
 	const expired, size = 240, 15_000
 	attributes := record.Attributes(`{"text":"` + strings.Repeat("x", size) + `"}`)
