@@ -75,7 +75,7 @@ test: ## run everything that must pass: check, template and the Go tests
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
 	@[ -n "$(RACE)" ] || $(call without,the search for data races; it needs a C compiler)
 	@go run $(GOTESTSUM) --format pkgname --raw-command -- \
-		go test -json -vet=off -ldflags "-s -w" $(RACE) -shuffle=on -count=1 -timeout 15m \
+		go test -json -vet=off -ldflags "-s -w" $(RACE) -shuffle=on -count=1 -timeout 30m \
 		-p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -parallel 4 $(LONG) ./...
 
 # Fills the build cache. It does not link the tests, because Go does not cache the result.
