@@ -12,12 +12,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// usageQuery says whose usage is wanted. An operator can name another identity than the caller's, with the
-// parameter address (an IP address, or a prefix such as 2001:db8::/64) or with the parameter key (the id
-// of an API key), and can ask for all identities.
+// usageQuery says whose usage is wanted: by default the caller's. Only an operator may ask for that of others.
 type usageQuery struct {
-	address    *netip.Prefix // nil for that of the caller
-	key        string        // "" for none
+	address    *netip.Prefix // such as 192.0.2.1 or 2001:db8::/64; nil if the query has none
+	key        string        // id of an API key; "" if the query has none
 	identities identitiesQuery
 }
 

@@ -32,7 +32,7 @@ type identitiesQuery struct {
 
 const minute = "minute"
 
-// usageColumn is a value of the parameter sort.
+// usageColumn is a column by which the list can be sorted.
 type usageColumn struct {
 	name  string
 	value func(api.IdentityUsage) float64 // -1 for unknown

@@ -116,7 +116,7 @@ const Tabs = () => html`<ul class="tabs" aria-label="Administration">${views.fil
 
 const keysOff = () => caller.key_id === null;
 
-/** What a view of administration shows: its content or, if there is none, what is missing. needs are the scopes, and command is an example of what works without. */
+/** A view of administration, or why it cannot be shown: which of the scopes in needs the key lacks, or that administration is off and which command does the same. */
 const AdminView = ({ panel, needs, command, children }) => html`
   <${Tabs} />
   <${Notice} of=${panel.name} />
