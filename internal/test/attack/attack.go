@@ -78,8 +78,9 @@ func (r Request) Check(t *testing.T, perHeaderByte int, prepare func(Request) fu
 	for name, values := range r.header {
 		headers += (len(name)+len(": \r\n"))*len(values) + len(strings.Join(values, ""))
 	}
-	// jsontext and the stores take 44 bytes for each byte of an object with many members.
-	most := 80<<10 + perHeaderByte*min(headers, maxHeaders) + 48*r.body.size + 32<<10*r.body.elements
+	// jsontext and the stores take 44 bytes for each byte of an object with many members. A write takes
+	// up to 57 KB if no other shares its transaction, as on a busy machine.
+	most := 80<<10 + perHeaderByte*min(headers, maxHeaders) + 48*r.body.size + 64<<10*r.body.elements
 	send := func() (allocated, status int, sent string) {
 		send := prepare(r)
 		var before, after runtime.MemStats
@@ -89,7 +90,7 @@ func (r Request) Check(t *testing.T, perHeaderByte int, prepare func(Request) fu
 		return int(after.TotalAlloc - before.TotalAlloc), status, sent
 	}
 	allocated, status, sent := send()
-	for tries := 1; allocated > most && tries < 5; tries++ { // pools may be empty, and writes that share no transaction allocate more
+	for tries := 1; allocated > most && tries < 5; tries++ { // pools may be empty
 		allocated, status, sent = send()
 	}
 	if allocated > most {
