@@ -79,7 +79,7 @@ func listAPIKey(s *service, r *request) (response, error) {
 	for _, k := range keys {
 		found.Records = append(found.Records, k.Show(s.Now()))
 	}
-	return listResponse(r, found, cursor{Filters: p.filters.Encode()}, err)
+	return listResponse(r, p, found, err)
 }
 
 func createAPIKey(s *service, r *request) (response, error) {

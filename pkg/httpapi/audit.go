@@ -37,7 +37,7 @@ func listAudit(s *service, r *request) (response, error) {
 	}
 	q.All = q.Workspace == ""
 	found, err := s.stores.Audit.List(r.Context(), q)
-	return listResponse(r, found, cursor{Filters: p.filters.Encode()}, err)
+	return listResponse(r, p, found, err)
 }
 
 // maxBeginning is more than audit.Record.Of can have, in characters.

@@ -29,7 +29,7 @@ func listEntity(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	page, err := s.stores.Entities.List(r.Context(), r.workspace, q)
-	return listResponse(r, page, cursor{Filters: p.filters.Encode()}, err)
+	return listResponse(r, p, page, err)
 }
 
 func getEntity(s *service, r *request) (response, error) {

@@ -43,7 +43,7 @@ func listEvent(s *service, r *request) (response, error) {
 		}
 	}
 	page, err := s.stores.Events.List(r.Context(), r.workspace, q)
-	return listResponse(r, page, cursor{Filters: p.filters.Encode()}, err)
+	return listResponse(r, p, page, err)
 }
 
 // eventNames fails unless the index of events by name is ready.

@@ -51,7 +51,7 @@ func listExportJob(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	page, err := exportjob.List(r.Context(), s.stores.ExportJobs, r.workspace, from, limit, s.Now())
-	return listResponse(r, page, cursor{}, err)
+	return listResponse(r, p, page, err)
 }
 
 func getExportJob(s *service, r *request) (response, error) {

@@ -64,7 +64,7 @@ func findEntity(s *service, r *request, names []string) (response, error) {
 		return response{}, err
 	}
 	found, err := s.stores.Finder.Find(r.Context(), r.workspace, q)
-	return pageResponse(r, found, page[entity.Entity]{index: new(entityIndex(q.Declaration))}, cursor{Filters: p.filters.Encode()}, err)
+	return pageResponse(r, p, found, page[entity.Entity]{index: new(entityIndex(q.Declaration))}, err)
 }
 
 // conditions returns the conditions with these names, and checks those of each attribute: there may
@@ -104,10 +104,11 @@ func (p *parameters) conditions(names []string) (conditions []index.Condition) {
 // chosen returns the most specific of the indexes, or the one that the cursor continues, and adds it
 // to the filters: a list has the same order on all pages, even if another index becomes ready.
 func (p *parameters) chosen(serving []index.Declaration) index.Declaration {
-	at, _ := decodeCursor(p.values.Get("cursor"))
-	for _, d := range serving {
-		if p.filters.Set("index", d.Fields.String()); p.filters.Encode() == at.Filters {
-			return d
+	if at, ok := decodeCursor(p.values.Get("cursor")); ok {
+		for _, d := range serving {
+			if p.filters.Set("index", d.Fields.String()); p.filters.Encode() == at.Filters {
+				return d
+			}
 		}
 	}
 	p.filters.Set("index", serving[0].Fields.String())

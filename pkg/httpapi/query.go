@@ -25,10 +25,11 @@ const (
 
 // parameters holds a query and all errors found in it.
 type parameters struct {
-	values  url.Values
-	filters url.Values // filters and order read so far, in canonical form
-	wrong   record.Fields
-	unfit   record.Fields // parameters that are valid, but not in combination
+	values      url.Values
+	filters     url.Values   // filters and order read so far, in canonical form
+	syncedUntil *record.Time // of the cursor, and of the next page's
+	wrong       record.Fields
+	unfit       record.Fields // parameters that are valid, but not in combination
 }
 
 // maxParameters bounds a query, because it is parsed before the request is charged.

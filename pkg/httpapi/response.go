@@ -92,14 +92,14 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// listResponse returns a page of a list. If more records follow, it turns next into the cursor that
-// leads to them. err is the error of the store.
-func listResponse[T any](r *request, found record.Page[T], next cursor, err error) (response, error) {
-	return pageResponse(r, found, page[T]{}, next, err)
+// listResponse returns a page of the list that p describes, with a cursor if more records follow. err
+// is the error of the store.
+func listResponse[T any](r *request, p *parameters, found record.Page[T], err error) (response, error) {
+	return pageResponse(r, p, found, page[T]{}, err)
 }
 
 // pageResponse is like listResponse, and adds the records and the cursor to body.
-func pageResponse[T any](r *request, found record.Page[T], body page[T], next cursor, err error) (response, error) {
+func pageResponse[T any](r *request, p *parameters, found record.Page[T], body page[T], err error) (response, error) {
 	switch {
 	case errors.Is(err, record.ErrCursor):
 		return response{}, badParameters(record.Fields{badCursor})
@@ -112,8 +112,7 @@ func pageResponse[T any](r *request, found record.Page[T], body page[T], next cu
 		out.body = body
 		return out, nil
 	}
-	next.Route, next.Workspace, next.Store = r.route.Name, r.workspace, found.Next
-	text, err := next.encode()
+	text, err := cursor{r.route.Name, r.workspace, p.filters.Encode(), found.Next, p.syncedUntil}.encode()
 	if err != nil {
 		return response{}, err
 	}

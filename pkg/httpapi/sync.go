@@ -16,12 +16,12 @@ func listEntityChanges(s *service, r *request) (response, error) {
 		IncludeDeleted: p.choice("include_deleted", "false", "true"),
 	}
 	p.needsDeleted("type", q.IncludeDeleted)
-	next := p.sync(r, "updated_since", &q.SyncQuery)
+	p.sync(r, "updated_since", &q.SyncQuery)
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := entity.ListChanges(r.Context(), s.stores.Entities, r.workspace, q, s.Now())
-	return syncResponse(r, q.SyncQuery, page, next, err)
+	return syncResponse(r, p, q.SyncQuery, page, err)
 }
 
 // listEventChanges serves GET /event with created_since: events sorted by creation time.
@@ -34,12 +34,12 @@ func listEventChanges(s *service, r *request) (response, error) {
 	}
 	q := event.ChangeQuery{EntityID: p.filter("entity_id", record.CheckID)}
 	p.needsDeleted("entity_id", p.choice("include_deleted", "false", "true"))
-	next := p.sync(r, "created_since", &q.SyncQuery)
+	p.sync(r, "created_since", &q.SyncQuery)
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
 	page, err := event.ListChanges(r.Context(), s.stores.Events, r.workspace, q)
-	return syncResponse(r, q.SyncQuery, page, next, err)
+	return syncResponse(r, p, q.SyncQuery, page, err)
 }
 
 // needsDeleted rejects a filter without include_deleted. The list of changes would otherwise omit
@@ -51,33 +51,32 @@ func (p *parameters) needsDeleted(filter string, included bool) {
 }
 
 // sync reads the parameters that both lists of changes share, and stores them in q. The caller
-// must read the filters first. sync returns the next page's cursor, still without Store.
-func (p *parameters) sync(r *request, since string, q *record.SyncQuery) cursor {
+// must read the filters first.
+func (p *parameters) sync(r *request, since string, q *record.SyncQuery) {
 	q.Limit = p.limit(r.maxPage())
 	q.Descending = p.choice("order", "asc", "desc")
 	from := p.instant(since)
 	if from == nil {
-		return cursor{}
+		return
 	}
 	q.Since = *from
 	c := p.cursor(r)
-	q.Cursor = c.Store
-	return cursor{Filters: p.filters.Encode(), SyncedUntil: c.SyncedUntil}
+	q.Cursor, p.syncedUntil = c.Store, c.SyncedUntil
 }
 
 // syncResponse returns a page of a walk with its synced_until, unless it is newest first.
-func syncResponse[T any](r *request, q record.SyncQuery, found record.Page[T], next cursor, err error) (response, error) {
+func syncResponse[T any](r *request, p *parameters, q record.SyncQuery, found record.Page[T], err error) (response, error) {
 	if q.Descending || err != nil {
-		return listResponse(r, found, next, err)
+		return listResponse(r, p, found, err)
 	}
-	until := next.SyncedUntil
+	until := p.syncedUntil
 	if until == nil {
 		at, fixed := q.SyncedUntil(found.Next, found.Settled)
 		if until = &at; fixed {
-			next.SyncedUntil = until
+			p.syncedUntil = until
 		}
 	}
-	return pageResponse(r, found, page[T]{syncedUntil: until}, next, nil)
+	return pageResponse(r, p, found, page[T]{syncedUntil: until}, nil)
 }
 
 func unfitParameters(fields record.Fields) error {
