@@ -12,7 +12,7 @@ dynamodb) package=limiter pattern=DynamoDB rounds=6 time=0.7s ;;
 memory) package=limiter pattern=Memory rounds=10 time=0.3s ;;
 handler) package=handler pattern=. rounds=10 time=0.3s ;;
 server) package=server pattern=Server rounds=8 time=0.3s ;;
-peers) package=server pattern=Peers rounds=3 time=1x ;; # needs PostgreSQL (Debian's package postgresql)
+peers) package=server pattern=Peers rounds=5 time=1x ;; # needs PostgreSQL (Debian's package postgresql)
 deletions) package=server pattern=Deletions rounds=1 time=1x ;; # one round, because the servers take turns
 find) package=server pattern=Find rounds=1 time=1x ;; # one round, because it stores a million entities
 stores) package=store pattern=. rounds=6 time=0.5s ;;
