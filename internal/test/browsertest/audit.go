@@ -28,13 +28,16 @@ func looks(drawn bool) []look {
 	return all
 }
 
-// Audit checks the page in several viewports and color schemes. axe-core must find no problem,
-// and the page must not be wider than the window. If the environment variable SCREENSHOTS
+// Audit checks the page in several viewports and color schemes. axe-core must find no problem, no two
+// elements may have the same id, and the page must not be wider than the window. If the environment variable SCREENSHOTS
 // names a directory, Audit saves screenshots there as NAME-WIDTH-SCHEME.png.
 func (tab *Tab) Audit(name string) {
 	tab.t.Helper()
 	if !Eval[bool](tab, "typeof axe === 'object'") {
 		tab.Do(chromedp.Evaluate[chromedp.Void](tab.browser.axe))
+	}
+	if same := Eval[[]string](tab, sameIDs); len(same) > 0 {
+		tab.t.Errorf("%s: several elements have the ids %q", name, same)
 	}
 	defer tab.Resize(tab.viewport)
 	dir := os.Getenv("SCREENSHOTS")
@@ -59,6 +62,8 @@ func (tab *Tab) Audit(name string) {
 // axeRun evaluates to one line per element with a problem.
 const axeRun = `axe.run(document, { resultTypes: ['violations'] }).then((r) =>
 	r.violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary)))`
+
+const sameIDs = `[...document.querySelectorAll('[id]')].map((e) => e.id).filter((id, i, all) => all.indexOf(id) !== i)`
 
 func (tab *Tab) draw(path string) {
 	tab.t.Helper()

@@ -25,11 +25,16 @@ const exporter = new Exports(denied);
 const records = new Records(denied, new RecordPane(denied));
 const importer = new Importer(denied);
 
-/** A view whose script the browser loads when the view is opened for the first time. */
+/**
+ * A view whose script the browser loads when the view is opened for the first time. While another
+ * view is shown, its element is empty, because these views have fields with the same ids.
+ */
 function later(name) {
-  let loaded;
+  let loaded, shown = false;
   const panel = {
     async show(options) {
+      shown = true;
+      draw();
       try {
         loaded ??= (await import('./admin.js')).adminViews[name];
       } catch {
@@ -38,10 +43,14 @@ function later(name) {
       }
       if (view.panel === panel) loaded.panel.show(options);
     },
-    leave: () => loaded?.panel.leave(),
+    leave() {
+      loaded?.panel.leave();
+      shown = false;
+      draw();
+    },
     stop: () => loaded?.panel.stop(),
   };
-  return { name, panel, admin: true, needs: 'dashboard', component: () => (loaded ? html`<${loaded.component} />` : html`<${Notice} of=${name} /><${Skeleton} rows=${8} />`) };
+  return { name, panel, admin: true, needs: 'dashboard', component: () => shown && (loaded ? html`<${loaded.component} />` : html`<${Notice} of=${name} /><${Skeleton} rows=${8} />`) };
 }
 
 /**
@@ -272,5 +281,5 @@ open();
 export {
   $, ApiError, Button, Command, Copy, Empty, Fact, Field, Icon, Link, Notice, Poller, Segments, Skeleton, Stored, Time, Value, Zone,
   amendQuery, announce, call, caller, changesBetween, commandOf, count, curlCommand, denied, draw, failureText, finalText, follow, html, insist, instant,
-  moveTo, number, plain, readQuery, report, sentence, session, takeIndexes, toInput, toUTC, troubles, useEffect, useLayoutEffect, useRef, useState, view, viewQuery, views, visibleJSON, withQuery,
+  moveTo, number, plain, readQuery, report, sentence, session, takeIndexes, toInput, toUTC, troubles, useLayoutEffect, useRef, useState, view, viewQuery, views, visibleJSON, withQuery,
 };

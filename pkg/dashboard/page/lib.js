@@ -2,7 +2,7 @@
 // function of the page's state, and whoever changes the state calls draw.
 
 const { h, render, Component } = preact;
-const { useState, useRef, useEffect, useLayoutEffect } = preactHooks;
+const { useState, useRef, useLayoutEffect } = preactHooks;
 
 // htm keeps elements without variable parts for the next time, and with them, through their
 // parents, what the page showed. 3 forbids that: nothing of an erased record may stay in memory.

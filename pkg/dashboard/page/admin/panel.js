@@ -144,7 +144,7 @@ function openIn(query) {
 /** A card beside or above a list, with a title that gets the focus when it opens, and a button that closes it. Escape closes it too. The focus then returns to where it was. */
 function Sheet({ id, title, onClose, children }) {
   const heading = useRef();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     heading.current.focus();
     return () => { // the elements are still there
