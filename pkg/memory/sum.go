@@ -9,7 +9,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// block is by how much a sum is reserved ahead, unless it has a limit: then by a hundredth of it.
+// block is by how much a sum is reserved ahead, unless it has a limit: then by a hundredth of it, and at
+// most up to it.
 const block = 1000
 
 const keptDays = 3 // the current one included
@@ -29,8 +30,9 @@ type sums struct {
 
 type sum struct{ used, reserved int64 }
 
-// want says by how much more than is used a sum should be reserved, and the most that a charge needs.
-type want struct{ ahead, needed int64 }
+// want says by how much more than is used a sum should be reserved, the most that a charge needs, and
+// the limit.
+type want struct{ ahead, needed, limit int64 }
 
 // sumOf returns the sum of a cost; ok is false if the cost is of a second.
 func sumOf(key ratelimit.Key, c ratelimit.Cost) (s ratelimit.Sum, ok bool) {
@@ -41,7 +43,7 @@ func sumOf(key ratelimit.Key, c ratelimit.Cost) (s ratelimit.Sum, ok bool) {
 // short reports whether a sum must be reserved before it takes the cost.
 func (s *sums) short(of ratelimit.Sum, c ratelimit.Cost) bool {
 	k := s.known[of]
-	if s.store == nil || c.Amount == 0 || k.used+c.Amount <= k.reserved {
+	if s.store == nil || c.Amount == 0 || k.used+c.Amount <= k.reserved || !c.Rule.Fits(k.used, c.Amount) {
 		return false
 	}
 	ahead := int64(block)
@@ -49,7 +51,7 @@ func (s *sums) short(of ratelimit.Sum, c ratelimit.Cost) bool {
 		ahead = c.Rule.Limit / 100
 	}
 	w := s.wanted[of]
-	s.wanted[of] = want{max(w.ahead, ahead, c.Amount), max(w.needed, c.Amount)}
+	s.wanted[of] = want{max(w.ahead, ahead, c.Amount), max(w.needed, c.Amount), max(w.limit, c.Rule.Limit)}
 	return true
 }
 
@@ -113,8 +115,8 @@ func (s *Counters) reserve(ctx context.Context, w ratelimit.Window) error {
 	s.mu.Lock()
 	changed := s.sums.prune(w)
 	for of, w := range s.sums.wanted {
-		if k := s.sums.known[of]; k.used+w.needed > k.reserved { // otherwise the save before this one sufficed
-			changed[of] = k.used + w.ahead
+		if k := s.sums.known[of]; k.reserved < min(k.used+w.needed, w.limit) { // otherwise the save before this one sufficed
+			changed[of] = min(k.used+w.ahead, w.limit)
 		}
 	}
 	clear(s.sums.wanted)
