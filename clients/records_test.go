@@ -302,7 +302,7 @@ var failureCases = []testCase{
 		},
 	},
 	{
-		name: "no response within the timeout", config: config{TryTimeout: 1.5}, calls: []call{do("get_event", `{"id":"e1"}`, e1)},
+		name: "no response within the timeout", config: config{TryTimeout: 3}, calls: []call{do("get_event", `{"id":"e1"}`, e1)},
 		script: []scripted.Exchange{
 			{Request: "GET /event/e1", Fault: scripted.Hang},
 			{Request: "GET /event/e1", Status: 200, Reply: e1[:20], Fault: scripted.Drip},

@@ -255,7 +255,7 @@ func (d *deployment) countCalls(t *testing.T) *calls {
 // counters never decrease. In each window, the functions make one charge call per admitted
 // request, plus at most one per instance.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
-	const address, processes, windowsWanted, limit = "198.51.100.7", 8, 5, 80
+	const address, processes, windowsWanted, limit = "198.51.100.7", 8, 5, 40
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, fmt.Sprint("LIMIT_IMPORTS=", limit))
 	calls := d.countCalls(t)
