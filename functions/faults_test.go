@@ -220,7 +220,19 @@ func seedEntities(t *testing.T, d deployment, n int) {
 	t.Helper()
 	create := d.start(t, "create-entity", 1)[0]
 	for i := range n {
-		invoke(t, create, lambdatest.Event("POST", "/create_entity", "203.0.113.1", fmt.Sprintf(`{"id":"e%d"}`, i)), http.StatusCreated)
+		ev := lambdatest.Event("POST", "/create_entity", "203.0.113.1", fmt.Sprintf(`{"id":"e%d"}`, i))
+		for tries := 1; ; tries++ {
+			resp, err := create.Invoke(t.Context(), ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode == http.StatusCreated || resp.StatusCode == http.StatusOK {
+				break
+			}
+			if resp.StatusCode != http.StatusServiceUnavailable || tries == 10 { // 503: DynamoDB Local, which has just started, took too long
+				t.Fatalf("%s: status %d: %s", ev.RawPath, resp.StatusCode, resp.Body)
+			}
+		}
 	}
 }
 

@@ -87,11 +87,11 @@ func TestFrozenInstances(t *testing.T) {
 			for _, c := range frozenCases {
 				f.run(c)
 			}
-			if n := proxy.Usage()[charge].Calls - before; n != f.requests {
-				t.Errorf("%d requests were charged %d times", f.requests, n)
+			if n := proxy.Usage()[charge].Calls - before; n > f.requests || n < f.requests-f.failed {
+				t.Errorf("%d requests, of which %d failed, were charged %d times", f.requests, f.failed, n)
 			}
-			if n := count(t, d.events); n != f.created {
-				t.Errorf("%d events are stored, want %d", n, f.created)
+			if n := count(t, d.events); n < f.created || n > f.created+f.failed*frozenBatch {
+				t.Errorf("%d events are stored, want %d, and those of %d requests that failed", n, f.created, f.failed)
 			}
 		})
 	}
@@ -120,14 +120,29 @@ type frozen struct {
 	proxy     *dynamoproxy.Proxy
 	instances map[string][]*lambdatest.Instance // by function
 	requests  int
-	created   int // number of events
+	created   int // number of events of the requests that succeeded
+	failed    int // number of requests; a call of theirs may have reached DynamoDB
 }
 
-// run sends two requests to every instance in each round. In between, it freezes the instances
-// if c.freeze is set, and cuts all connections. It logs how many of the second requests
-// failed.
+// run tries a case again in which a request has failed, because a busy machine may let DynamoDB Local
+// wait for longer than a request does. What a cut connection makes fail fails each time.
 func (f *frozen) run(c frozenCase) {
 	f.t.Helper()
+	const most = 3
+	for try := 1; !f.try(c); try++ {
+		if try == most {
+			f.t.Errorf("requests failed in each of %d tries", most)
+			return
+		}
+	}
+}
+
+// try sends two requests to every instance in each round. In between, it freezes the instances
+// if c.freeze is set, and cuts all connections. It reports whether all requests succeeded, and logs
+// how many of the second ones failed.
+func (f *frozen) try(c frozenCase) bool {
+	f.t.Helper()
+	before := f.failed
 	sent, failed := 0, make(map[string]int)
 	for range c.rounds {
 		f.each(func(r frozenRoute, instance *lambdatest.Instance) {
@@ -154,6 +169,7 @@ func (f *frozen) run(c frozenCase) {
 		})
 	}
 	f.t.Logf("frozen: %-5v  cut: %-6s  idle: %5v  requests: %3d  failed: %v", c.freeze, c.cut, c.idle, sent, failed)
+	return f.failed == before
 }
 
 func (f *frozen) each(do func(r frozenRoute, instance *lambdatest.Instance)) {
@@ -173,7 +189,8 @@ func (f *frozen) send(r frozenRoute, instance *lambdatest.Instance) bool {
 		f.t.Fatal(err)
 	}
 	if resp.StatusCode != r.status {
-		f.t.Errorf("%s: status %d, want %d: %s", r.function, resp.StatusCode, r.status, resp.Body)
+		f.t.Logf("%s: status %d, want %d: %s", r.function, resp.StatusCode, r.status, resp.Body)
+		f.failed++
 		return false
 	}
 	f.created += r.creates

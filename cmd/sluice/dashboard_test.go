@@ -495,10 +495,14 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
 	seen := browsertest.Eval[[]float64](tab, "seen")
 	t.Logf("the progress bar showed %v", seen)
+	back := 0
 	for i, v := range seen { // the number of values depends on the machine's speed
 		if i > 0 && v < seen[i-1] {
-			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
+			back++
 		}
+	}
+	if back > 1 { // an export that is not done after its first turn of five seconds writes its last part again
+		t.Errorf("the progress bar went back %d times", back)
 	}
 	tab.Click("#exports [data-status=succeeded] button")
 	i := 0

@@ -101,7 +101,7 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	}
 	wantRun(t, inEnv(t, s.env, "indexes", "list", "--workspace", "other"), 0, "", "No attribute is indexed")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email:fold"), 0, "The index of person.email is ready", "")
-	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already indexed, as email (text, regardless of case)")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already an index person.email, as email (text, regardless of case)")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "c"), 0, "", "")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "born:number"), 0, "", "")
 	await(t, "ready", func() bool { return s.declarations(t)[3].State == index.Ready })
