@@ -63,9 +63,9 @@ test-fast: ## run the Go tests that need no engine, browser or other process
 
 # If a tool cannot be installed, prints what is skipped, and fails if CI is set. The test runner
 # is the last command, so its counts are the last line. Tests that use an engine mostly wait for it,
-# so one package more than there are processors runs at a time, and -parallel 4 runs four of its
-# tests. The packages of LONG run first, so that no long one is left alone at the end. Vet is off,
-# because lint runs it.
+# so -parallel 4 runs four tests of a package at a time. With more packages than processors at a time,
+# DynamoDB Local did not respond in time. The packages of LONG run first, so that no long one is left
+# alone at the end. Vet is off, because lint runs it.
 LONG := $(addprefix ./,cmd/sluice pkg/dynamo functions clients connectors pkg/importfile pkg/httpapi internal/test/repository)
 test: ## run everything that must pass: check, template and the Go tests
 	@$(MAKE) --no-print-directory -j check fetch importer compile costs try-template
@@ -76,7 +76,7 @@ test: ## run everything that must pass: check, template and the Go tests
 	@[ -n "$(RACE)" ] || $(call without,the search for data races; it needs a C compiler)
 	@go run $(GOTESTSUM) --format pkgname --raw-command -- \
 		go test -json -vet=off -ldflags "-s -w" $(RACE) -shuffle=on -count=1 -timeout 30m \
-		-p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -parallel 4 $(LONG) ./...
+		-p $$(getconf _NPROCESSORS_ONLN) -parallel 4 $(LONG) ./...
 
 # Fills the build cache. It does not link the tests, because Go does not cache the result.
 # The test run reports compile errors.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -113,7 +114,9 @@ func TestTheIndexWorkerBuildsAndRemovesIndexes(t *testing.T) {
 	if handedOver.Build.Read <= read || handedOver.State != index.Building {
 		t.Errorf("a run that had half a second left %+v", handedOver)
 	}
-	w.workFor(t, time.Minute)
+	w.workUntil(t, func(all []index.Declaration) bool {
+		return !slices.ContainsFunc(all, func(d index.Declaration) bool { return d.State != index.Ready })
+	})
 	ready, _ := w.declared(t, "person")
 	if got, want := ready.Build, (index.Build{Expected: entities, Read: entities, Indexed: 2000, Absent: 500, Unfit: 500}); ready.State != index.Ready || got != want {
 		t.Fatalf("%s %+v, want %+v", ready.State, got, want)
@@ -131,14 +134,28 @@ func TestTheIndexWorkerBuildsAndRemovesIndexes(t *testing.T) {
 		}
 	}
 	w.takeUp(t)
-	w.workFor(t, time.Minute)
-	if all, err := declarations.List(t.Context()); len(all) != 0 || err != nil {
-		t.Errorf("%+v, %v", all, err)
-	}
+	w.workUntil(t, func(all []index.Declaration) bool { return len(all) == 0 })
 	if found := countFound(t, store, ready); found != 0 {
 		t.Errorf("%d entities have keys of the index that was removed", found)
 	}
 	checkGrants(t, "index-worker", proxy, nil)
+}
+
+// workUntil lets runs work for a minute each, as the schedule does, until done accepts the declarations.
+// A busy machine needs several.
+func (w *indexWorker) workUntil(t *testing.T, done func([]index.Declaration) bool) {
+	t.Helper()
+	for range 5 {
+		w.workFor(t, time.Minute)
+		all, err := w.declarations.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done(all) {
+			return
+		}
+	}
+	t.Error("five runs were not enough")
 }
 
 // killTwice kills a run as soon as it has made progress, and another.
