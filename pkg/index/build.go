@@ -182,6 +182,9 @@ func (b *Builder) Work(ctx context.Context) error {
 	skip := make(map[string]bool) // by Declaration.ID
 	for ctx.Err() == nil {
 		all, err := b.store.List(ctx)
+		if ctx.Err() != nil {
+			break // perhaps in the middle of List, which is no failure
+		}
 		if err != nil {
 			return errors.Join(append(failed, err)...)
 		}

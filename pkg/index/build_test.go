@@ -128,6 +128,25 @@ func TestABuilderLeavesAFailedIndexToTheNextCall(t *testing.T) {
 }
 
 // While an index is being built, adding it again changes its rate.
+// slowStore takes a second for each List.
+type slowStore struct{ Store }
+
+func (slowStore) List(ctx context.Context) ([]Declaration, error) {
+	rest(ctx, time.Second)
+	return nil, ctx.Err()
+}
+
+func TestABuilderEndsWithoutAnErrorInTheMiddleOfAList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if err := NewBuilder(slowStore{}, nil, BuilderConfig{}).Work(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAddTakesOverTheRate(t *testing.T) {
 	t.Parallel()
 	d := testDeclaration("person", Building)
