@@ -271,7 +271,7 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the datab
 	@rm -rf .cache/dynamodb-local
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
-bench: dynamodb-local rate-limiter-flexible python-client requests npm-package p-retry ## run the benchmarks and write bench/results; ONLY=memory runs one group
+bench: importer dynamodb-local rate-limiter-flexible python-client requests npm-package p-retry ## run the benchmarks and write bench/results; ONLY=memory runs one group
 	@for group in $(or $(ONLY),dynamodb stores memory handler server peers deletions records find clients coldstart money); do \
 		BENCHSTAT=$(BENCHSTAT) bench/run.sh $$group || exit 1; \
 	done

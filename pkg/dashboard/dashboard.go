@@ -14,7 +14,9 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
+	"sync"
 	"time"
 )
 
@@ -47,14 +49,15 @@ const notices = "/*! Preact, (c) 2015-present Jason Miller, MIT License; htm, (c
 
 type asset struct {
 	name    string
-	content []byte
+	content func() []byte
 }
 
 // Files returns the page, under the name Page, and its assets, with the importer that was built
 // before this program, if any. The name of each asset begins with a hash of all assets and a
 // slash, so the content behind that name never changes, and a new version of the page loads new
-// assets.
-func Files() map[string][]byte {
+// assets. A function reads the content when it is first called, because reading the importer takes
+// as long as half of a function's start.
+func Files() map[string]func() []byte {
 	built, err := fs.Sub(embedded, "built")
 	if err != nil {
 		panic(err) // cannot happen, because the name is valid
@@ -64,19 +67,19 @@ func Files() map[string][]byte {
 
 // FilesWith is like Files, but takes the importer from a directory into which "make importer"
 // has built it. If the importer is not there, the page has no import.
-func FilesWith(built fs.FS) map[string][]byte {
+func FilesWith(built fs.FS) map[string]func() []byte {
 	assets := []asset{
-		{"app.js", script()},
-		{"admin.js", joined(adminParts)},
-		{"style.css", read("page/style.css")},
-		{"icon.svg", read("page/icon.svg")},
+		{"app.js", content(script())},
+		{"admin.js", content(joined(adminParts))},
+		{"style.css", content(read("page/style.css"))},
+		{"icon.svg", content(read("page/icon.svg"))},
 	}
-	importer := importerAssets(built)
-	assets = append(assets, importer...)
 	sum := sha256.New()
+	importer := importerAssets(built, sum)
 	for _, a := range assets {
-		sum.Write(a.content)
+		sum.Write(a.content())
 	}
+	assets = append(assets, importer...)
 	version := hex.EncodeToString(sum.Sum(nil)[:8])
 	attributes := ""
 	if importer != nil {
@@ -84,7 +87,7 @@ func FilesWith(built fs.FS) map[string][]byte {
 	}
 	page := bytes.ReplaceAll(read("page/"+Page), []byte("{version}"), []byte(version))
 	page = bytes.Replace(page, []byte("{icons}"), read("page/vendor/lucide-1.62.0.svg"), 1)
-	files := map[string][]byte{Page: bytes.ReplaceAll(page, []byte("{importer}"), []byte(attributes))}
+	files := map[string]func() []byte{Page: content(bytes.ReplaceAll(page, []byte("{importer}"), []byte(attributes)))}
 	for _, a := range assets {
 		files[version+"/"+a.name] = a.content
 	}
@@ -117,22 +120,42 @@ func joined(names []string) []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// importerAssets returns nil if the importer has not been built. The script of the web worker is
-// one file, because the page's Trusted Types forbid importScripts.
-func importerAssets(built fs.FS) []asset {
-	wasm, err := fs.ReadFile(built, program)
-	if err != nil {
-		return nil
-	}
+// importerAssets adds the importer to a hash, and returns nil if it has not been built. The script
+// of the web worker is one file, because the page's Trusted Types forbid importScripts.
+func importerAssets(built fs.FS, sum io.Writer) []asset {
 	support, err := fs.ReadFile(built, "wasm_exec.js")
 	if err != nil {
 		return nil
 	}
-	return []asset{
-		{"importer.js", bytes.Join([][]byte{support, read("importer/worker.js")}, []byte("\n"))},
-		{program, wasm},
+	worker := bytes.Join([][]byte{support, read("importer/worker.js")}, []byte("\n"))
+	sum.Write(worker) //nolint:errcheck // a hash
+	if err := addChecksum(built, sum); err != nil {
+		return nil
 	}
+	wasm := sync.OnceValue(func() []byte {
+		b, _ := fs.ReadFile(built, program) // has just been opened
+		return b
+	})
+	return []asset{{"importer.js", content(worker)}, {program, wasm}}
 }
+
+// addChecksum adds the last 8 bytes of the program to a hash: the CRC-32 and the length of what it
+// unpacks to (RFC 1952).
+func addChecksum(built fs.FS, sum io.Writer) error {
+	f, err := built.Open(program)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading only
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(sum, io.NewSectionReader(f.(io.ReaderAt), info.Size()-8, 8))
+	return err
+}
+
+func content(b []byte) func() []byte { return func() []byte { return b } }
 
 func read(name string) []byte {
 	b, err := embedded.ReadFile(name)

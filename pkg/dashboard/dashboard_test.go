@@ -52,16 +52,16 @@ func TestFilesOfOtherProjectsAreUnchanged(t *testing.T) {
 }
 
 // built is a directory with an importer, as "make importer" builds it.
-var built = fstest.MapFS{"importer.wasm.gz": {Data: []byte("program")}, "wasm_exec.js": {Data: []byte("// Go")}}
+var built = fstest.MapFS{"importer.wasm.gz": {Data: []byte("a program")}, "wasm_exec.js": {Data: []byte("// Go")}}
 
 func TestThePageNamesItsAssetsByTheirVersion(t *testing.T) {
 	files := FilesWith(built)
 	for name := range files {
-		if name != Page && path.Base(name) != "admin.js" && !strings.Contains(string(files[Page]), `"dashboard/`+name+`"`) {
+		if name != Page && path.Base(name) != "admin.js" && !strings.Contains(string(files[Page]()), `"dashboard/`+name+`"`) {
 			t.Errorf("the page does not load %s", name)
 		}
 	}
-	if strings.Contains(string(files[Page]), "{") {
+	if strings.Contains(string(files[Page]()), "{") {
 		t.Error("the page has placeholders")
 	}
 }
@@ -72,7 +72,7 @@ func TestThePageHasOnlyABuiltImporter(t *testing.T) {
 		part := maps.Clone(built)
 		delete(part, missing)
 		files := FilesWith(part)
-		if len(files) != with-2 || strings.Contains(string(files[Page]), "importer.wasm") || strings.Contains(string(files[Page]), "{") {
+		if len(files) != with-2 || strings.Contains(string(files[Page]()), "importer.wasm") || strings.Contains(string(files[Page]()), "{") {
 			t.Errorf("without %s, the page has %d files, want %d", missing, len(files), with-2)
 		}
 	}

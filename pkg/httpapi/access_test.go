@@ -108,7 +108,7 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 }
 
 // untouchable panics on every read and write, so a route that uses a store responds with 500.
-var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Finder: struct{ index.Finder }{}, Indexes: struct{ index.Declarations }{}, Events: struct{ event.Store }{}, Erasures: struct{ erasurejob.Requester }{}, ErasureJobs: struct{ job.Store }{}, ExportJobs: struct{ job.Store }{}, ExportLinks: struct{ exportjob.Links }{}, ExportDeleter: struct{ exportjob.Deleter }{}, Usage: struct{ ratelimit.UsageStore }{}, Keys: struct{ access.Manager }{}, LimitRows: struct{ ratelimit.RowManager }{}, Declarations: struct{ index.Store }{}, Audit: struct{ audit.Store }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
+var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Finder: struct{ index.Finder }{}, Indexes: struct{ index.Declarations }{}, Events: struct{ event.Store }{}, Erasures: struct{ erasurejob.Requester }{}, ErasureJobs: struct{ job.Store }{}, ExportJobs: struct{ job.Store }{}, ExportLinks: struct{ exportjob.Links }{}, ExportDeleter: struct{ exportjob.Deleter }{}, Usage: struct{ ratelimit.UsageStore }{}, Keys: struct{ access.Manager }{}, LimitRows: struct{ ratelimit.RowManager }{}, Declarations: struct{ index.Store }{}, Audit: struct{ audit.Store }{}, Dashboard: map[string]func() []byte{}, OpenAPI: sluice.OpenAPI}
 
 // state is the RateLimit header of each class after one request that found no record.
 var state = map[ratelimit.Class]string{

@@ -31,11 +31,12 @@ const dashboardPolicy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval
 
 // SetDashboard replaces the dashboard's files, such as when the importer has been built. The
 // arguments are as in Stores.Dashboard.
-func (a *API) SetDashboard(texts map[string][]byte) {
+func (a *API) SetDashboard(texts map[string]func() []byte) {
 	files := make(map[string]*file)
 	for name, text := range texts {
 		if name == dashboardPage && a.service.AccessOff {
-			text = bytes.Replace(text, []byte(`data-keys="on"`), []byte(`data-keys="off"`), 1)
+			page := bytes.Replace(text(), []byte(`data-keys="on"`), []byte(`data-keys="off"`), 1)
+			text = func() []byte { return page }
 		}
 		files[name] = newFile(text)
 	}
@@ -64,7 +65,7 @@ func getDashboard(s *service, r *request) (response, error) {
 	case !ok:
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	}
-	out := response{status: http.StatusOK, raw: asset.text, file: asset, header: http.Header{
+	out := response{status: http.StatusOK, raw: asset.text(), file: asset, header: http.Header{
 		"Content-Type":                 {dashboardTypes[path.Ext(name)]},
 		"Etag":                         {asset.etag()},
 		"Cache-Control":                {cacheControl},

@@ -32,7 +32,7 @@ func (a service) file(t testing.TB, name string, change ...func(*events.APIGatew
 func dashboardFiles() map[string]string {
 	files := make(map[string]string)
 	for name, text := range dashboard.Files() {
-		files[name] = strings.Replace(string(text), `data-keys="on"`, `data-keys="off"`, 1)
+		files[name] = strings.Replace(string(text()), `data-keys="on"`, `data-keys="off"`, 1)
 	}
 	return files
 }

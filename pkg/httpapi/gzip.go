@@ -95,24 +95,24 @@ func (out *response) compress(r *request) error {
 
 // file is a response body that never changes.
 type file struct {
-	text   []byte
+	text   func() []byte
 	etag   func() string
 	zipped func() []byte
 }
 
 // newFile returns a file whose compressed form and ETag are computed when first needed, so that
 // they do not delay the start of a function. The ETag is weak, because it stands for both forms.
-func newFile(text []byte) *file {
+func newFile(text func() []byte) *file {
 	return &file{
 		text: text,
 		etag: sync.OnceValue(func() string {
-			sum := sha256.Sum256(text)
+			sum := sha256.Sum256(text())
 			return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
 		}),
 		zipped: sync.OnceValue(func() []byte {
 			var b bytes.Buffer
 			z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // fails only if the level is invalid
-			z.Write(text)                                         //nolint:errcheck // a buffer
+			z.Write(text())                                       //nolint:errcheck // a buffer
 			z.Close()                                             //nolint:errcheck // a buffer
 			return b.Bytes()
 		}),

@@ -49,8 +49,8 @@ type Stores struct {
 	LimitRows     ratelimit.RowManager  // for the routes that manage limits, and reads what was just written
 	Declarations  index.Store           // for the routes that declare indexes
 	Audit         audit.Store
-	Dashboard     map[string][]byte // index.html and its assets, by path below /dashboard
-	OpenAPI       []byte            // contents of openapi.yaml
+	Dashboard     map[string]func() []byte // returns index.html and its assets, by path below /dashboard
+	OpenAPI       []byte                   // contents of openapi.yaml
 
 	BatchWriters int // how many records of a batch are written concurrently; the constant BatchWriters by default
 }
@@ -124,7 +124,7 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	}
 	a := &API{service: service{limiter: limiter, stores: stores, Options: opts}, mux: http.NewServeMux()}
 	a.service.paths = sync.OnceValue(func() paths { return newPaths(a.service.routes()) })
-	a.service.openAPI = newFile(stores.OpenAPI)
+	a.service.openAPI = newFile(func() []byte { return stores.OpenAPI })
 	a.SetDashboard(stores.Dashboard)
 	a.fallback = a.handler(defaultRoute, notFound)
 	a.mux.Handle("/", a.fallback)

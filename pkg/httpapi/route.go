@@ -156,7 +156,7 @@ func getOpenAPI(s *service, r *request) (response, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return response{}, err
 	}
-	return response{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, raw: s.openAPI.text, file: s.openAPI}, nil
+	return response{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, raw: s.openAPI.text(), file: s.openAPI}, nil
 }
 
 // notFound serves the default route, and requests whose method the path does not have. It responds
