@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
@@ -50,18 +49,6 @@ func TestAccessIsSoldWithCommandsAndOverHTTP(t *testing.T) {
 		secrettest.Keep(k.Key)
 		return k
 	}
-	limited := func(k access.Shown, limit string) {
-		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			r := c.check(t, "GET", "/event", "", "Authorization", "Bearer "+k.Key)
-			if r.status == http.StatusOK && strings.HasPrefix(r.header.Get("RateLimit-Policy"), `"records";q=`+limit+";") {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%d with %s, want the limit %s", r.status, r.header.Get("RateLimit-Policy"), limit)
-			}
-		}
-	}
 	var shown strings.Builder
 	see := func(text string) { shown.WriteString(text) }
 
@@ -69,8 +56,8 @@ func TestAccessIsSoldWithCommandsAndOverHTTP(t *testing.T) {
 	first := made(command("keys", "create", "--workspace", "acme", "--scope", "export", "--plan", "pro", "--name", "acme"))
 	see(send("/set_limit", `{"plan":"max","records":90}`))
 	second := made(send("/create_api_key", `{"workspace":"acme","scopes":["export"],"plan":"pro","name":"acme"}`))
-	limited(first, "70")
-	limited(second, "70")
+	c.awaitLimit(t, first.Key, "70")
+	c.awaitLimit(t, second.Key, "70")
 	if second.MadeBy != idOf(operator) || first.MadeBy != "" || second.CountedAs != "" {
 		t.Errorf("made %+v and %+v", first, second)
 	}

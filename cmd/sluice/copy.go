@@ -26,7 +26,8 @@ const copyHelp = `Copy the entities and events of one workspace to another, and 
 FROM and TO are the URLs of two services, or of one service with keys of two workspaces.
 The first run copies everything. Each later run copies what has changed since then. With
 --follow, the command copies changes every ten seconds (--every) until it is stopped. If
-it is stopped or killed, run the same command again to continue.
+it is stopped or killed, run the same command again to continue. After a kill, that
+waits 15 seconds, because TO may still carry out a request of the run before.
 
 Entities are replaced, and those that were deleted are deleted. If an entity was erased,
 it is erased in TO, too. docs/move.md says what a copy does not keep. Nothing else may
@@ -104,10 +105,7 @@ func copyRecords(cmd *cobra.Command, o *copyOptions) error {
 	if err != nil {
 		return err
 	}
-	to, err := o.to.patientClient(client.Config{}, true)
-	if err != nil {
-		return err
-	}
+	connect := func(cfg client.Config) (*client.Client, error) { return o.to.patientClient(cfg, true) }
 	o.Waiting = func() string { return cmp.Or(o.from.waiting(), o.to.waiting()) }
 	var differ int64
 	var shown *record.Time
@@ -119,7 +117,7 @@ func copyRecords(cmd *cobra.Command, o *copyOptions) error {
 		shown = &r.SyncedUntil
 		err = o.print(cmd, r)
 	}
-	if failure := copier.Run(cmd.Context(), o.Options, from, to, cmd.ErrOrStderr()); failure != nil {
+	if failure := copier.Run(cmd.Context(), o.Options, from, connect, cmd.ErrOrStderr()); failure != nil {
 		return failure
 	}
 	if err == nil && differ > 0 {

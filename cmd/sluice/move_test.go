@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -197,8 +196,15 @@ func (w *writer) wait(t *testing.T, n int) {
 func (w *writer) wantCopied(t *testing.T, from, fromKey, to, toKey string) {
 	t.Helper()
 	want, got := contentsOf(t, from, fromKey), contentsOf(t, to, toKey)
-	if !maps.Equal(got, want) {
-		t.Errorf("the copy has %d records that differ from the %d of the source", len(got), len(want))
+	for id, record := range got {
+		if want[id] == "" {
+			t.Errorf("only the copy has %s: %s", id, record)
+		}
+	}
+	for id, record := range want {
+		if got[id] != record {
+			t.Errorf("%s is %q in the copy, want %q", id, got[id], record)
+		}
 	}
 	for n := range w.confirmed() {
 		if got[fmt.Sprint("event v", n)] == "" {

@@ -5,8 +5,16 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
+
+// awaitLimit waits until a key has a limit of records.
+func (c *caller) awaitLimit(t *testing.T, key, limit string) {
+	t.Helper()
+	await(t, "the limit "+limit, func() bool {
+		r := c.check(t, "GET", "/event", "", "Authorization", "Bearer "+key)
+		return r.status == http.StatusOK && strings.HasPrefix(r.header.Get("RateLimit-Policy"), `"records";q=`+limit+";")
+	})
+}
 
 func TestPlansOfARunningServer(t *testing.T) {
 	t.Parallel()
@@ -16,24 +24,12 @@ func TestPlansOfARunningServer(t *testing.T) {
 		t.Helper()
 		return wantRun(t, inEnv(t, s.env, args...), code, stdout, stderr)
 	}
-	await := func(key, limit string) {
-		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			r := c.check(t, "GET", "/event", "", "Authorization", "Bearer "+key)
-			if r.status == http.StatusOK && strings.HasPrefix(r.header.Get("RateLimit-Policy"), `"records";q=`+limit+";") {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%d with %s, want the limit %s", r.status, r.header.Get("RateLimit-Policy"), limit)
-			}
-		}
-	}
 	run(exitUsage, "", `there is no plan "pro"`, "keys", "create", "--scope", "export", "--plan", "pro")
 	run(0, "plan:pro: limit, records 70, imports default, requests default. All instances apply it within 60 seconds.", "", "plans", "set", "pro", "--records", "70", "--note", "99 a month")
 	key := createKey(t, s.env, "--scope", "export", "--plan", "pro")
 	bare := createKey(t, s.env, "--scope", "export")
-	await(key, "70")
-	await(bare, "200")
+	c.awaitLimit(t, key, "70")
+	c.awaitLimit(t, bare, "200")
 	run(0, "ID", "", "keys", "list")
 	if out, _ := run(0, "[", "", "keys", "list", "--json"); strings.Count(out, `"plan": "pro"`) != 1 || strings.Count(out, `"plan": ""`) != 1 {
 		t.Errorf("%s", out)
@@ -44,9 +40,9 @@ func TestPlansOfARunningServer(t *testing.T) {
 	}
 	run(exitFailure, "", "1 keys have the plan pro, so it is not removed", "plans", "remove", "pro")
 	run(0, "plan:pro: limit, records 80", "", "plans", "set", "pro", "--records", "80")
-	await(key, "80")
+	c.awaitLimit(t, key, "80")
 	run(0, "", "", "limits", "set", "key:"+idOf(key), "--records", "90")
-	await(key, "90")
+	c.awaitLimit(t, key, "90")
 	if out, _ := run(0, "127.0.0.9: key:", "", "limits", "check", "127.0.0.9", "key:"+idOf(key)); !strings.Contains(out, "127.0.0.9: plan:pro: limit, records 80") {
 		t.Errorf("%s", out)
 	}
@@ -54,7 +50,7 @@ func TestPlansOfARunningServer(t *testing.T) {
 	const quotas = "9000 records/day, 7 imports/month, export jobs"
 	flags := []string{"--records-per-day", "9000", "--imports-per-month", "7", "--export-jobs"}
 	run(0, "key:"+idOf(key)+": limit, records default, imports default, requests default, quotas: "+quotas+". All", "", append([]string{"limits", "set", "key:" + idOf(key)}, flags...)...)
-	await(key, `80;w=1, "requests";q=200;w=1, "records-day";q=9000`)
+	c.awaitLimit(t, key, `80;w=1, "requests";q=200;w=1, "records-day";q=9000`)
 	run(0, "plan:pro: limit, records 80", "", append([]string{"plans", "set", "pro", "--records", "80"}, flags...)...)
 	for _, list := range [][]string{{"limits", "list"}, {"plans", "list"}} {
 		if out, _ := run(0, "", "", list...); !strings.Contains(out, "QUOTAS") || !strings.Contains(out, quotas) {
@@ -65,7 +61,7 @@ func TestPlansOfARunningServer(t *testing.T) {
 		}
 	}
 	run(0, "", "", "limits", "remove", "key:"+idOf(key))
-	await(key, "80")
+	c.awaitLimit(t, key, "80")
 	run(0, "The key "+idOf(key)+" has the plan none.", "", "keys", "set-plan", idOf(key), "--none")
 	run(exitUsage, "", "there is no plan", "keys", "set-plan", idOf(bare), "none")
 	run(exitFailure, "", "there is no key", "keys", "set-plan", "aaaaaaaaaaaa", "pro")

@@ -80,6 +80,10 @@ type Config struct {
 	Transport  http.RoundTripper // by default, a copy of http.DefaultTransport that keeps more idle connections
 	UserAgent  string            // "sluice-client" by default
 
+	// FinishTry lets the request under way end, within TryTimeout, if the context of its call is
+	// canceled. So the caller learns what has been carried out.
+	FinishTry bool
+
 	// OnTry, if not nil, is called after every try. It must be safe for concurrent use.
 	OnTry func(Try)
 }
@@ -90,6 +94,7 @@ type Try struct {
 	Number int    // within the call, from 1
 	Status int    // 0 if there was no response
 	Err    *Error // nil if the try succeeded
+	Unsure bool   // whether a try that failed may have been carried out, or may still be
 
 	// Wait is the time until the next try, or 0 after the last try. Pacing may extend it.
 	Wait time.Duration

@@ -36,12 +36,13 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 		if failure != nil {
 			failure.Route, failure.Tries = k.route.name, tries.count
 			failure.Status = cmp.Or(failure.Status, got.status)
-			if k.once && failure.unsure() {
-				failure.retryable, failure.unknown = false, true
-			}
+		}
+		unsure := failure.unsure()
+		if unsure && k.once {
+			failure.retryable, failure.unknown = false, true
 		}
 		wait, again := tries.next(ctx, failure)
-		c.cfg.OnTry(Try{Route: k.route.name, Number: tries.count, Status: got.status, Err: failure, Wait: wait})
+		c.cfg.OnTry(Try{Route: k.route.name, Number: tries.count, Status: got.status, Err: failure, Unsure: unsure, Wait: wait})
 		if failure == nil {
 			return nil
 		}
@@ -58,6 +59,9 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 // try sends one request. sent is when the pacer admitted it. failure is nil only if the
 // response is complete and its status is below 300.
 func (c *Client) try(ctx context.Context, k call, costs []cost, sent time.Duration) (got response, failure *Error) {
+	if c.cfg.FinishTry {
+		ctx = context.WithoutCancel(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
 	defer cancel()
 	began := time.Now()

@@ -34,9 +34,10 @@ type Options struct {
 	Every    time.Duration // pause between rounds; 0 to return after one
 	PageSize int           // records per page; if 0, the client chooses
 
-	Now     func() time.Time // time.Now by default
-	Waiting func() string    // what the clients are waiting for; "" while the services respond
-	Done    func(Result)     // called after each round that leaves nothing unread
+	Now     func() time.Time                     // time.Now by default
+	Sleep   func(context.Context, time.Duration) // waits until the time has passed or the context is done; by default really
+	Waiting func() string                        // what the clients are waiting for; "" while the services respond
+	Done    func(Result)                         // called after each round that leaves nothing unread
 }
 
 // Result is what the rounds since the last call of Done did.
@@ -57,18 +58,33 @@ type copier struct {
 	result   Result
 	sent     atomic.Int64
 	left     bool // whether changes came faster than a walk read them
+
+	// lost is when a request to the destination was given up that may still be carried out; nil if
+	// there is none.
+	lost atomic.Pointer[time.Time]
 }
+
+// settle is how long a request may go on to write after its client has stopped waiting.
+const settle = client.DefaultTryTimeout
 
 var noun = progress.Noun{One: "record", Many: "records"}
 
-// Run copies the records behind from to the workspace behind to, and shows its progress on stderr.
-// The error is a *journal.RefusedError if Run must not write there. After any other error, a call
-// with the same options continues.
-func Run(ctx context.Context, o Options, from, to *client.Client, stderr io.Writer) error {
+// Run copies the records behind from to the workspace of a client that connect returns, and shows
+// its progress on stderr. The error is a *journal.RefusedError if Run must not write there. After
+// any other error, a call with the same options continues. Once ctx is done, Run waits for the
+// response to its last request.
+func Run(ctx context.Context, o Options, from *client.Client, connect func(client.Config) (*client.Client, error), stderr io.Writer) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &copier{Options: o, from: from, to: to, stderr: stderr}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	c := &copier{Options: o, from: from, stderr: stderr}
+	var err error
+	if c.to, err = connect(client.Config{FinishTry: true, OnTry: c.onTry}); err != nil {
+		return err
+	}
 	lock := flock.New(o.State + ".lock")
 	locked, err := lock.TryLock()
 	if err != nil {
@@ -84,7 +100,39 @@ func Run(ctx context.Context, o Options, from, to *client.Client, stderr io.Writ
 		}
 		return err
 	}
-	return c.rounds(ctx)
+	if c.state.Sending {
+		c.noteLost()
+	}
+	err = c.rounds(ctx)
+	return cmp.Or(err, c.rest())
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func (c *copier) onTry(t client.Try) {
+	if t.Unsure {
+		c.noteLost()
+	}
+}
+
+func (c *copier) noteLost() {
+	now := time.Now()
+	c.lost.Store(&now)
+}
+
+// rest notes in the state file that no request is under way, if that is so.
+func (c *copier) rest() error {
+	s, err := load(c.State)
+	if err != nil || s == nil || !s.Sending || c.lost.Load() != nil {
+		return err
+	}
+	s.Sending = false
+	return journal.SaveState(c.State, s)
 }
 
 // rounds makes one round, or, with a pause between them, one after another until ctx is done. A run
@@ -117,9 +165,8 @@ func (c *copier) rounds(ctx context.Context) error {
 		if c.Every == 0 {
 			return nil
 		}
-		select {
-		case <-time.After(c.Every):
-		case <-ctx.Done():
+		c.Sleep(ctx, c.Every)
+		if ctx.Err() != nil {
 			return journal.Continues(context.Cause(ctx), where)
 		}
 	}
@@ -170,10 +217,21 @@ func (c *copier) begin(ctx context.Context, source, destination string) error {
 			journal.Describe(destination), c.State)
 	}
 	c.state = &state{Version: stateVersion, From: source, To: destination, Fresh: fresh, Whole: true, Erased: make(map[string]record.Time)}
-	return c.save()
+	return c.save(ctx)
 }
 
-func (c *copier) save() error { return journal.SaveState(c.State, c.state) }
+// save saves the state. Before, it waits until no lost request can undo what the state says is done.
+func (c *copier) save(ctx context.Context) error {
+	if lost := c.lost.Load(); lost != nil {
+		left := time.Until(lost.Add(settle))
+		progress.Println(c.stderr, fmt.Sprintf("A request to the destination got no response, and may still be carried out. Waiting %.0f s for it.", left.Seconds()))
+		if c.Sleep(ctx, left); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.lost.Store(nil)
+	}
+	return journal.SaveState(c.State, c.state)
+}
 
 // round begins a round, or continues one that was interrupted.
 func (c *copier) round(ctx context.Context) error {
@@ -196,25 +254,29 @@ func (c *copier) round(ctx context.Context) error {
 	if c.state.Round == nil {
 		c.state.Round = &now
 	}
+	c.state.Sending = true
+	if err := c.save(ctx); err != nil {
+		return err
+	}
 	steps := []func(context.Context) error{c.copyEntities, c.removeOthers, c.copyEvents}
 	for c.state.Step < len(steps) {
 		if err := steps[c.state.Step](ctx); err != nil {
 			return err
 		}
 		c.state.Step++
-		if err := c.save(); err != nil {
+		if err := c.save(ctx); err != nil {
 			return err
 		}
 	}
 	c.state.end()
 	c.result.SyncedUntil = c.state.syncedUntil()
-	return c.save()
+	return c.save(ctx)
 }
 
 func (c *copier) copyEntities(ctx context.Context) error {
 	at := &c.state.Entities
 	walk := c.from.EntityChanges(client.EntityChangeQuery{UpdatedSince: at.Since, IncludeDeleted: true, Limit: c.PageSize, Cursor: at.Cursor})
-	return follow(c, walk.Pages(ctx), at, walk.SyncedUntil, func(page []entity.Change) error {
+	return follow(ctx, c, walk.Pages(ctx), at, walk.SyncedUntil, func(page []entity.Change) error {
 		if err := c.erase(ctx, page); err != nil {
 			return err
 		}
@@ -225,11 +287,11 @@ func (c *copier) copyEntities(ctx context.Context) error {
 func (c *copier) copyEvents(ctx context.Context) error {
 	if c.state.Fresh { // not any more, once an event has been sent
 		c.state.Fresh = false
-		if err := c.save(); err != nil {
+		if err := c.save(ctx); err != nil {
 			return err
 		}
 	}
 	at := &c.state.Events
 	walk := c.from.EventChanges(client.EventChangeQuery{CreatedSince: at.Since, Limit: c.PageSize, Cursor: at.Cursor})
-	return follow(c, walk.Pages(ctx), at, walk.SyncedUntil, c.sendEvents(ctx))
+	return follow(ctx, c, walk.Pages(ctx), at, walk.SyncedUntil, c.sendEvents(ctx))
 }

@@ -48,10 +48,13 @@ var errKilled = errors.New("killed")
 type fuse struct {
 	left   atomic.Int64
 	lost   bool // whether the last request is carried out
+	late   bool // whether that happens only when carryOut is called
 	kill   context.CancelCauseFunc
 	during func()        // called before each request; may be nil
 	path   string        // only these requests call during; "" for all
 	down   *atomic.Int64 // how many requests get no response; unless it is nil, clients do not try again
+
+	carryOut func() // carries out a late request; nil if there is none
 }
 
 func (f *fuse) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -62,6 +65,15 @@ func (f *fuse) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("down")
 	}
 	left := f.left.Add(-1)
+	if left == 0 && f.late {
+		f.carryOut = func() {
+			if resp, err := http.DefaultTransport.RoundTrip(r.WithContext(context.Background())); err == nil {
+				resp.Body.Close() //nolint:errcheck // the response is lost
+			}
+		}
+		f.kill(errKilled)
+		return nil, errKilled
+	}
 	if left > 0 || left == 0 && f.lost {
 		resp, err := http.DefaultTransport.RoundTrip(r)
 		if left > 0 || err != nil {
@@ -82,6 +94,8 @@ type world struct {
 	state    string
 	written  int
 	erasures map[string]bool
+	carryOut func() // carries out a request that the last run has lost; nil if there is none
+	waits    int    // how often runs have waited for such a request
 }
 
 func newWorld(t *testing.T, from, to *service) *world {
@@ -93,12 +107,30 @@ func newWorld(t *testing.T, from, to *service) *world {
 		defer kill(nil)
 		f.kill = kill
 		o.State, o.Waiting = w.state, func() string { return "" }
+		o.Sleep = func(_ context.Context, d time.Duration) {
+			if d > o.Every {
+				w.waits++
+				w.settle()
+			}
+		}
+		defer func() {
+			w.settle()
+			w.carryOut = f.carryOut
+		}()
 		if o.Done == nil {
 			o.Done = func(Result) {}
 		}
-		return Run(ctx, o, from.client(t, fromKey, f), to.client(t, toKey, f), io.Discard)
+		return Run(ctx, o, from.client(t, fromKey, f), to.connect(toKey, f), io.Discard)
 	}
 	return w
+}
+
+// settle carries out the request that the last run has lost, if it has.
+func (w *world) settle() {
+	if w.carryOut != nil {
+		w.carryOut()
+		w.carryOut = nil
+	}
 }
 
 var (
@@ -193,7 +225,7 @@ func TestACopyIsEqual(t *testing.T) {
 				w := newWorld(t, from, to)
 				for range rapid.IntRange(1, 5).Draw(rt, "runs") {
 					w.changes(rt)
-					f := &fuse{lost: rapid.Bool().Draw(rt, "lost"), during: func() {
+					f := &fuse{lost: rapid.Bool().Draw(rt, "lost"), late: rapid.Bool().Draw(rt, "late"), during: func() {
 						if rapid.IntRange(0, 3).Draw(rt, "meanwhile") == 0 {
 							w.change(rt)
 						}
@@ -208,6 +240,51 @@ func TestACopyIsEqual(t *testing.T) {
 				w.wantEqual(rt)
 			})
 		})
+	}
+}
+
+// A request of a run that was killed is carried out after an entity has been deleted, which the
+// destination did not have yet.
+func TestALateRequestUndoesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newBolt(t, time.Millisecond), newBolt(t, time.Millisecond))
+	w.entity(entity.Draft{ID: "a"})
+	f := &fuse{late: true, path: "/upsert_entities"}
+	f.left.Store(1e9)
+	f.during = func() { f.left.Store(1) }
+	if err := w.run(t.Context(), f, Options{}); !errors.Is(err, errKilled) || w.carryOut == nil {
+		t.Fatalf("error %v", err)
+	}
+	w.entity(entity.Draft{ID: "a", Deleted: true})
+	w.complete(t, Options{})
+	w.wantEqual(t)
+	if w.waits != 1 {
+		t.Errorf("runs have waited %d times", w.waits)
+	}
+}
+
+// After Ctrl-C, a run gets the response to its last request, so the next one need not wait.
+func TestAnInterruptedRunAwaitsItsLastRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newBolt(t, time.Millisecond), newBolt(t, time.Millisecond))
+	w.entity(entity.Draft{ID: "a"})
+	f := &fuse{path: "/upsert_entities"}
+	f.left.Store(1e9)
+	f.during = func() { f.kill(errKilled) }
+	if err := w.run(t.Context(), f, Options{}); !errors.Is(err, errKilled) {
+		t.Fatalf("error %v", err)
+	}
+	w.wantEqual(t)
+	w.complete(t, Options{})
+	if w.waits != 0 {
+		t.Errorf("runs have waited %d times", w.waits)
+	}
+}
+
+func (w *world) entity(d entity.Draft) {
+	w.t.Helper()
+	if _, err := w.source.UpsertEntities(w.t.Context(), []entity.Draft{d}); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -357,7 +434,7 @@ func TestACopyRefusesOtherWork(t *testing.T) {
 		t.Errorf("another source: %v", err)
 	}
 	key := from.workspace(t)
-	err := Run(t.Context(), Options{State: filepath.Join(t.TempDir(), "copy")}, from.client(t, key, nil), from.client(t, key, nil), io.Discard)
+	err := Run(t.Context(), Options{State: filepath.Join(t.TempDir(), "copy")}, from.client(t, key, nil), from.connect(key, nil), io.Discard)
 	if !errors.As(err, new(*journal.RefusedError)) || !strings.Contains(err.Error(), "are the same") {
 		t.Errorf("to itself: %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // follow sends the pages of a walk, and saves after each one where the walk continues.
-func follow[T any](c *copier, pages iter.Seq2[client.ChangePage[T], error], at *position, syncedUntil func() record.Time, send func([]T) error) error {
+func follow[T any](ctx context.Context, c *copier, pages iter.Seq2[client.ChangePage[T], error], at *position, syncedUntil func() record.Time, send func([]T) error) error {
 	left := false
 	for page, err := range pages {
 		if err != nil {
@@ -28,7 +28,7 @@ func follow[T any](c *copier, pages iter.Seq2[client.ChangePage[T], error], at *
 			continue // the step saves that it is done
 		}
 		at.Cursor = *page.NextCursor
-		if err := c.save(); err != nil {
+		if err := c.save(ctx); err != nil {
 			return err
 		}
 	}

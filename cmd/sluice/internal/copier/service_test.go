@@ -129,15 +129,21 @@ func (s *service) workspace(t *testing.T) (key string) {
 
 func (s *service) client(t *testing.T, key string, transport http.RoundTripper) *client.Client {
 	t.Helper()
-	cfg := client.Config{Key: key, Share: 1, Transport: transport}
-	if f, ok := transport.(*fuse); ok && f.down != nil {
-		cfg.MaxTries = 1
-	}
-	c, err := client.New(s.url, cfg)
+	c, err := s.connect(key, transport)(client.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func (s *service) connect(key string, transport http.RoundTripper) func(client.Config) (*client.Client, error) {
+	return func(cfg client.Config) (*client.Client, error) {
+		cfg.Key, cfg.Share, cfg.Transport = key, 1, transport
+		if f, ok := transport.(*fuse); ok && f.down != nil {
+			cfg.MaxTries = 1
+		}
+		return client.New(s.url, cfg)
+	}
 }
 
 // contents returns the records behind c without what the service sets, by kind and id.

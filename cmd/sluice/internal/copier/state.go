@@ -21,6 +21,9 @@ type state struct {
 	Round *changes.Clocks `json:"round"`
 	Step  int             `json:"step"`
 
+	// Sending says that a run is sending, or has ended without the response to its last request.
+	Sending bool `json:"sending"`
+
 	// Began is when the last complete round began: all changes and tombstones since then are still to
 	// be read. It is nil until a round is complete.
 	Began *changes.Clocks `json:"began"`
@@ -84,7 +87,7 @@ func (s *state) erases(entityID string, createdAt record.Time) bool {
 
 // end ends a round.
 func (s *state) end() {
-	s.Began, s.Round, s.Step, s.Whole = s.Round, nil, 0, false
+	s.Began, s.Round, s.Step, s.Whole, s.Sending = s.Round, nil, 0, false, false
 	maps.DeleteFunc(s.Erased, func(_ string, at record.Time) bool { return s.old(at) })
 }
 

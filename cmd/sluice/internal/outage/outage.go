@@ -53,10 +53,8 @@ func (r *Report) Note(t client.Try) {
 	case r.tries == 1:
 		progress.Println(r.out, line)
 	}
-	if r.tries == askAfter && r.progress {
+	if r.tries == askAfter {
 		progress.Println(r.out, isItRunning)
-	} else if r.tries == askAfter {
-		fmt.Fprintln(r.out, isItRunning)
 	}
 }
 

@@ -77,8 +77,13 @@ func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 // clearLine moves the cursor to the beginning of the line and clears the line.
 const clearLine = "\r\x1b[K"
 
-// Println writes a line to a terminal on which Start shows progress.
-func Println(out io.Writer, line string) { fmt.Fprint(out, clearLine+line+"\n") }
+// Println writes a line to out, on which Start may show progress.
+func Println(out io.Writer, line string) {
+	if IsTerminal(out) {
+		line = clearLine + line
+	}
+	fmt.Fprintln(out, line)
+}
 
 type display struct {
 	out      io.Writer
