@@ -172,7 +172,7 @@ func BenchmarkMonth(b *testing.B) {
 			}
 			used := d.used().since(before)
 			million := price(used, 100, float64(log.Len())/100)
-			refused, forged := d.start(b, "get-entity", "METRICS="+setting, "LIMIT_REQUESTS=1"), d
+			refused, forged := d.start(b, "get-entity", "METRICS="+setting, "LIMIT_RECORDS=1000000", "LIMIT_REQUESTS=1"), d
 			for range 20 {
 				d.invoke(b, refused, "GET", "/entity/e-7", "")
 			}
