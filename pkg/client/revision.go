@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -100,6 +101,9 @@ func (e *Error) unsure() bool {
 		return false
 	case e.Code == "rate_limiter_unavailable" || e.Code == "access_unavailable":
 		return false // these come before the request does anything
+	}
+	if network, ok := errors.AsType[*net.OpError](e.Err); ok && network.Op == "dial" {
+		return false // there was no connection
 	}
 	return e.Err != nil || e.Status >= http.StatusInternalServerError
 }

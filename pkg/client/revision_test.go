@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
@@ -32,6 +33,20 @@ func TestTheOutcomeOfAChangeThatIsGivenUpIsUnknown(t *testing.T) {
 	}
 	if err := c.DeleteEntityIf(ctx, "c", 1); errors.Is(err, client.ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
 		t.Errorf("nothing was sent: %v", err)
+	}
+}
+
+func TestWithoutAConnectionNothingIsChanged(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(nil)
+	server.Close()
+	c, err := client.New(server.URL, client.Config{MaxTries: 2, MinBackoff: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.UpdateEntityIf(t.Context(), "c", 1, record.Attributes(`{}`))
+	if failure, ok := errors.AsType[*client.Error](err); !ok || errors.Is(err, client.ErrUnknownOutcome) || !failure.Retryable() || failure.Tries != 2 {
+		t.Error(err)
 	}
 }
 

@@ -35,7 +35,7 @@ type Options struct {
 	PageSize int           // records per page; if 0, the client chooses
 
 	Now     func() time.Time                     // time.Now by default
-	Sleep   func(context.Context, time.Duration) // waits until the time has passed or the context is done; by default really
+	Sleep   func(context.Context, time.Duration) // waits for so long, or until the context is done; by default really
 	Waiting func() string                        // what the clients are waiting for; "" while the services respond
 	Done    func(Result)                         // called after each round that leaves nothing unread
 }
