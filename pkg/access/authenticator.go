@@ -38,8 +38,8 @@ type Manager interface {
 	// there are at the same time, these bounds are exact.
 	Create(ctx context.Context, k Key) error
 
-	// List returns at most limit keys of a workspace, in the order of their ids, beginning behind the
-	// id after; or of all workspaces if workspace is "", in an order that only the store knows. next
+	// List returns at most limit keys of a workspace with ids greater than after, in the order of
+	// their ids; or of all workspaces if workspace is "", in an order that only the store knows. next
 	// is the id to continue with; "" if no keys follow. A key that was created a moment ago may be
 	// missing from the list of a workspace.
 	List(ctx context.Context, workspace, after string, limit int) (keys []Key, next string, err error)

@@ -29,8 +29,8 @@ func looks(drawn bool) []look {
 }
 
 // Audit checks the page in several viewports and color schemes. axe-core must find no problem, no two
-// elements may have the same id, and the page must not be wider than the window. If the environment variable SCREENSHOTS
-// names a directory, Audit saves screenshots there as NAME-WIDTH-SCHEME.png.
+// elements may have the same id, and the page must not be wider than the window. If the environment
+// variable SCREENSHOTS names a directory, Audit saves screenshots there as NAME-WIDTH-SCHEME.png.
 func (tab *Tab) Audit(name string) {
 	tab.t.Helper()
 	if !Eval[bool](tab, "typeof axe === 'object'") {

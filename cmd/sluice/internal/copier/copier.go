@@ -22,6 +22,7 @@ import (
 
 	"sluice/cmd/sluice/internal/changes"
 	"sluice/cmd/sluice/internal/journal"
+	"sluice/cmd/sluice/internal/late"
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
@@ -35,7 +36,7 @@ type Options struct {
 	PageSize int           // records per page; if 0, the client chooses
 
 	Now     func() time.Time                     // time.Now by default
-	Sleep   func(context.Context, time.Duration) // waits for so long, or until the context is done; by default really
+	Sleep   func(context.Context, time.Duration) // that of late.Requests
 	Waiting func() string                        // what the clients are waiting for; "" while the services respond
 	Done    func(Result)                         // called after each round that leaves nothing unread
 }
@@ -58,14 +59,8 @@ type copier struct {
 	result   Result
 	sent     atomic.Int64
 	left     bool // whether changes came faster than a walk read them
-
-	// lost is when a request to the destination was given up that may still be carried out; nil if
-	// there is none.
-	lost atomic.Pointer[time.Time]
+	late     late.Requests
 }
-
-// settle is how long a request may go on to write after its client has stopped waiting.
-const settle = client.DefaultTryTimeout
 
 var noun = progress.Noun{One: "record", Many: "records"}
 
@@ -77,12 +72,9 @@ func Run(ctx context.Context, o Options, from *client.Client, connect func(clien
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Sleep == nil {
-		o.Sleep = sleep
-	}
-	c := &copier{Options: o, from: from, stderr: stderr}
+	c := &copier{Options: o, from: from, stderr: stderr, late: late.Requests{Sleep: o.Sleep}}
 	var err error
-	if c.to, err = connect(client.Config{FinishTry: true, OnTry: c.onTry}); err != nil {
+	if c.to, err = connect(client.Config{FinishTry: true, OnTry: c.late.OnTry}); err != nil {
 		return err
 	}
 	lock := flock.New(o.State + ".lock")
@@ -101,34 +93,16 @@ func Run(ctx context.Context, o Options, from *client.Client, connect func(clien
 		return err
 	}
 	if c.state.Sending {
-		c.noteLost()
+		c.late.GiveUp()
 	}
 	err = c.rounds(ctx)
 	return cmp.Or(err, c.rest())
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-func (c *copier) onTry(t client.Try) {
-	if t.Unsure {
-		c.noteLost()
-	}
-}
-
-func (c *copier) noteLost() {
-	now := time.Now()
-	c.lost.Store(&now)
-}
-
 // rest notes in the state file that no request is under way, if that is so.
 func (c *copier) rest() error {
 	s, err := load(c.State)
-	if err != nil || s == nil || !s.Sending || c.lost.Load() != nil {
+	if err != nil || s == nil || !s.Sending || c.late.Any() {
 		return err
 	}
 	s.Sending = false
@@ -165,8 +139,9 @@ func (c *copier) rounds(ctx context.Context) error {
 		if c.Every == 0 {
 			return nil
 		}
-		c.Sleep(ctx, c.Every)
-		if ctx.Err() != nil {
+		select {
+		case <-time.After(c.Every):
+		case <-ctx.Done():
 			return journal.Continues(context.Cause(ctx), where)
 		}
 	}
@@ -220,15 +195,10 @@ func (c *copier) begin(ctx context.Context, source, destination string) error {
 	return c.save(ctx)
 }
 
-// save saves the state. Before, it waits until no lost request can undo what the state says is done.
+// save saves the state. Before, it waits until no late request can undo what the state says is done.
 func (c *copier) save(ctx context.Context) error {
-	if lost := c.lost.Load(); lost != nil {
-		left := time.Until(lost.Add(settle))
-		progress.Println(c.stderr, fmt.Sprintf("A request to the destination got no response, and may still be carried out. Waiting %.0f s for it.", left.Seconds()))
-		if c.Sleep(ctx, left); ctx.Err() != nil {
-			return ctx.Err()
-		}
-		c.lost.Store(nil)
+	if err := c.late.Settle(ctx, c.stderr); err != nil {
+		return err
 	}
 	return journal.SaveState(c.State, c.state)
 }

@@ -107,11 +107,9 @@ func newWorld(t *testing.T, from, to *service) *world {
 		defer kill(nil)
 		f.kill = kill
 		o.State, o.Waiting = w.state, func() string { return "" }
-		o.Sleep = func(_ context.Context, d time.Duration) {
-			if d > o.Every {
-				w.waits++
-				w.settle()
-			}
+		o.Sleep = func(context.Context, time.Duration) {
+			w.waits++
+			w.settle()
 		}
 		defer func() {
 			w.settle()

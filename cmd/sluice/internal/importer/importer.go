@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"sluice/cmd/sluice/internal/journal"
+	"sluice/cmd/sluice/internal/late"
 	"sluice/pkg/client"
 	"sluice/pkg/importfile"
 	"sluice/pkg/record"
@@ -39,7 +40,8 @@ type Options struct {
 	// Confirm asks whether to delete what Whole found, with the number of entities by type.
 	Confirm func(others map[string]int) error
 
-	Waiting func() string // what the client is waiting for; "" while the service is responding
+	Waiting func() string                        // what the client is waiting for; "" while the service is responding
+	Sleep   func(context.Context, time.Duration) // that of late.Requests
 }
 
 type Result struct {
@@ -104,6 +106,7 @@ type importer struct {
 	work           work             // zero for standard input
 	size           int64            // value of checkpoint.Offset at the end of the import; 0 if unknown
 	rejects        *rejectFile
+	late           late.Requests
 	held           *row  // a row whose id is in the round before it
 	removed        int64 // Result.Removed
 
@@ -118,7 +121,7 @@ type importer struct {
 // import, unless its input is standard input. If an import has begun, Run returns the Result so far,
 // even with an error; otherwise the Result's Resource is empty.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
-	im := &importer{Options: o}
+	im := &importer{Options: o, late: late.Requests{Sleep: o.Sleep}}
 	var err error
 	if im.client, err = connect(client.Config{OnTry: im.onTry}); err != nil {
 		return Result{}, err
@@ -165,6 +168,7 @@ func (im *importer) onTry(t client.Try) {
 	if t.Route == client.SourceRoute || t.Route == client.IndexesRoute {
 		return
 	}
+	im.late.OnTry(t)
 	im.calls.Add(1)
 	if t.Status < 300 || t.Status >= 500 {
 		im.stored.Store(true)
@@ -200,6 +204,9 @@ func (im *importer) runFile(ctx context.Context, file inputFile, journalSource s
 		return err
 	}
 	im.began, im.sentBefore = begunAt(im.journal.ID), im.checkpoint.Sent
+	if im.sentBefore > im.checkpoint.Line {
+		im.late.GiveUp()
+	}
 	err = im.run(ctx, file, stderr)
 	if err == nil && im.Whole {
 		err = im.removeOthers(ctx, file, stderr)

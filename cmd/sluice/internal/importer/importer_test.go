@@ -39,6 +39,7 @@ type service struct {
 	events   event.Store
 	behind   time.Duration // how far the stores' clock is behind real time
 	calls    int
+	waits    int // how often imports have waited for late requests
 	answer   func(call int) (status int)
 }
 
@@ -94,6 +95,7 @@ func (s *service) importFile(ctx context.Context, resource record.Resource, path
 func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr string, err error) {
 	var out bytes.Buffer
 	o.Workers, o.Journal, o.Rejects, o.Waiting = 1, o.Path+".journal", o.Path+".rejects", func() string { return "" }
+	o.Sleep = func(context.Context, time.Duration) { s.waits++ }
 	r, err = Run(ctx, o, func(cfg client.Config) (*client.Client, error) {
 		cfg.MinBackoff = time.Nanosecond
 		return client.New(s.url, cfg)

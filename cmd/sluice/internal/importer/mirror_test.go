@@ -213,6 +213,9 @@ func TestAnInterruptedWholeMirrorDeletesOnlyAtItsEnd(t *testing.T) {
 	}); err == nil || r.Removed != 0 || !strings.Contains(err.Error(), "same command continues") {
 		t.Errorf("declined: %+v, error %v", r, err)
 	}
+	if s.waits != 1 {
+		t.Errorf("runs have waited %d times for a late request, want once, after the interruption", s.waits)
+	}
 	if _, _, err := entity.Create(t.Context(), s.entities, "default", entity.Draft{ID: "meanwhile"}); err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,9 @@ func (im *importer) run(ctx context.Context, file inputFile, stderr io.Writer) e
 	for err == nil {
 		var list []row
 		list, err = im.read(records)
+		if err := im.settle(ctx, stderr); err != nil {
+			return err
+		}
 		if err := im.announce(list); err != nil {
 			return err
 		}
@@ -88,6 +91,14 @@ func (im *importer) nextRow(records *importfile.Reader) (row, error) {
 	}
 	read, err := records.Read()
 	return row{Row: read}, err
+}
+
+// settle waits for late requests in a mirror, where the last row of an id counts.
+func (im *importer) settle(ctx context.Context, stderr io.Writer) error {
+	if !im.Mirror {
+		return nil
+	}
+	return im.late.Settle(ctx, stderr)
 }
 
 // announce notes in the journal that these records are about to be sent.
