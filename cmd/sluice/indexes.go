@@ -194,7 +194,7 @@ func removeIndexCommand(o *indexStorage) *cobra.Command {
 				return d, err
 			})
 			if errors.Is(err, index.ErrNotFound) {
-				return fmt.Errorf("%s is not indexed in %s; \"sluice indexes list\" shows what is", name, where)
+				return fmt.Errorf("there is no index of %s in %s; \"sluice indexes list\" shows them", name, where)
 			}
 			if err != nil {
 				return err

@@ -101,7 +101,7 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	}
 	wantRun(t, inEnv(t, s.env, "indexes", "list", "--workspace", "other"), 0, "", "No attribute is indexed")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email:fold"), 0, "The index of person.email is ready", "")
-	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already an index person.email, as email (text, regardless of case)")
+	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "--number"), 1, "", "already an index of person.email, as email (text, regardless of case)")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "c"), 0, "", "")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "email", "born:number"), 0, "", "")
 	await(t, "ready", func() bool { return s.declarations(t)[3].State == index.Ready })
@@ -110,12 +110,12 @@ func TestIndexesOfARunningServer(t *testing.T) {
 	find(2, "--where must be", "born", "--lt", "1800", "--where", "email")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "e"), 1, "", "a type can have 4 indexes")
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "person", "born[gte]"), 2, "", "must not end in [gte]")
-	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "unknown"), 1, "", "is not indexed")
+	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "unknown"), 1, "", "there is no index of person.unknown")
 	wantRun(t, inEnv(t, s.env, "indexes", "remove", "person", "email"), 0, "", "does the rest while it runs")
 	await(t, "removed", func() bool { return len(s.declarations(t)) == 3 })
 	find(0, "ada", "email", "ada@example.com") // by the index on email and born
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "--events", "entity_id"), 2, "", "events can be indexed by name only")
-	wantRun(t, inEnv(t, s.env, "indexes", "remove", "--events", "name"), 1, "", "events.name is not indexed")
+	wantRun(t, inEnv(t, s.env, "indexes", "remove", "--events", "name"), 1, "", "there is no index of events by name")
 	c.want(t, http.StatusCreated, "POST", "/create_event", `{"id":"before","name":"paid"}`)
 	wantRun(t, inEnv(t, s.env, "indexes", "add", "--events", "name"), 0, "", "does the rest while it runs")
 	await(t, "ready", func() bool { return s.declarations(t)[0].State == index.Ready })

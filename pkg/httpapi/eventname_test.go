@@ -41,7 +41,7 @@ func TestEventsByName(t *testing.T) {
 	for id, name := range map[string]string{"1": "paid", "2": "opened", "3": "paid", "4": "paid", "5": "Paid"} {
 		a.post(t, "create-event", fmt.Sprintf(`{"id":%q,"name":%q,"entity_id":"ada","occurred_at":"2026-01-0%sT00:00:00Z"}`, id, name, id))
 	}
-	if got := list("name=paid"); !strings.HasPrefix(got, "409 index_building the index of events.name is being built; 0 % is done") {
+	if got := list("name=paid"); !strings.HasPrefix(got, "409 index_building the index of events by name is being built; 0 % is done") {
 		t.Error(got)
 	}
 	declare(index.Ready)

@@ -70,7 +70,7 @@ func add(ctx context.Context, s Store, d Declaration) (Declaration, error) {
 		case other.State == Removing:
 			return d, ErrRemoving
 		case other.Fields != d.Fields:
-			return d, conflictf("there is already an index %s, as %s; remove it first", d.Name(), other.Fields)
+			return d, conflictf("there is already an index of %s, as %s; remove it first", d.Name(), other.Fields)
 		case other.State != Ready && d.Rate != 0 && d.Rate != other.Rate:
 			other.Rate = d.Rate
 			return s.Put(ctx, other)

@@ -90,9 +90,15 @@ func (d Declaration) Done() float64 {
 	return min(float64(d.Build.Read)/float64(d.Build.Expected), 0.99)
 }
 
-// Name returns the attributes' name for messages, such as person.email or order.status+total.
+// Name returns a name for messages and for the audit trail, such as person.email, order.status+total
+// or, of events, "events by name". No other declaration of the workspace has it, because only the
+// last one lacks a dot.
 func (d Declaration) Name() string {
-	return cmp.Or(d.Type, "events") + "." + strings.Join(d.Fields.Names(), "+")
+	names := strings.Join(d.Fields.Names(), "+")
+	if d.Type == "" {
+		return "events by " + names
+	}
+	return d.Type + "." + names
 }
 
 // On reports whether d is the index of these attributes, in this order.

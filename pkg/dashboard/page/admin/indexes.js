@@ -40,7 +40,7 @@ const stateTexts = {
 };
 
 /** Returns the name of an index, which is also in the audit trail. */
-const indexName = ({ resource, type, attributes }) => `${resource === 'event' ? 'events' : type}.${attributes.map(({ name }) => name).join('+')}`;
+const indexName = ({ resource, type, attributes }) => (resource === 'event' ? 'events by name' : `${type}.${attributes.map(({ name }) => name).join('+')}`);
 
 const indexTitle = (index) => (index.resource === 'event' ? 'Events by name' : html`<${Stored} text=${indexName(index)} />`);
 
