@@ -49,10 +49,10 @@ run: ## serve the API on this machine
 BUILT := pkg/dashboard/built
 importer: ## build the importer of the dashboard (WebAssembly)
 	@GOOS=js GOARCH=wasm go build -buildvcs=false -trimpath -ldflags "-s -w" -o bin/importer.wasm ./pkg/dashboard/importer
-	@cp "$$(go env GOROOT)/lib/wasm/wasm_exec.js" $(BUILT)
+	@cp "$$(go env GOROOT)/lib/wasm/wasm_exec.js" bin
 	@gzip -9 -n -c bin/importer.wasm > bin/importer.wasm.gz
 	@size=$$(wc -c < bin/importer.wasm.gz); [ "$$size" -le $(MOST_IMPORTER) ] || { echo "the importer has $$size bytes, more than $(MOST_IMPORTER)"; exit 1; }
-	@cmp -s bin/importer.wasm.gz $(BUILT)/importer.wasm.gz || mv bin/importer.wasm.gz $(BUILT)
+	@for f in wasm_exec.js importer.wasm.gz; do cmp -s bin/$$f $(BUILT)/$$f || mv bin/$$f $(BUILT); done
 
 # Lists the packages whose tests do not start an engine, a browser or another process.
 FAST := go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}' ./... | \
@@ -80,15 +80,15 @@ test: ## run everything that must pass: check, template and the Go tests
 
 # Fills the build cache. It does not link the tests, because Go does not cache the result.
 # The test run reports compile errors.
-compile:
+compile: importer
 	@go list -export -test -deps $(RACE) ./... >/dev/null || true
 
-# SAM also builds the importer, so it must not do so at the same time.
+# sam build builds the importer too, so it starts after the importer.
 try-template: fetch-sam importer
 	@[ ! -e $(SAM_READY) ] || $(MAKE) --no-print-directory template
 
 # These tests are not built with the race detector, which changes what is allocated.
-costs:
+costs: importer
 	go test -vet=off -ldflags "-s -w" -count=1 -run CostsMuch ./pkg/httpapi ./functions/internal/bootstrap
 
 RACE = $(shell [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null || echo -race)

@@ -125,7 +125,8 @@ type frozen struct {
 }
 
 // run tries a case again in which a request has failed, because a busy machine may let DynamoDB Local
-// wait for longer than a request does. What a cut connection makes fail fails each time.
+// wait for longer than a request does. A request that fails because of a cut
+// fails in every try.
 func (f *frozen) run(c frozenCase) {
 	f.t.Helper()
 	const most = 3

@@ -26,8 +26,8 @@ const copyHelp = `Copy the entities and events of one workspace to another, and 
 FROM and TO are the URLs of two services, or of one service with keys of two workspaces.
 The first run copies everything. Each later run copies what has changed since then. With
 --follow, the command copies changes every ten seconds (--every) until it is stopped. If
-it is stopped or killed, run the same command again to continue. After a kill, that
-waits 15 seconds, because TO may still carry out a request of the run before.
+it is stopped or killed, run the same command again to continue. After a kill, the next
+run first waits 15 seconds, because TO may still carry out a request of the killed one.
 
 Entities are replaced, and those that were deleted are deleted. If an entity was erased,
 it is erased in TO, too. docs/move.md says what a copy does not keep. Nothing else may

@@ -45,7 +45,10 @@ func main() {
 	signaled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, interrupt := context.WithCancelCause(context.Background())
-	context.AfterFunc(signaled, func() { interrupt(errInterrupted) })
+	context.AfterFunc(signaled, func() {
+		stop() // another signal ends the process at once
+		interrupt(errInterrupted)
+	})
 	began := false
 	root := &cobra.Command{
 		Use:              "sluice",

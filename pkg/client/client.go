@@ -80,8 +80,8 @@ type Config struct {
 	Transport  http.RoundTripper // by default, a copy of http.DefaultTransport that keeps more idle connections
 	UserAgent  string            // "sluice-client" by default
 
-	// FinishTry lets the request under way end, within TryTimeout, if the context of its call is
-	// canceled. So the caller learns what has been carried out.
+	// FinishTry lets a change that is under way end, within TryTimeout, even if its context is done or
+	// MaxElapsed is over. So the caller learns whether it was made.
 	FinishTry bool
 
 	// OnTry, if not nil, is called after every try. It must be safe for concurrent use.
@@ -94,7 +94,7 @@ type Try struct {
 	Number int    // within the call, from 1
 	Status int    // 0 if there was no response
 	Err    *Error // nil if the try succeeded
-	Unsure bool   // whether a try that failed may have been carried out, or may still be
+	Unsure bool   // whether a change that failed may have been made, or may still be
 
 	// Wait is the time until the next try, or 0 after the last try. Pacing may extend it.
 	Wait time.Duration
@@ -163,6 +163,9 @@ type call struct {
 	once    bool   // whether a repeat would do something again
 	paced   bool   // whether the pacer sets "limit" in the query
 }
+
+// changes reports whether the call may change something.
+func (k call) changes() bool { return k.route.method != http.MethodGet }
 
 type route struct {
 	name   string

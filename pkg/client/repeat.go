@@ -37,7 +37,7 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 			failure.Route, failure.Tries = k.route.name, tries.count
 			failure.Status = cmp.Or(failure.Status, got.status)
 		}
-		unsure := failure.unsure()
+		unsure := k.changes() && failure.unsure()
 		if unsure && k.once {
 			failure.retryable, failure.unknown = false, true
 		}
@@ -59,7 +59,7 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 // try sends one request. sent is when the pacer admitted it. failure is nil only if the
 // response is complete and its status is below 300.
 func (c *Client) try(ctx context.Context, k call, costs []cost, sent time.Duration) (got response, failure *Error) {
-	if c.cfg.FinishTry {
+	if c.cfg.FinishTry && k.changes() {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)

@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -55,8 +56,8 @@ type asset struct {
 // Files returns the page, under the name Page, and its assets, with the importer that was built
 // before this program, if any. The name of each asset begins with a hash of all assets and a
 // slash, so the content behind that name never changes, and a new version of the page loads new
-// assets. A function reads the content when it is first called, because reading the importer takes
-// as long as half of a function's start.
+// assets. In the hash, the importer's checksum stands for it, and it is read only when it is first
+// asked for: that takes half as long as the whole start of a Lambda function.
 func Files() map[string]func() []byte {
 	built, err := fs.Sub(embedded, "built")
 	if err != nil {
@@ -66,7 +67,7 @@ func Files() map[string]func() []byte {
 }
 
 // FilesWith is like Files, but takes the importer from a directory into which "make importer"
-// has built it. If the importer is not there, the page has no import.
+// has built it, and whose files are io.ReaderAts. If the importer is not there, the page has no import.
 func FilesWith(built fs.FS) map[string]func() []byte {
 	assets := []asset{
 		{"app.js", content(script())},
@@ -129,30 +130,32 @@ func importerAssets(built fs.FS, sum io.Writer) []asset {
 	}
 	worker := bytes.Join([][]byte{support, read("importer/worker.js")}, []byte("\n"))
 	sum.Write(worker) //nolint:errcheck // a hash
-	if err := addChecksum(built, sum); err != nil {
+	wasm, size, err := open(built)
+	if err != nil {
 		return nil
 	}
-	wasm := sync.OnceValue(func() []byte {
-		b, _ := fs.ReadFile(built, program) // has just been opened
-		return b
-	})
-	return []asset{{"importer.js", content(worker)}, {program, wasm}}
+	// The last 8 bytes are the CRC-32 and the length of what the file unpacks to (RFC 1952).
+	if _, err := io.Copy(sum, io.NewSectionReader(wasm.(io.ReaderAt), size-8, 8)); err != nil {
+		return nil
+	}
+	return []asset{{"importer.js", content(worker)}, {program, sync.OnceValue(func() []byte {
+		defer wasm.Close() //nolint:errcheck // opened for reading only
+		b := make([]byte, size)
+		n, _ := io.ReadFull(wasm, b) // also if another importer has been built meanwhile
+		return b[:n]
+	})}}
 }
 
-// addChecksum adds the last 8 bytes of the program to a hash: the CRC-32 and the length of what it
-// unpacks to (RFC 1952).
-func addChecksum(built fs.FS, sum io.Writer) error {
-	f, err := built.Open(program)
-	if err != nil {
-		return err
+// open opens the program, and returns its size.
+func open(built fs.FS) (wasm fs.File, size int64, err error) {
+	if wasm, err = built.Open(program); err != nil {
+		return nil, 0, err
 	}
-	defer f.Close() //nolint:errcheck // opened for reading only
-	info, err := f.Stat()
+	info, err := wasm.Stat()
 	if err != nil {
-		return err
+		return nil, 0, errors.Join(err, wasm.Close())
 	}
-	_, err = io.Copy(sum, io.NewSectionReader(f.(io.ReaderAt), info.Size()-8, 8))
-	return err
+	return wasm, info.Size(), nil
 }
 
 func content(b []byte) func() []byte { return func() []byte { return b } }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +65,32 @@ func TestThePageNamesItsAssetsByTheirVersion(t *testing.T) {
 	}
 	if strings.Contains(string(files[Page]()), "{") {
 		t.Error("the page has placeholders")
+	}
+}
+
+// A page stays with its importer when another one is built.
+func TestAnotherImporterHasAnotherName(t *testing.T) {
+	dir := t.TempDir()
+	build := func(text string) map[string]func() []byte {
+		t.Helper()
+		for name, content := range map[string]string{program: text, "wasm_exec.js": "// Go"} {
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(path+".new", path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return FilesWith(os.DirFS(dir))
+	}
+	for name, content := range build("a program with the checksum 1") {
+		if path.Base(name) != program {
+			continue
+		}
+		if _, same := build("a program with the checksum 2")[name]; same || string(content()) != "a program with the checksum 1" {
+			t.Errorf("the name stays the same (%v), or now stands for %q", same, content())
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ type Stores struct {
 	LimitRows     ratelimit.RowManager  // for the routes that manage limits, and reads what was just written
 	Declarations  index.Store           // for the routes that declare indexes
 	Audit         audit.Store
-	Dashboard     map[string]func() []byte // returns index.html and its assets, by path below /dashboard
+	Dashboard     map[string]func() []byte // index.html and its assets, each read when called, by path below /dashboard
 	OpenAPI       []byte                   // contents of openapi.yaml
 
 	BatchWriters int // how many records of a batch are written concurrently; the constant BatchWriters by default

@@ -27,7 +27,7 @@ const (
 type parameters struct {
 	values      url.Values
 	filters     url.Values   // filters and order read so far, in canonical form
-	syncedUntil *record.Time // of the cursor, and of the next page's
+	syncedUntil *record.Time // that of the request's cursor, then of the next page's
 	wrong       record.Fields
 	unfit       record.Fields // parameters that are valid, but not in combination
 }

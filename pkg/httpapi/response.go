@@ -112,7 +112,7 @@ func pageResponse[T any](r *request, p *parameters, found record.Page[T], body p
 		out.body = body
 		return out, nil
 	}
-	text, err := cursor{r.route.Name, r.workspace, p.filters.Encode(), found.Next, p.syncedUntil}.encode()
+	text, err := cursor{Route: r.route.Name, Workspace: r.workspace, Filters: p.filters.Encode(), Store: found.Next, SyncedUntil: p.syncedUntil}.encode()
 	if err != nil {
 		return response{}, err
 	}

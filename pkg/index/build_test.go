@@ -127,7 +127,6 @@ func TestABuilderLeavesAFailedIndexToTheNextCall(t *testing.T) {
 	})
 }
 
-// While an index is being built, adding it again changes its rate.
 // slowStore takes a second for each List.
 type slowStore struct{ Store }
 
@@ -147,6 +146,7 @@ func TestABuilderEndsWithoutAnErrorInTheMiddleOfAList(t *testing.T) {
 	})
 }
 
+// While an index is being built, adding it again changes its rate.
 func TestAddTakesOverTheRate(t *testing.T) {
 	t.Parallel()
 	d := testDeclaration("person", Building)

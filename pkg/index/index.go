@@ -91,8 +91,8 @@ func (d Declaration) Done() float64 {
 }
 
 // Name returns a name for messages and for the audit trail, such as person.email, order.status+total
-// or, of events, "events by name". No other declaration of the workspace has it, because only the
-// last one lacks a dot.
+// or, of events, "events by name". That one has no dot, so no index of entities has it. Two of those
+// can have the same name only if a type or an attribute contains a dot or a plus sign.
 func (d Declaration) Name() string {
 	names := strings.Join(d.Fields.Names(), "+")
 	if d.Type == "" {

@@ -36,7 +36,7 @@ type Options struct {
 	PageSize int           // records per page; if 0, the client chooses
 
 	Now     func() time.Time                     // time.Now by default
-	Sleep   func(context.Context, time.Duration) // that of late.Requests
+	Sleep   func(context.Context, time.Duration) // see late.Requests; for tests
 	Waiting func() string                        // what the clients are waiting for; "" while the services respond
 	Done    func(Result)                         // called after each round that leaves nothing unread
 }
@@ -64,8 +64,8 @@ type copier struct {
 
 var noun = progress.Noun{One: "record", Many: "records"}
 
-// Run copies the records behind from to the workspace of a client that connect returns, and shows
-// its progress on stderr. The error is a *journal.RefusedError if Run must not write there. After
+// Run copies the records that from reads to the workspace of connect's client, and shows its
+// progress on stderr. The error is a *journal.RefusedError if Run must not write there. After
 // any other error, a call with the same options continues. Once ctx is done, Run waits for the
 // response to its last request.
 func Run(ctx context.Context, o Options, from *client.Client, connect func(client.Config) (*client.Client, error), stderr io.Writer) error {
@@ -95,8 +95,7 @@ func Run(ctx context.Context, o Options, from *client.Client, connect func(clien
 	if c.state.Sending {
 		c.late.GiveUp()
 	}
-	err = c.rounds(ctx)
-	return cmp.Or(err, c.rest())
+	return errors.Join(c.rounds(ctx), c.rest())
 }
 
 // rest notes in the state file that no request is under way, if that is so.
@@ -186,12 +185,13 @@ func (c *copier) begin(ctx context.Context, source, destination string) error {
 	if err != nil {
 		return fmt.Errorf("the destination: %w", err)
 	}
-	fresh := len(entities.Data)+len(events.Data) == 0 && entities.NextCursor == nil && events.NextCursor == nil
+	sending := c.state != nil && c.state.Sending && c.state.To == destination // with what it sends, the destination would not be fresh
+	fresh := !sending && len(entities.Data)+len(events.Data) == 0 && entities.NextCursor == nil && events.NextCursor == nil
 	if !fresh && !c.Force {
 		return journal.Refuse("the destination, %s, has records, and %s does not say that a copy wrote them; with --force, its entities are replaced, and those that the source lacks are deleted",
 			journal.Describe(destination), c.State)
 	}
-	c.state = &state{Version: stateVersion, From: source, To: destination, Fresh: fresh, Whole: true, Erased: make(map[string]record.Time)}
+	c.state = &state{Version: stateVersion, From: source, To: destination, Fresh: fresh, Whole: true, Sending: sending, Erased: make(map[string]record.Time)}
 	return c.save(ctx)
 }
 

@@ -52,6 +52,7 @@ type fuse struct {
 	kill   context.CancelCauseFunc
 	during func()        // called before each request; may be nil
 	path   string        // only these requests call during; "" for all
+	drop   string        // path of a request that gets no response, and is late
 	down   *atomic.Int64 // how many requests get no response; unless it is nil, clients do not try again
 
 	carryOut func() // carries out a late request; nil if there is none
@@ -64,13 +65,14 @@ func (f *fuse) RoundTrip(r *http.Request) (*http.Response, error) {
 	if f.down != nil && f.down.Add(-1) >= 0 {
 		return nil, errors.New("down")
 	}
+	if f.drop == r.URL.Path {
+		f.drop = ""
+		f.postpone(r)
+		return nil, errors.New("no response")
+	}
 	left := f.left.Add(-1)
 	if left == 0 && f.late {
-		f.carryOut = func() {
-			if resp, err := http.DefaultTransport.RoundTrip(r.WithContext(context.Background())); err == nil {
-				resp.Body.Close() //nolint:errcheck // the response is lost
-			}
-		}
+		f.postpone(r)
 		f.kill(errKilled)
 		return nil, errKilled
 	}
@@ -85,6 +87,22 @@ func (f *fuse) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errKilled
 }
 
+func (f *fuse) postpone(r *http.Request) {
+	f.carryOut = func() {
+		if resp, err := http.DefaultTransport.RoundTrip(r.WithContext(context.Background())); err == nil {
+			resp.Body.Close() //nolint:errcheck // the response is lost
+		}
+	}
+}
+
+// settle carries out a late request, if there is one.
+func (f *fuse) settle() {
+	if f.carryOut != nil {
+		f.carryOut()
+		f.carryOut = nil
+	}
+}
+
 // world is a source that changes at random, and a destination.
 type world struct {
 	t        *testing.T
@@ -94,14 +112,20 @@ type world struct {
 	state    string
 	written  int
 	erasures map[string]bool
-	carryOut func() // carries out a request that the last run has lost; nil if there is none
-	waits    int    // how often runs have waited for such a request
+	last     *fuse // of the last run
+	waits    int   // how often runs have waited for late requests
 }
 
 func newWorld(t *testing.T, from, to *service) *world {
 	t.Helper()
-	fromKey, toKey := from.workspace(t), to.workspace(t)
-	w := &world{t: t, source: from.client(t, fromKey, nil), to: to.client(t, toKey, nil), state: filepath.Join(t.TempDir(), "copy"), erasures: make(map[string]bool)}
+	return worldOf(t, from, to, to.workspace(t))
+}
+
+// worldOf is like newWorld, with a destination that has the key toKey.
+func worldOf(t *testing.T, from, to *service, toKey string) *world {
+	t.Helper()
+	fromKey := from.workspace(t)
+	w := &world{t: t, last: new(fuse), source: from.client(t, fromKey, nil), to: to.client(t, toKey, nil), state: filepath.Join(t.TempDir(), "copy"), erasures: make(map[string]bool)}
 	w.run = func(ctx context.Context, f *fuse, o Options) error {
 		ctx, kill := context.WithCancelCause(ctx)
 		defer kill(nil)
@@ -109,11 +133,12 @@ func newWorld(t *testing.T, from, to *service) *world {
 		o.State, o.Waiting = w.state, func() string { return "" }
 		o.Sleep = func(context.Context, time.Duration) {
 			w.waits++
-			w.settle()
+			w.last.settle()
+			f.settle()
 		}
 		defer func() {
-			w.settle()
-			w.carryOut = f.carryOut
+			w.last.settle()
+			w.last = f
 		}()
 		if o.Done == nil {
 			o.Done = func(Result) {}
@@ -121,14 +146,6 @@ func newWorld(t *testing.T, from, to *service) *world {
 		return Run(ctx, o, from.client(t, fromKey, f), to.connect(toKey, f), io.Discard)
 	}
 	return w
-}
-
-// settle carries out the request that the last run has lost, if it has.
-func (w *world) settle() {
-	if w.carryOut != nil {
-		w.carryOut()
-		w.carryOut = nil
-	}
 }
 
 var (
@@ -250,7 +267,7 @@ func TestALateRequestUndoesNothing(t *testing.T) {
 	f := &fuse{late: true, path: "/upsert_entities"}
 	f.left.Store(1e9)
 	f.during = func() { f.left.Store(1) }
-	if err := w.run(t.Context(), f, Options{}); !errors.Is(err, errKilled) || w.carryOut == nil {
+	if err := w.run(t.Context(), f, Options{}); !errors.Is(err, errKilled) || w.last.carryOut == nil {
 		t.Fatalf("error %v", err)
 	}
 	w.entity(entity.Draft{ID: "a", Deleted: true})
@@ -259,6 +276,45 @@ func TestALateRequestUndoesNothing(t *testing.T) {
 	if w.waits != 1 {
 		t.Errorf("runs have waited %d times", w.waits)
 	}
+}
+
+// The same, and the next run copies another source.
+func TestALateRequestUndoesNothingOfAnotherCopy(t *testing.T) {
+	t.Parallel()
+	from, to := newBolt(t, time.Millisecond), newBolt(t, time.Millisecond)
+	toKey := to.workspace(t)
+	w, other := worldOf(t, from, to, toKey), worldOf(t, from, to, toKey)
+	w.entity(entity.Draft{ID: "a"})
+	f := &fuse{late: true, path: "/upsert_entities"}
+	f.left.Store(1e9)
+	f.during = func() { f.left.Store(1) }
+	if err := w.run(t.Context(), f, Options{}); !errors.Is(err, errKilled) || f.carryOut == nil {
+		t.Fatalf("error %v", err)
+	}
+	other.state, other.last = w.state, f
+	other.complete(t, Options{Force: true})
+	other.wantEqual(t)
+}
+
+// A request for an erasure gets no response, and its repeat succeeds. What the source created after the
+// erasure stays.
+func TestALateErasureErasesNothingNew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newBolt(t, time.Millisecond), newBolt(t, time.Millisecond))
+	w.event("before", "ada")
+	w.complete(t, Options{})
+	w.erase("ada")
+	w.entity(entity.Draft{ID: "ada"})
+	after := w.event("after", "ada")
+	for i := 0; w.event(fmt.Sprint("later", i), "") == after; i++ { // so that the next round does not begin with ada
+	}
+	f := &fuse{drop: "/delete_entity"}
+	f.left.Store(1e9)
+	if err := w.run(t.Context(), f, Options{}); err != nil || w.waits != 1 {
+		t.Fatalf("error %v, runs have waited %d times", err, w.waits)
+	}
+	w.complete(t, Options{})
+	w.wantEqual(t)
 }
 
 // After Ctrl-C, a run gets the response to its last request, so the next one need not wait.

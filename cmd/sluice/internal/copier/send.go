@@ -54,6 +54,9 @@ func (c *copier) erase(ctx context.Context, page []entity.Change) error {
 			return err
 		}
 	}
+	if err := c.late.Settle(ctx, c.stderr); err != nil { // a late request could create another job
+		return err
+	}
 	for _, e := range erased {
 		if !c.state.Fresh {
 			j, err := c.to.AwaitErasureJob(ctx, e.ID, nil)

@@ -41,7 +41,7 @@ type Options struct {
 	Confirm func(others map[string]int) error
 
 	Waiting func() string                        // what the client is waiting for; "" while the service is responding
-	Sleep   func(context.Context, time.Duration) // that of late.Requests
+	Sleep   func(context.Context, time.Duration) // see late.Requests; for tests
 }
 
 type Result struct {
@@ -206,6 +206,9 @@ func (im *importer) runFile(ctx context.Context, file inputFile, journalSource s
 	im.began, im.sentBefore = begunAt(im.journal.ID), im.checkpoint.Sent
 	if im.sentBefore > im.checkpoint.Line {
 		im.late.GiveUp()
+		if err := im.settle(ctx, stderr); err != nil {
+			return err
+		}
 	}
 	err = im.run(ctx, file, stderr)
 	if err == nil && im.Whole {

@@ -95,7 +95,12 @@ func (s *service) importFile(ctx context.Context, resource record.Resource, path
 func (s *service) importAs(ctx context.Context, o Options) (r Result, stderr string, err error) {
 	var out bytes.Buffer
 	o.Workers, o.Journal, o.Rejects, o.Waiting = 1, o.Path+".journal", o.Path+".rejects", func() string { return "" }
-	o.Sleep = func(context.Context, time.Duration) { s.waits++ }
+	sleep := o.Sleep
+	o.Sleep = func(ctx context.Context, d time.Duration) {
+		if s.waits++; sleep != nil {
+			sleep(ctx, d)
+		}
+	}
 	r, err = Run(ctx, o, func(cfg client.Config) (*client.Client, error) {
 		cfg.MinBackoff = time.Nanosecond
 		return client.New(s.url, cfg)

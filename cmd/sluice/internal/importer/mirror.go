@@ -114,9 +114,6 @@ func (im *importer) removeOthers(ctx context.Context, file inputFile, stderr io.
 		fmt.Fprintln(stderr, "Nothing that the file lacks is deleted, because rows were rejected.")
 		return nil
 	}
-	if err := im.settle(ctx, stderr); err != nil {
-		return err
-	}
 	others, err := im.others(ctx, file)
 	if err != nil || len(others) == 0 {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -232,6 +233,28 @@ func TestAnInterruptedWholeMirrorDeletesOnlyAtItsEnd(t *testing.T) {
 	}
 	if _, stderr, err := s.mirror(t, path, "", true, nil); err != nil || !strings.Contains(stderr, "Already imported") {
 		t.Errorf("again: %s, error %v", stderr, err)
+	}
+}
+
+// A request gets no response, and the import is interrupted while it waits for that request. The next
+// import waits too.
+func TestAMirrorWaitsForLateRequests(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	path := fileOf(t, "one.ndjson", `{"id":"a"}`+"\n")
+	s.answer = func(call int) int {
+		if call == 1 {
+			return http.StatusInternalServerError
+		}
+		return 0
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	o := Options{Path: path, Sleep: func(context.Context, time.Duration) { stop() }, Description: importfile.Description{Resource: record.Entity, Format: record.NDJSON, Mirror: true}}
+	if _, _, err := s.importAs(ctx, o); !errors.Is(err, context.Canceled) || s.waits != 1 {
+		t.Fatalf("error %v, imports have waited %d times", err, s.waits)
+	}
+	if _, _, err := s.mirror(t, path, "", false, nil); err != nil || s.waits != 2 {
+		t.Errorf("error %v, imports have waited %d times", err, s.waits)
 	}
 }
 

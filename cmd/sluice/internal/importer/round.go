@@ -33,14 +33,13 @@ func (im *importer) run(ctx context.Context, file inputFile, stderr io.Writer) e
 	for err == nil {
 		var list []row
 		list, err = im.read(records)
-		if err := im.settle(ctx, stderr); err != nil {
-			return err
-		}
 		if err := im.announce(list); err != nil {
 			return err
 		}
 		if sendErr := im.sendAll(ctx, list); sendErr != nil {
 			err = sendErr
+		} else if err := im.settle(ctx, stderr); err != nil {
+			return err // without a commit, so that the next run waits
 		}
 		if im.fresh && !im.stored.Load() && err != nil && err != io.EOF {
 			return err
