@@ -264,12 +264,7 @@ func TestALateRequestUndoesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newBolt(t, time.Millisecond), newBolt(t, time.Millisecond))
 	w.entity(entity.Draft{ID: "a"})
-	f := &fuse{late: true, path: "/upsert_entities"}
-	f.left.Store(1e9)
-	f.during = func() { f.left.Store(1) }
-	if err := w.run(t.Context(), f, Options{}); !errors.Is(err, errKilled) || w.last.carryOut == nil {
-		t.Fatalf("error %v", err)
-	}
+	w.loseRequest("/upsert_entities")
 	w.entity(entity.Draft{ID: "a", Deleted: true})
 	w.complete(t, Options{})
 	w.wantEqual(t)
@@ -285,13 +280,8 @@ func TestALateRequestUndoesNothingOfAnotherCopy(t *testing.T) {
 	toKey := to.workspace(t)
 	w, other := worldOf(t, from, to, toKey), worldOf(t, from, to, toKey)
 	w.entity(entity.Draft{ID: "a"})
-	f := &fuse{late: true, path: "/upsert_entities"}
-	f.left.Store(1e9)
-	f.during = func() { f.left.Store(1) }
-	if err := w.run(t.Context(), f, Options{}); !errors.Is(err, errKilled) || f.carryOut == nil {
-		t.Fatalf("error %v", err)
-	}
-	other.state, other.last = w.state, f
+	w.loseRequest("/upsert_entities")
+	other.state, other.last = w.state, w.last
 	other.complete(t, Options{Force: true})
 	other.wantEqual(t)
 }
@@ -332,6 +322,17 @@ func TestAnInterruptedRunAwaitsItsLastRequest(t *testing.T) {
 	w.complete(t, Options{})
 	if w.waits != 0 {
 		t.Errorf("runs have waited %d times", w.waits)
+	}
+}
+
+// loseRequest kills a run at its first request for a path, which is late.
+func (w *world) loseRequest(path string) {
+	w.t.Helper()
+	f := &fuse{late: true, path: path}
+	f.left.Store(1e9)
+	f.during = func() { f.left.Store(1) }
+	if err := w.run(w.t.Context(), f, Options{}); !errors.Is(err, errKilled) || f.carryOut == nil {
+		w.t.Fatalf("error %v", err)
 	}
 }
 
