@@ -27,7 +27,7 @@ FROM and TO are the URLs of two services, or of one service with keys of two wor
 The first run copies everything. Each later run copies what has changed since then. With
 --follow, the command copies changes every ten seconds (--every) until it is stopped. If
 it is stopped or killed, run the same command again to continue. After a kill, the next
-run first waits 15 seconds, because TO may still carry out a request of the killed one.
+run first waits until TO can no longer carry out a request of the killed one.
 
 Entities are replaced, and those that were deleted are deleted. If an entity was erased,
 it is erased in TO, too. docs/move.md says what a copy does not keep. Nothing else may

@@ -130,7 +130,9 @@ func openJobs(t *testing.T, dir string) (*backend, *background) {
 // succeeded waits for an export job.
 func succeeded(t *testing.T, b *backend, id string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-again.C {
 		j, err := b.exportJobs.Get(t.Context(), "default", id)
 		switch {
 		case err != nil || j.Status.Final() && j.Status != job.Succeeded || time.Now().After(deadline):

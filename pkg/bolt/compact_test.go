@@ -93,8 +93,10 @@ func TestAReplacedFileIsOpenedAgain(t *testing.T) {
 		}
 		return err != nil || len(links) == 0 || n >= 2
 	}
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
 	for deadline := time.Now().Add(500 * time.Millisecond); !waits() && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
+		<-again.C
 	}
 	err = os.WriteFile(path+".tmp", nil, 0o600)
 	if err == nil {

@@ -48,14 +48,14 @@ var errKilled = errors.New("killed")
 type fuse struct {
 	left   atomic.Int64
 	lost   bool // whether the last request is carried out
-	late   bool // whether that happens only when carryOut is called
+	late   bool // whether it is sent only by sendLate
 	kill   context.CancelCauseFunc
 	during func()        // called before each request; may be nil
 	path   string        // only these requests call during; "" for all
 	drop   string        // path of a request that gets no response, and is late
 	down   *atomic.Int64 // how many requests get no response; unless it is nil, clients do not try again
 
-	carryOut func() // carries out a late request; nil if there is none
+	sendLate func() // nil if no request is late
 }
 
 func (f *fuse) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -88,18 +88,17 @@ func (f *fuse) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (f *fuse) postpone(r *http.Request) {
-	f.carryOut = func() {
+	f.sendLate = func() {
 		if resp, err := http.DefaultTransport.RoundTrip(r.WithContext(context.Background())); err == nil {
 			resp.Body.Close() //nolint:errcheck // the response is lost
 		}
 	}
 }
 
-// settle carries out a late request, if there is one.
 func (f *fuse) settle() {
-	if f.carryOut != nil {
-		f.carryOut()
-		f.carryOut = nil
+	if f.sendLate != nil {
+		f.sendLate()
+		f.sendLate = nil
 	}
 }
 
@@ -331,7 +330,7 @@ func (w *world) loseRequest(path string) {
 	f := &fuse{late: true, path: path}
 	f.left.Store(1e9)
 	f.during = func() { f.left.Store(1) }
-	if err := w.run(w.t.Context(), f, Options{}); !errors.Is(err, errKilled) || f.carryOut == nil {
+	if err := w.run(w.t.Context(), f, Options{}); !errors.Is(err, errKilled) || f.sendLate == nil {
 		w.t.Fatalf("error %v", err)
 	}
 }
